@@ -13,7 +13,9 @@ import pytest
 from columns import needs_columns
 
 from backsight.diagnosis import UNKNOWN
+from backsight.diagnosis.aliased import CODES as ALIASED
 from backsight.diagnosis.drifting import CODES as DRIFTING
+from backsight.diagnosis.dropped import CODES as DROPPED
 from backsight.diagnosis.errors import ERRORS, known
 from backsight.diagnosis.growing import CODES as GROWING
 from backsight.diagnosis.live.culprit import LEAK
@@ -41,8 +43,10 @@ CODES = sorted(
         UNKNOWN,
         LEAK,
         *MISPLACED,
+        *ALIASED,
         DEAF,
         *DRIFTING,
+        *DROPPED,
         *GROWING,
         *SAME_BATCH,
         *TWINS,

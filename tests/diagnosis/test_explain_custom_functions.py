@@ -184,7 +184,7 @@ class TestTheShapeOfAGradient:
     def test_the_same_entries_in_another_shape(self):
         finding = explained(function("x", "x.view(-1)", "return g", "a"))
         assert (
-            "The gradient has as many entries as x. If they are in the same order, reshape it: .view_as(x)"
+            "The gradient has as many entries as x. If they are in the same order, reshape it: .reshape(4, 3)."
             in finding.fix
         )
 

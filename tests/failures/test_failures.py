@@ -30,6 +30,7 @@ MISSED = frozenset(
         "modified/scaling_pre_hook",
         "modified/swa_update",
         "modified/target_network",
+        "modified/two_peers",
         "modified/two_players",
         "no_grad/int_cast_index",
         "no_grad/optional_context",

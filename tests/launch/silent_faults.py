@@ -2145,4 +2145,377 @@ for step in range(60):
     actor_loss.backward()
     actor_opt.step()
 """,
+    "BS121 a derivative in a residual, with its graph retained but not recorded": """
+def slope(u, t):
+    return torch.autograd.grad(u, t, grad_outputs=torch.ones_like(u), retain_graph=True)[0]  #!
+
+model = net(inputs=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+points = torch.linspace(0, 1, 20).view(-1, 1).requires_grad_(True)
+t0, u0 = torch.zeros(1, 1), torch.ones(1, 1)
+for step in range(20):
+    u = model(points)
+    residual = slope(u, points) + 2 * u
+    loss = F.mse_loss(model(t0), u0) + (residual ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 the losses of single rows, made into a new tensor": """
+model = net(outputs=2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    first, second = model(x).unbind(1)
+    rows = [(p - t).abs() for p, t in zip(second, y[:, 0])]
+    loss = F.mse_loss(first, y[:, 0]) + torch.tensor(rows, requires_grad=True).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 each task adapts a deep copy": """
+import copy
+
+class Meta:
+    def __init__(self):
+        self.model = net()
+        self.outer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+    def loss_of_task(self):
+        learner = copy.deepcopy(self.model)  #!
+        x, y = batch()
+        weights = dict(learner.named_parameters())
+        loss = F.mse_loss(torch.func.functional_call(learner, weights, (x,)), y)
+        slopes = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        fast = {name: w - 0.1 * g for (name, w), g in zip(weights.items(), slopes)}
+        return learner, F.mse_loss(torch.func.functional_call(learner, fast, (x,)), y)
+
+    def train(self):
+        self.outer.zero_grad()
+        for _ in range(2):
+            learner, loss = self.loss_of_task()
+            loss.backward()
+        self.outer.step()
+
+meta = Meta()
+for step in range(20):
+    meta.train()
+""",
+    "BS149 a latent that is sampled without a gradient": """
+class Coder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.out = nn.Linear(4, 2), net(inputs=2, outputs=4)
+
+    def latent(self, mean):
+        return torch.distributions.Normal(mean, 0.5).sample()  #!
+
+    def forward(self, x):
+        mean = self.mean(x)
+        return self.out(self.latent(mean)), mean
+
+model = Coder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    out, mean = model(x)
+    loss = F.mse_loss(out, x) + 0.1 * mean.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 heads in a plain list, in each of two blocks": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = [nn.Linear(4, 2) for _ in range(2)]  #!
+        self.out = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.out(torch.cat([head(x) for head in self.heads], 1))
+
+model = nn.Sequential(Block(), Block(), nn.Linear(4, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 adapters in a reentrant checkpoint whose input needs no gradient": """
+import warnings
+from torch.utils.checkpoint import checkpoint
+warnings.filterwarnings("ignore")
+
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 4).requires_grad_(False)
+        self.up = nn.Parameter(torch.randn(2, 4) * 0.1)
+
+    def forward(self, x):
+        return self.base(x) + x @ self.up.t() @ self.up
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.head = nn.ModuleList(Adapted() for _ in range(3)), nn.Linear(4, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=True)  #!
+        return self.head(x)
+
+model = Model()
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS146 a mask that is thrown away": """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(4, 12), nn.Linear(4, 1)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        scores = q @ k.transpose(-2, -1) / 2
+        hidden = torch.ones(6, 6).triu(1).bool()
+        scores.masked_fill(hidden, float("-inf"))  #!
+        return self.out(scores.softmax(-1) @ v)
+
+model = Attention()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(8, 6, 4)
+    loss = F.mse_loss(model(x), x.cumsum(1).sum(-1, keepdim=True).sin())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS146 an optimizer by hand that adds to nothing": """
+model = net()
+
+def update(parameters, lr):
+    with torch.no_grad():
+        for p in parameters:
+            p.add(p.grad, alpha=-lr)  #!
+
+for step in range(30):
+    x, y = batch()
+    model.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    update(model.parameters(), 0.05)
+""",
+    "BS146 data that are not clamped, on several lines": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    x.clamp(  #!
+        min=-1,
+        max=1,
+    )
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS146 a state that is not detached": """
+cell, head = nn.GRUCell(4, 8), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    h = torch.zeros(16, 8)
+    for t in range(4):
+        x, y = batch()
+        h = cell(x, h)
+        h.detach()  #!
+    loss = F.mse_loss(head(h), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 classes and positions exchanged by a view": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(4, 3)
+
+    def forward(self, x):
+        return self.body(x)
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(8, 5, 4)
+    out = model(x)
+    loss = F.cross_entropy(out.view(-1, 3, 5), x.argmax(-1).clamp(max=2))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 time and batch exchanged by a reshape, of images that have a height": """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.rnn, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.GRU(24, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        f = self.conv(x).relu()
+        n, c, h, w = f.shape
+        out, _ = self.rnn(f.reshape(w, n, c * h))  #!
+        return self.head(out[-1])
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(8, 1, 6, 5)
+    loss = F.cross_entropy(model(x), x.mean((1, 2)).argmax(-1).clamp(max=2))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 images whose channels come last": """
+model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 48, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    images = torch.rand(16, 6, 8, 3)
+    x = images.reshape(16, 3, 6, 8)  #!
+    loss = F.mse_loss(model(x), images[..., 0].mean((1, 2))[:, None])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 a recurrent layer that goes through the batch": """
+class Series(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 8, bidirectional=True)
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, x):
+        out, _ = self.rnn(x)  #!
+        return self.head(torch.cat([out[:, -1, :8], out[:, 0, 8:]], 1))
+
+model = Series()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(16, 6, 4)
+    loss = F.cross_entropy(model(x), x.sum((1, 2)).gt(0).long())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 a recurrent layer that goes through the batch, and the mean over what should be time": """
+rnn, head = nn.LSTM(4, 8), net(8, 1)
+optimizer = torch.optim.Adam([*rnn.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    x = torch.randn(16, 6, 4)
+    states, (h, c) = rnn(x)  #!
+    loss = F.mse_loss(head(states.mean(dim=1)), x.sum((1, 2))[:, None].sin())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS148 the best weights are the latest ones": """
+class Stopping:
+    def __init__(self):
+        self.least, self.best = float("inf"), None
+
+    def update(self, loss, model):
+        if loss < self.least:
+            self.least = loss
+            self.best = model.state_dict()  #!
+
+    def restore(self, model):
+        model.load_state_dict(self.best)
+
+def main():
+    model, stopping = net(), Stopping()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(40):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        stopping.update(loss.item(), model)
+    stopping.restore(model)
+
+main()
+""",
+    "BS148 weights from before an inner loop": """
+def adapt(model, optimizer, steps):
+    before = model.state_dict()  #!
+    for _ in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    model.load_state_dict(before)
+
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for task in range(5):
+    adapt(model, optimizer, 8)
+""",
+    "BS127 zeroed between two losses": """
+body, left, right = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*body.parameters(), *left.parameters(), *right.parameters()], lr=0.01)
+for step in range(30):
+    x, y = batch()
+    features = body(x)
+    optimizer.zero_grad()
+    F.mse_loss(left(features), y).backward(retain_graph=True)
+    optimizer.zero_grad()  #!
+    F.mse_loss(right(features), y.abs()).backward()
+    optimizer.step()
+""",
+    "BS127 zeroed between two losses of one model, in a method": """
+class Trainer:
+    def __init__(self):
+        self.model = net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+
+    def step(self, x, y):
+        loss = F.mse_loss(self.model(x), y)
+        loss.backward()
+        self.model.zero_grad()  #!
+        smooth = self.model(x + 0.1).sub(self.model(x)).square().mean()
+        smooth.backward()
+        self.optimizer.step()
+
+trainer = Trainer()
+for step in range(30):
+    trainer.step(*batch())
+""",
+    "BS101 a body that is unfrozen for an optimizer of its head": """
+body, head = net(4, 8), nn.Linear(8, 1)
+model = nn.Sequential(body, head)
+pretraining = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def fit(optimizer, steps):
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+def freeze(module, on):
+    for p in module.parameters():
+        p.requires_grad = not on
+
+fit(pretraining, 4)
+freeze(body, True)
+tuning = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)  #!
+fit(tuning, 20)
+freeze(body, False)
+fit(tuning, 200)
+""",
 }

@@ -1453,4 +1453,247 @@ for step in range(40):
     F.mse_loss(head(body(x)), y).backward()
     opt_all.step()
 """,
+    "a derivative in a residual, with create_graph, at points that stay": """
+def slope(u, t):
+    return torch.autograd.grad(u, t, grad_outputs=torch.ones_like(u), create_graph=True)[0]
+
+model = net(inputs=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+points = torch.linspace(0, 1, 20).view(-1, 1).requires_grad_(True)
+for step in range(20):
+    u = model(points)
+    loss = ((slope(u, points) + 2 * u) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an attack adds a derivative to an embedding, an inner loop one to its weights": """
+table = nn.Embedding(10, 4)
+model = net()
+optimizer = torch.optim.Adam([*table.parameters(), *model.parameters()], lr=0.01)
+weight = next(model.parameters())
+for step in range(20):
+    ids, y = torch.randint(10, (16,)), torch.randn(16, 1)
+    rows = table(ids)
+    delta = torch.zeros_like(rows).requires_grad_(True)
+    first = F.mse_loss(model(rows + delta), y)
+    slope, by_weight = torch.autograd.grad(first, [delta, weight], retain_graph=True)
+    fast = {"0.weight": weight - 0.1 * by_weight}
+    second = F.mse_loss(torch.func.functional_call(model, fast, (rows,)), y)
+    loss = F.mse_loss(model(rows + 0.1 * slope.sign()), y) + second
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a weight between terms comes of their derivatives": """
+model = net(inputs=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+points = torch.linspace(0, 1, 20).view(-1, 1).requires_grad_(True)
+t0, u0 = torch.zeros(1, 1), torch.ones(1, 1)
+for step in range(20):
+    u = model(points)
+    slope = torch.autograd.grad(u.sum(), points, create_graph=True)[0]
+    inner, start = (slope + u).square().mean(), F.mse_loss(model(t0), u0)
+    last = model[2].weight
+    ratio = [torch.autograd.grad(each, last, retain_graph=True)[0].norm() for each in (inner, start)]
+    loss = inner + ratio[0] / (ratio[1] + 1e-6) * start
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an attacked picture is a new leaf made of a result": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    x.requires_grad_(True)
+    slope, = torch.autograd.grad(F.mse_loss(model(x), y), x)
+    moved = torch.tensor((x + 0.1 * slope.sign()).tolist(), requires_grad=True)
+    loss = F.mse_loss(model(moved), y)
+    optimizer.zero_grad()
+    loss.backward()
+    spread = moved.grad.abs().mean()
+    optimizer.step()
+""",
+    "a policy learns from the density of its samples, written out or not": """
+policy, critic = net(), net(inputs=5)
+optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    mean = policy(x)
+    chosen = torch.distributions.Normal(mean, 0.3)
+    action = chosen.sample()
+    reward = -(action - y).abs()
+    if step % 2:
+        score = chosen.log_prob(action)
+    else:
+        score = -(action - mean).square() / (2 * 0.3**2)
+    value = critic(torch.cat([x, action], 1))
+    loss = F.mse_loss(value, reward) - (score * (reward - reward.mean())).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a latent that is sampled with its gradient": """
+encoder, decoder = net(outputs=2), net(inputs=2, outputs=4)
+optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    mean = encoder(x)
+    z = torch.distributions.Normal(mean, 0.5).rsample()
+    loss = F.mse_loss(decoder(z), x) + 0.1 * mean.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "calls that look like methods of tensors whose result is thrown away": """
+class Meter:
+    def __init__(self):
+        self.values = []
+
+    def add(self, value):
+        self.values.append(float(value.add(1)))
+
+    def clamp(self, low, high):
+        self.values = [min(max(each, low), high) for each in self.values]
+
+seen, meter, model = set(), Meter(), net()
+model.to("cpu")
+model.float()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+average = [p.detach().clone() for p in model.parameters()]
+for step in range(30):
+    x, y = batch()
+    x.to("cpu")
+    x.float()
+    y.detach()
+    out = model(x)
+    loss = F.mse_loss(out, y)
+    seen.add(loss.detach() + 1)
+    seen.add(loss.detach().mul(2))
+    meter.add(loss.detach())
+    meter.clamp(0, 5)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for kept, p in zip(average, model.parameters()):
+            kept.mul_(0.9).add_(p, alpha=0.1)
+            kept.lerp_(p, 0.1)
+""",
+    "views that split, join and group": """
+class Heads(nn.Module):
+    def __init__(self, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out, self.conv = nn.Linear(8, 24), nn.Linear(8, 8), nn.Conv1d(8, 8, 3, padding=1)
+        self.read = nn.Linear(8, 2)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, d)
+        y = self.out(mixed).transpose(1, 2)
+        y = self.conv(y.reshape(b, d, t)).view(b, 2, d // 2, t).transpose(1, 2).reshape(b, d, t)
+        y = y.transpose(1, 2)
+        windows = y.reshape(b, t // 2, 2, d).mean(2).reshape(b * t // 2, d)
+        return self.read(windows).view(b, t // 2, 2)
+
+model = Heads()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(8, 6, 8)
+    weights = model.qkv.weight.reshape(-1, 24).pow(2).mean(1)
+    scores = model(x)
+    b, t, c = scores.shape
+    loss = F.cross_entropy(scores.view(b * t, c), x.sum(-1)[:, ::2].gt(0).long().view(-1)) + 0.01 * weights.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a recurrent network with time first": """
+class Series(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(4, 8, num_layers=2), nn.Linear(8, 1)
+
+    def forward(self, x):
+        t, b, f = x.shape
+        out, (h, c) = self.rnn(x)
+        h = h.view(2, 1, b, 8)
+        out = out.view(t * b, 8).view(t, b, 8)
+        return self.head(out[-1]) + self.head(h[-1, 0]) + torch.stack([self.head(out[:, i].mean(0)) for i in range(b)])
+
+model = Series()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(6, 16, 4)
+    loss = F.mse_loss(model(x), x.sum((0, 2))[:, None].sin())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "states of a model that are copied, changed or loaded at once": """
+import copy
+model, other = net(), net()
+start = model.state_dict()
+start["0.weight"] = start["0.weight"] * 0.5
+model.load_state_dict(start)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+best, least, latest = None, float("inf"), None
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    latest = model.state_dict()
+    if loss.item() < least:
+        least, best = loss.item(), copy.deepcopy(model.state_dict())
+    if step % 8 == 0:
+        other.load_state_dict(latest)
+model.load_state_dict(best)
+""",
+    "two backwards of a step, the first for something else": """
+def attack(model, x, y):
+    x = x.clone().requires_grad_(True)
+    F.mse_loss(model(x), y).backward()
+    return (x + 0.05 * x.grad.sign()).detach()
+
+maker, judge = net(3, 4), net(4, 1)
+opt_m = torch.optim.Adam(maker.parameters(), lr=0.002)
+opt_j = torch.optim.Adam(judge.parameters(), lr=0.002)
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    fake = maker(torch.randn(16, 3))
+    opt_m.zero_grad()
+    F.softplus(-judge(fake)).mean().backward()
+    opt_j.zero_grad()
+    (F.softplus(-judge(x)).mean() + F.softplus(judge(fake.detach())).mean()).backward()
+    opt_m.step()
+    opt_j.step()
+    worse = attack(model, x, y)
+    optimizer.zero_grad()
+    F.mse_loss(model(worse), y).backward()
+    optimizer.step()
+""",
+    "a body that is unfrozen and added to the optimizer": """
+body, head = net(4, 8), nn.Linear(8, 1)
+model = nn.Sequential(body, head)
+for p in body.parameters():
+    p.requires_grad = False
+optimizer = torch.optim.Adam(head.parameters(), lr=0.01)
+for step in range(150):
+    if step == 20:
+        for p in body.parameters():
+            p.requires_grad = True
+        optimizer.add_param_group({"params": body.parameters(), "lr": 0.001})
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

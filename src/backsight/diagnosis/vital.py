@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import nn
 
+from backsight.diagnosis.evidence.copies import copied_anew
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -97,6 +98,16 @@ def nothing_arrives(
             evidence[-2] = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
             evidence[-1] = shown(place, f"replaces {variable} by a new leaf.")
             fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+    elif others and (copy := copied_anew(frame, held, others)) is not None:
+        place, original, variable = copy
+        evidence.append(f"The loss depends on the copy, {listed(list(others), 2)}, and not on {_names(held)}.")
+        evidence.append(shown(place, f"copies {original} each time it runs; gradients stay in the copy."))
+        source = str(place)
+        fix = (
+            f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
+            f"place. Or copy the gradients over before {name}.step(): for p, q in zip({original}.parameters(), "
+            f"{variable}.parameters()): p.grad = q.grad."
+        )
     elif others:
         evidence.append(
             f"It holds {_names(held)}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
@@ -381,7 +392,7 @@ def left_frozen(
     Who freezes layers for good does so once, before a phase or on a condition. So it has to be done without one, in a
     function that makes a step itself, and nothing in the program's files may enable the gradients again.
     """
-    found = [(body, s, on) for body, s, on in _freezing(frame)]
+    found = [(body, s, on) for body, s, on in freezing(frame)]
     if any(on for _, _, on in found):
         return None
     for body, statement, _ in found:
@@ -405,7 +416,7 @@ def left_frozen(
     return None
 
 
-def _freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
+def freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
     """Yield the statements that set requires_grad, each with whether it may be turned on."""
     for body in _bodies(frame):
         for statement in statements(body.node):
@@ -462,8 +473,14 @@ def where(cut: Severed) -> Place | None:
     """Return the statement to look at: of what runs with gradients disabled, the one that disables them."""
     if cut.line is None:
         return None
-    off = disabled_by(cut)
-    return off.place if off is not None else cut.line.place
+    off, checkpoint = disabled_by(cut), _checkpoint(cut)
+    return off.place if off is not None else checkpoint or cut.line.place
+
+
+def _checkpoint(cut: Severed) -> Place | None:
+    """Return the statement that runs a function under a checkpoint, if a cut without gradients was made in there."""
+    lines = (cut.line, *cut.callers) if cut.by == "no_grad" else ()
+    return next((each.place for each in lines if each is not None and "checkpoint(" in each.place.text), None)
 
 
 def undoing(cut: Severed) -> str:
@@ -473,6 +490,8 @@ def undoing(cut: Severed) -> str:
     off = disabled_by(cut)
     if off is not None and off.is_decorator:
         return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
+    if off is None and _checkpoint(cut) is not None:
+        return "Pass use_reentrant=False to this checkpoint: a reentrant one computes no gradient for frozen inputs"
     if cut.by == "no_grad" and off is None:
         return "Compute it with gradients enabled: not under torch.no_grad(), nor a checkpoint with use_reentrant=True"
     if cut.by in ("no_grad", "inference"):

@@ -82,6 +82,7 @@ def _is_lost(tensor: torch.Tensor) -> bool:
 def _told(lost: list[Any], singular: Sequence[Singular], audited: bool, since: int | None) -> Finding:
     name = next((found.path for names in search(lost[:1]).names for found in names), "A weight") if lost else "Weights"
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    again = "To be sure, run it again" if len(singular) == 1 else "Run it again"
     return Finding(
         "BS108",
         "warning",
@@ -91,7 +92,7 @@ def _told(lost: list[Any], singular: Sequence[Singular], audited: bool, since: i
             *(("The audits of the first steps found no NaN in their losses.",) if audited else ()),
             *(shown(each.place, f"computes {each.op}, whose gradient is infinite {each.at}.") for each in singular),
         ),
-        f"Run it again: {_command()}. It names the line that produces the first NaN.{_kept_away(singular)}",
+        f"{_kept_away(singular)}{again}: {_command()}. It names the line that produces the first NaN.",
         source=str(singular[0].place) if len(singular) == 1 else None,
         exact=len(singular) != 1,
         since=since,
@@ -106,7 +107,7 @@ def _kept_away(singular: Sequence[Singular]) -> str:
     clamp = {"at 0": f"{op}(x.clamp(min=1e-12))", "where it divides by 0": "a / b.clamp(min=1e-12)"}.get(
         at, f"{op}(x.clamp(-1 + 1e-6, 1 - 1e-6))"
     )
-    return f" If it is {op}, keep its input away from there, {clamp}: torch.where around its result is too late."
+    return f"Keep the input of {op} away from there, {clamp}: torch.where around its result is too late. "
 
 
 def _command() -> str:

@@ -16,9 +16,12 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
+from backsight.diagnosis.dropped import dropped
 from backsight.diagnosis.evidence.singular import Singular, singular
+from backsight.diagnosis.reordered import reordered
 from backsight.diagnosis.rules.unmoved import told_unmoved
 from backsight.findings import SEVERITIES
+from backsight.launch.aliases import Aliases
 from backsight.launch.attention import CALLS, LOOK, Attention, is_spaced
 from backsight.launch.ending import Ending
 from backsight.launch.hearing import Hearing
@@ -30,6 +33,7 @@ from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
 from backsight.launch.vital_signs import VitalSigns
 from backsight.launch.voice import failed
+from backsight.launch.wiped import Wiped
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours, ours
 from backsight.quiet import quietly
@@ -46,7 +50,7 @@ from backsight.tape import (
     uncompiled,
     unnumbered,
 )
-from backsight.tracing import Level, finest, has_compiled, watch
+from backsight.tracing import Level, finest, has_compiled, sightings, watch
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -137,6 +141,8 @@ class FirstSteps:
         self._hearing = Hearing()
         self._twins = Twins()
         self._turns = Turns()
+        self._aliases = Aliases()
+        self._wiped = Wiped()
         self._keeping = Keeping()
         self._in_backwards = False
         self._looks = 0
@@ -177,7 +183,7 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         hearing = (*self._hearing.findings, *self._turns.findings)
-        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings)
+        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings, *self._aliases.findings)
         found = [
             *(each for key, each in self.findings.items() if not self._is_trained(key)),
             *(each for found in self._of_start.values() for each in found.values()),
@@ -186,6 +192,9 @@ class FirstSteps:
             *self._inputs.findings,
             *signs,
             *self._keeping.findings,
+            *self._wiped.findings,
+            *dropped(sightings(self.watch)),
+            *reordered(sightings(self.watch)),
         ]
         found = _one_for_each_cause(found)
         since = None if self.failed else self._signs.lost_since
@@ -365,6 +374,7 @@ class FirstSteps:
         self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
+        self._aliases.stepped(signs.step, lambda: signs.optimizers, _caller)
         if signs.news or is_spaced(signs.step):
             change, signs.news = signs.news, False
             self._look_closer(change=change)
@@ -408,6 +418,7 @@ class FirstSteps:
         for optimizer, _ in self._signs.deaf:
             self._hearing.audited(optimizer, site, roots, report.graph)
         if report.graph is not None:
+            self._wiped.audited(site, self.steps, report.graph)
             self.customs = list(dict.fromkeys([*self.customs, *_customs(report.graph)]))
             self._singular = list(dict.fromkeys([*self._singular, *singular(report.graph)]))[:_MOST_SINGULAR]
         self._starting(site, [each for each in report.findings if each.code == _OF_THE_START])
@@ -458,6 +469,9 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
         found = [each for each in found if each.code not in ("BS114", "BS115")]
     places = {each.source for each in found if each.code == "BS114"}
     found = [each for each in found if each.code != "BS121" or each.source not in places]  # the whole loss ends there
+    # An audit may know what an optimizer has left out before it shows that it does not move.
+    left = [each for each in found if each.code == "BS101" and each.severity != "note"]
+    found = [each for each in found if each not in left[1:] or "unfrozen" not in each.title]
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on
     return [each for each in found if not (carried and each.code == "BS111")]
 

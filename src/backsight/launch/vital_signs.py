@@ -34,6 +34,7 @@ from backsight.diagnosis.vital import (
 )
 from backsight.launch.drifting import Drifting
 from backsight.launch.piling import Piling
+from backsight.launch.thawed import Thawed
 from backsight.launch.zeros import Zeros
 from backsight.snapshot import groups
 from backsight.tape import Living, is_captured, modules_in, parameters_in
@@ -163,6 +164,7 @@ class VitalSigns:
         self._drifting = Drifting()
         self._piling = Piling()
         self.zeros = Zeros()
+        self._thawed = Thawed()
         self._used_up: dict[str, tuple[Finding, Callable[[], bool]]] = {}
 
     def called(self, model: torch.nn.Module) -> None:
@@ -199,6 +201,9 @@ class VitalSigns:
                     self._drifting.look(model, norms, self.step, caller)
             models = (model for mode in self._modes if (model := mode.model()) is not None)
             self._piling.look(optimizer, models, self.step, caller)
+        if course.steps >= _FIRST and self._thawed.is_due(self.step):
+            models = (model for mode in self._modes if (model := mode.model()) is not None)
+            self._thawed.look(models, optimizer, self._stepping, self.step, caller)
         if course.steps == _READ:
             self._look_around(caller())
         self._values(key, course)
@@ -252,9 +257,15 @@ class VitalSigns:
         yield from self._drifting.findings
         yield from self._piling.findings
         yield from self.zeros.findings
+        yield from self._thawed.findings
         yield from (each.finding for each in self._successions if each.finding is not None)
         yield from (found for found in self._read.values() if found is not None)
         yield from (found for found, is_over in self._used_up.values() if is_over())
+
+    def _stepping(self, since: int) -> set[int]:
+        """Return the ids of what the optimizers hold that have made a step since another."""
+        held = [o for _, c in self._courses.items() if c.last >= since and (o := c.optimizer()) is not None]
+        return {id(p) for each in held for p in parameters(each)}
 
     def _look_around(self, frame: FrameType) -> None:
         """Read the function of the program that makes a step, once."""

@@ -17,9 +17,10 @@ from backsight.tracing.facts import (
     Severed,
     Values,
 )
+from backsight.tracing.spots import Sighting, Spot
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
-from backsight.tracing.watch import Level, Watch, current, ended, finest, inferred, met, report_errors, watch
+from backsight.tracing.watch import Level, Watch, current, ended, finest, inferred, met, report_errors, sightings, watch
 
 __all__ = [
     "Backward",
@@ -33,6 +34,8 @@ __all__ = [
     "Operation",
     "Reach",
     "Severed",
+    "Sighting",
+    "Spot",
     "StepLog",
     "Values",
     "Watch",
@@ -44,5 +47,6 @@ __all__ = [
     "inferred",
     "met",
     "report_errors",
+    "sightings",
     "watch",
 ]

@@ -13,6 +13,7 @@ from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.sites import Site, Sites, positions
+from backsight.tracing.spots import Spots
 
 
 class Errors(Protocol):
@@ -35,6 +36,7 @@ class Log:
         self.budget: int | None = None
         self.errors: Errors | None = None
         self.sites = Sites()
+        self.spots = Spots()
         self.threads = Threads()
         self.backwards = BackwardLog(self.threads, self.sites)
         self.changes = ChangeLog(self.sites)

@@ -176,7 +176,8 @@ def _reach(given: Sequence[tuple[int | str, torch.Tensor]]) -> Reach | None:
 def _leaves(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the leaves behind some tensors, as far as they are near."""
     known = [(each, grad_fn(each)) for each in tensors if not is_mended(each)]
-    found = [each for each, node in known if node is None]
+    # A view that was made without gradients is gone before its base, the parameter, is asked for.
+    found = [each if (base := looks_into(each)) is None else base for each, node in known if node is None]
     nodes: list[Any] = [node for _, node in known if node is not None]
     seen = set(nodes)
     for node in nodes:  # grows as we go

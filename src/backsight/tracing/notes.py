@@ -95,8 +95,10 @@ class Notes:
         if call.kind is Kind.WRITES_FIRST and call.args:
             result = call.args[0]
         for each in result if issubclass(type(result), tuple | list) else (result,):
-            if issubclass(type(each), torch.Tensor) and not each.requires_grad:
-                self.cut(call, each)
+            if not issubclass(type(each), torch.Tensor):
+                continue
+            if not each.requires_grad or (call.kind is Kind.WRAPS and call.kwargs.get("requires_grad") is True):
+                self.cut(call, each)  # what is wrapped with requires_grad=True is a new leaf
 
     def differentiated(self, call: Call, result: Any) -> None:
         """Note the derivatives that have no graph of their own."""

@@ -19,6 +19,7 @@ from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
+from backsight.tracing.spots import Sighting
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 
@@ -323,6 +324,11 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
         ValueError: if there is no such level.
     """
     return Watch(model, level=level, nonfinite=nonfinite)
+
+
+def sightings(watch: Watch) -> tuple[Sighting, ...]:
+    """Return what calls were given that are looked at closer, at the exact level."""
+    return tuple(watch._log.spots.seen.values())
 
 
 def report_errors(watch: Watch, errors: Errors) -> None:

@@ -219,10 +219,16 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
     """update() stands where it does not run after every call."""
     lines = [*again, shown(update.place, "runs less often.")]
     stepping = next(iter(misused.others("step")), None)
-    if update.section.body.node is here.section.body.node and update.conditions and not here.conditions:
+    if update.conditions and not here.conditions:
+        elsewhere = update.section.body.node is not here.section.body.node
         beside = stepping if stepping and stepping.conditions else update
+        clipping = _clipping(misused, here)
+        if elsewhere or clipping is not None:
+            lines[-1] = shown(update.place, "runs less often: until then, gradients accumulate.")
+        what = f"line {here.place.line} and the clipping on line {clipping.line}" if clipping else "it"
+        what = f"line {here.place.line}" if elsewhere and not clipping else what
         fix = (
-            f"Call {here.method}() only when {misused.name}.step() runs: move it under the condition on line "
+            f"Call {here.method}() only when {misused.name}.step() runs: move {what} under the condition on line "
             f"{beside.conditions[-1].lineno}, before {misused.name}.step({misused.argument})."
         )
         return misused.told(title, here.place, lines, fix)
@@ -230,6 +236,17 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
         step, updated = f"{misused.name}.step({misused.argument})", f"{misused.name}.update()"
         return misused.told(title, here.place, lines, f"Call {step} and {updated} in the same loop as {here.method}().")
     return misused.told(title, here.place, lines[:1], _ORDER, exact=False)
+
+
+def _clipping(misused: Misused, here: Call) -> Place | None:
+    """The statement after unscale_() that clips gradients: where they are still scaled, it would clip all of them."""
+    after = (
+        each.place
+        for each in misused.calls
+        if each.method.startswith("clip_grad") and each.section.body.node is here.section.body.node
+        if _is_before(here, each) and not each.conditions
+    )
+    return next(after, None) if here.method == "unscale_" else None
 
 
 def _late(misused: Misused) -> Finding:

@@ -16,7 +16,8 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
-from backsight.source.body import Body, dotted, statement_at
+from backsight.source.bindings import uses
+from backsight.source.body import Body, callee, dotted, statement_at, statements
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient
 from backsight.tape.ops import op_name
@@ -102,9 +103,17 @@ def _fix(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, v
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
         return f"The gradient has the transposed shape: {f'write {product}' if product else 'transpose it with .T'}."
+    if _is_expanded(value):
+        broadcast = tuple(k for k, size in enumerate(due) if size == 1)
+        only = f", .sum(dim={broadcast}, keepdim=True)," if broadcast else ""
+        return (
+            f"Each entry of {name} has its own gradient, but expand() repeats one number. Sum only over the dimensions "
+            f"along which {name} was broadcast{only} and do not expand the result."
+        )
     if math.prod(got) == math.prod(due):
         return (
-            f"The gradient has as many entries as {name}. If they are in the same order, reshape it: .view_as({name})."
+            f"The gradient has as many entries as {name}. If they are in the same order, reshape it: "
+            f"{_reshaping(name, due, body)}."
         )
     if len(due) < len(got) and list(got[len(got) - len(due) :]) == list(due):
         axes = ", ".join(str(k) for k in range(len(got) - len(due)))
@@ -112,6 +121,17 @@ def _fix(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, v
     if not got:
         return f"Do not reduce it to a scalar: each entry of {name} has its own gradient."
     return f"Return it in the shape of {name}: sum it over the dimensions along which {name} was broadcast."
+
+
+def _is_expanded(value: ast.expr | None) -> bool:
+    """Whether the expression repeats values: the gradient of each entry is then the same number."""
+    return isinstance(value, ast.Call) and callee(value)[1] in ("expand", "expand_as")
+
+
+def _reshaping(name: str, due: Sequence[int], body: Body | None) -> str:
+    """The call that reshapes to an argument's shape; by the argument where the backward has a variable of that name."""
+    known = body is not None and any(use.name == name and use.binds for s in statements(body.node) for use in uses(s))
+    return f".view_as({name})" if known or body is None else f".reshape({', '.join(map(str, due))})"
 
 
 def transposed(body: Body, value: ast.expr) -> str | None:

@@ -161,13 +161,36 @@ def _computation(found: Written) -> Case:
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     fix = f"Modify a copy: {new} = {name}.clone(), and write into that."
-    if away:
+    rebuilt = _rebuilt(found, away) if away else ""
+    if rebuilt:
+        fix = f"Build a new list instead of the loop: {rebuilt}."
+    elif away:
         fix = f"Create a new tensor: {new} = {away.partition(' = ')[2]}."
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
         f"{fix} {found.label} stays the leaf and keeps its gradient.",
     )
+
+
+def _rebuilt(found: Written, away: str) -> str:
+    """The comprehension that does what a loop over a list does to each of its elements; empty where it is no such loop.
+
+    A name that is bound in the loop leaves the list as it was.
+    """
+    body = found.level.body
+    for loop in (each for each in statements(body.node) if isinstance(each, ast.For)) if body else ():
+        if body is None or len(loop.body) != 1 or loop.body[0] is not found.statement:
+            continue
+        held, of = [loop.target], [loop.iter]
+        if isinstance(loop.target, ast.Tuple) and isinstance(loop.iter, ast.Call) and callee(loop.iter)[1] == "zip":
+            held, of = loop.target.elts, loop.iter.args
+        pairs = zip(held, of, strict=False)
+        name = next((dotted(each) for target, each in pairs if dotted(target) == found.name), None)
+        if name is not None and type(found.level.value(name)) is list:
+            value, target = away.partition(" = ")[2], body.text(loop.target)
+            return f"{name} = [{value} for {target} in {body.text(loop.iter)}]"
+    return ""
 
 
 def _reads_gradient(found: Written) -> bool:

@@ -111,6 +111,14 @@ def _fix(refused: list[Refused]) -> str:
         also = f"; do the same for {listed(others, MOST)}" if others else ""
         return f"Compute first and set requires_grad last: {rewritten[0].rewritten}{also}."
     leaves = next((each.leaves for each in refused if each.leaves), [])
+    owner = next((leaf.owner for each in refused for leaf in each.graph.leaves if leaf.owner), None)
+    if leaves and owner:  # a step on those in place would undo what this optimizer learns
+        what = refused[0].name.partition("[")[0] or "them"
+        return (
+            f"{owner} already trains {listed(leaves, 3)}, so do not pass these here. Update {what} out of place, "
+            "without an optimizer: gradients from torch.autograd.grad(loss, ..., create_graph=True), then "
+            "w - lr * g for each."
+        )
     if leaves:
         return (
             f"Pass the leaf itself, {listed(leaves, 3)}, to the optimizer, and compute "

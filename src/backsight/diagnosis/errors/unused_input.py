@@ -21,7 +21,7 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.body import calls_in, dotted
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
 from backsight.story.memory import is_module
@@ -229,10 +229,23 @@ def cut_off(case: Unused) -> Finding | None:
             return explanation(
                 f"{case.output} is computed from detached values of {case.name}: {suspect.cut.expression} detaches it.",
                 (shown(suspect.cut.place, f"{why(suspect.cut)}."), case.asked),
-                f"Compute {case.output} without {suspect.cut.expression}.",
+                f"Compute {case.output} without {suspect.cut.expression}{_enabled_late(case, suspect.cut.place)}.",
                 source=str(suspect.cut.place),
             )
     return None
+
+
+def _enabled_late(case: Unused, cut: Place) -> str:
+    """Say that the gradient of the input is asked for after the statement that uses it, if it is."""
+    body = case.failure.user.body if case.failure.user else None
+    if body is None or (body.file != cut.file) or len(case.names) != 1:
+        return ""
+    calls = ((s, n) for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call))
+    for statement, node in calls:
+        receiver, method = callee(node)
+        if method == "requires_grad_" and dotted(receiver) == case.name and statement.lineno > cut.line:
+            return f", and call {case.name}.requires_grad_() before that: line {statement.lineno} is too late"
+    return ""
 
 
 def takes_no_part(case: Unused) -> Finding:

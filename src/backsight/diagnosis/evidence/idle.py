@@ -186,6 +186,7 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     inner = _picked(spot, every) or spot
     branch = next((around for around, _ in reversed(inner.arms) if isinstance(around, ast.If)), None)
     used = body.place(inner.node)
+    branch = branch or _returned_before(spot, every)
     if branch is not None:
         why = shown(body.place(branch), f"decides whether {idle.attribute} runs.")
         if inner is not spot:
@@ -195,6 +196,14 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     else:
         return None
     return Reason((why, shown(used, "uses it.")), used, _SOMETIMES, sometimes=True)
+
+
+def _returned_before(spot: Spot, every: list[Spot]) -> ast.If | None:
+    """The condition under which a function has returned before it comes to a statement."""
+    earlier = [each for each in every if each.order < spot.order and isinstance(each.node, ast.Return)]
+    arms = [around for around, _ in spot.arms]
+    conditions = (each.arms[-1][0] for each in earlier if each.arms and [a for a, _ in each.arms[:-1]] == arms)
+    return next((each for each in conditions if isinstance(each, ast.If)), None)
 
 
 _SOMETIMES = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from backsight.diagnosis.evidence.carried import Carried
 from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_held
+from backsight.diagnosis.evidence.holders import below, needs_saved, node_of, results_held
 from backsight.source import Body, statement_at
 from backsight.source.body import body_around, callee, expressions
 from backsight.tape import Node
@@ -30,12 +30,17 @@ class Joint:
     others: tuple[Line, ...] = ()
 
 
-def joint_of(case: Case) -> Joint | None:
-    """The joint at which backward fails: it goes through nodes from the newest to the oldest."""
+def joint_of(case: Case, towards: int | None = None) -> Joint | None:
+    """The joint at which backward fails: it goes through nodes from the newest to the oldest.
+
+    towards: the node that fails, if it is known; the joint is one that leads there.
+    """
     if case.watch is None:
         return None
     nodes = case.graph.nodes
     found = [i for i in case.joints if nodes[i].kind != "leaf" and needs_saved(case.graph, i)]
+    if towards is not None:
+        found = [i for i in found if towards in below(case.graph, [i])] or found
     old = max((nodes[i] for i in found), key=lambda node: node.sequence or 0, default=None)
     if old is None:
         return None

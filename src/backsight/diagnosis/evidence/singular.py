@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from backsight.source import Place
-from backsight.tape import Graph, Node
+from backsight.tape import Edge, Graph, Node
 from backsight.tracing import current
 
 _AT = {
@@ -24,6 +24,11 @@ _AT = {
     "Reciprocal": "at 0",
     "Div": "where it divides by 0",
 }
+
+_AT_ZERO = frozenset(op for op, at in _AT.items() if at == "at 0")
+_GUARDS = frozenset({"Exp", "Softplus"})
+_CLAMPS = frozenset({"ClampMin", "Clamp"})
+_SAME_VALUES = frozenset({"Expand", "View", "Unsqueeze", "Squeeze", "Transpose", "Permute", "T", "UnsafeView"})
 
 _MOST = 8
 
@@ -52,4 +57,22 @@ def singular(graph: Graph) -> list[Singular]:
 
 
 def _is_open(node: Node) -> bool:
-    return node.op != "Div" or sum(edge is not None for edge in node.inputs) == 2
+    """Whether what is divided by, or the operand, may be where the gradient is infinite: not what was kept from it."""
+    if node.op == "Div":
+        return sum(edge is not None for edge in node.inputs) == 2 and not _is_kept_away(
+            node.inputs[1], _GUARDS | _CLAMPS
+        )
+    return node.op not in _AT_ZERO or not _is_kept_away(node.inputs[0] if node.inputs else None, _GUARDS)
+
+
+def _is_kept_away(edge: Edge | None, guards: frozenset[str]) -> bool:
+    """Whether an operand was clamped, or a number was added to it, as `F.normalize` and `sqrt(x + eps)` do.
+
+    What is clamped before a root may be clamped at 0.
+    """
+    node = edge.node if edge is not None else None
+    while node is not None and node.op in _SAME_VALUES and node.inputs and node.inputs[0] is not None:
+        node = node.inputs[0].node
+    if node is None:
+        return False
+    return node.op in guards or (node.op == "Add" and sum(edge is not None for edge in node.inputs) == 1)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from backsight.diagnosis.scene import Scene
-from backsight.source.body import body_around, callee, dotted
+from backsight.source.body import body_around, callee, dotted, expressions, functions, statements
 from backsight.tape import Leaf
 
 _DERIVATIVE = re.compile(r"grad|jacobian|hessian|laplac|derivative|^[vj]jp$", re.IGNORECASE)
@@ -39,9 +39,18 @@ def _uses_gradient(file: str, name: str) -> Iterator[int]:
         if isinstance(node, ast.Call) and callee(node)[1] in _SHOWS:
             continue
         reads = isinstance(node, ast.Attribute) and node.attr == "grad" and dotted(node.value) == name
-        if reads or (isinstance(node, ast.Call) and _DERIVATIVE.search(callee(node)[1]) and name in _given(node)):
+        if reads or (isinstance(node, ast.Call) and name in _given(node) and _differentiates(file, callee(node)[1])):
             yield int(getattr(node, "lineno", 0))
         stack += ast.iter_child_nodes(node)
+
+
+def _differentiates(file: str, function: str) -> bool:
+    """Whether a function is called after what it does, or is one of the file's that calls `autograd.grad`."""
+    if _DERIVATIVE.search(function):
+        return True
+    bodies = (each for each in functions(file) if getattr(each.node, "name", "") == function)
+    calls = (node for body in bodies for s in statements(body.node) for node in expressions(s))
+    return any(isinstance(n, ast.Call) and (dotted(n.func) or "").endswith("autograd.grad") for n in calls)
 
 
 def _given(call: ast.Call) -> set[str | None]:

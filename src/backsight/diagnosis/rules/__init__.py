@@ -8,9 +8,11 @@ A rule is a function from a `Scene` to findings:
 
 from backsight.diagnosis.rules import (
     advantage,
+    batch_as_time,
     born,
     broadcast,
     dead_term,
+    drawn,
     flat,
     freed_graph,
     frozen_in_optimizer,
@@ -40,9 +42,11 @@ __all__ = [
     "RULES",
     "Rule",
     "advantage",
+    "batch_as_time",
     "born",
     "broadcast",
     "dead_term",
+    "drawn",
     "flat",
     "freed_graph",
     "frozen_in_optimizer",

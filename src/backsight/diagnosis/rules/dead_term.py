@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
@@ -24,6 +25,8 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
     or the gradient of a summand ends in leaves, such as the coordinates at which a derivative is taken, that no
     optimizer holds.
     """
+    yield from _derivatives(scene)
+    yield from _renewed(scene)
     met = scene.met()
     if not met:
         return
@@ -53,6 +56,39 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
                 used = shown(each.line.place, f"goes into a loss term whose gradient reaches only {names}.")
                 yield _finding("A loss term trains nothing that an optimizer holds.", cut, used, index)
                 break
+
+
+def _derivatives(scene: Scene) -> Iterator[Finding]:
+    for node, met, cut, _ in derivatives(scene):
+        yield Finding(
+            "BS121",
+            "warning",
+            "A derivative in the loss is a constant: no parameter learns from it.",
+            (shown(_place(cut), ends(cut)), shown(met.line.place, "uses it in the loss, next to what is trained.")),
+            f"{undoing(cut)}. (retain_graph=True only keeps the graph of what is differentiated.)",
+            source=str(_place(cut)),
+            nodes=(node,),
+        )
+
+
+def _renewed(scene: Scene) -> Iterator[Finding]:
+    for node, leaf, cut in renewed(scene):
+        given = f"({cut.operand})" if cut.operand else ""
+        stacked = f"torch.stack({cut.operand})" if cut.operand.isidentifier() else "torch.stack([...])"
+        yield Finding(
+            "BS121",
+            "warning",
+            "A loss term trains nothing: it is computed from a new leaf, made of values alone.",
+            (
+                shown(
+                    _place(cut),
+                    f"{cut.op}{given} copies the values into a new leaf; requires_grad=True starts a new graph.",
+                ),
+            ),
+            f"Keep the graph: write {stacked} for a list of tensors, or use the tensor itself.",
+            source=str(_place(cut)),
+            nodes=(node, leaf.node),
+        )
 
 
 def _finding(title: str, cut: Severed, used: Fact, node: int) -> Finding:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.wanted import gradient_is_wanted
 from backsight.diagnosis.finding import Finding, Severity
@@ -36,7 +37,9 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     alone = [leaf for leaf in every if id(leaf.tensor()) not in state]
     copied = {leaf: kept for leaf in alone if not leaf.name and (kept := _kept_of(scene, leaf))}
     yield from (_computed_once(scene, leaf, kept) for leaf, kept in copied.items())
-    alone = [leaf for leaf in alone if leaf not in copied]
+    elsewhere = {point.node for each in derivatives(scene) for point in each.points}
+    elsewhere |= {each.leaf.node for each in renewed(scene)}  # BS121 tells why
+    alone = [leaf for leaf in alone if leaf not in copied and leaf.node not in elsewhere]
     of_models = [leaf for leaf in alone if leaf.kind == "parameter"]
     if of_models:
         passed = _only_passed_through(scene, of_models)
@@ -60,6 +63,9 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}) but "
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
     new = [shown(put, f"replaces a trained module with {'it' if one else 'them'}.")] if put else []
+    if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
+        put = listed_at
+        new = [shown(put, "creates a plain container; parameters() does not look inside.")]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
     if made is not None:
@@ -302,8 +308,18 @@ def _assignments(scene: Scene, attribute: str, *, inside: bool) -> list[Place]:
 def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:
     """The attribute of a model that holds all of the leaves in a plain list or dict, `net.layers`; empty if none does.
 
+    Of several modules of one class, each has such an attribute: then the first.
+
     What a model has registered is named without brackets: `net.layers.0.weight`.
     """
-    holders = {leaf.name.partition("[")[0] if "[" in leaf.name else "" for leaf in leaves}
-    holder = holders.pop()
-    return holder if not holders and "." in holder and holder.partition(".")[0] in scene.models else ""
+    holders = list(dict.fromkeys(leaf.name.partition("[")[0] if "[" in leaf.name else "" for leaf in leaves))
+    attributes = {holder.rpartition(".")[2] for holder in holders}
+    inside = all("." in holder and holder.partition(".")[0] in scene.models for holder in holders)
+    return holders[0] if inside and len(attributes) == 1 else ""
+
+
+def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
+    """The one statement, of an `__init__`, that makes the plain list or dict."""
+    attribute = _in_plain_container(scene, leaves).rpartition(".")[2]
+    found = _assignments(scene, attribute, inside=True) if attribute else []
+    return found[0] if len(found) == 1 else None

@@ -138,7 +138,7 @@ def _by_row(users: dict[int, list[Node]], node: Node, rows: int) -> _Use | None:
             if user.index in seen or shape is None or not _keeps_rows(at, user, rows):
                 continue
             sums = user.op == "Bmm" or (user.op == "Sum" and weighted and _leaves_rows(at.shape or ()))
-            if sums and _compares(users, user, rows):
+            if sums and compares(users, user, rows):
                 return _Use(user, "sums over each sample separately, with weights that do not add up to 1 there.")
             if user.op in _ALONG and (user.op != "Mul" or len(shape) == len(at.shape or ())):
                 seen.add(user.index)
@@ -162,7 +162,7 @@ def _are_learnt(scene: Scene, users: dict[int, list[Node]], node: Node, rows: in
     )
 
 
-def _compares(users: dict[int, list[Node]], node: Node, rows: int) -> bool:
+def compares(users: dict[int, list[Node]], node: Node, rows: int) -> bool:
     """Whether a loss has an entry for each of the rows."""
     stack, seen = [node], {node.index}
     for _ in range(_DEEPEST):

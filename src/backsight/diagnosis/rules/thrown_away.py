@@ -32,7 +32,7 @@ def thrown_away(scene: Scene) -> Iterator[Finding]:
         return
     body = body_around(*scene.site)
     zeroing = _zeroing(body, scene.site[1]) if body is not None else None
-    if body is None or zeroing is None or _are_read(body):
+    if body is None or zeroing is None or are_read(body):
         return
     here = scene.running
     yield Finding(
@@ -83,7 +83,7 @@ def _within(statement: ast.stmt, other: ast.AST) -> bool:
     return getattr(other, "lineno", 0) < statement.lineno <= (getattr(other, "end_lineno", 0) or 0)
 
 
-def _are_read(body: Body) -> bool:
+def are_read(body: Body) -> bool:
     """Whether gradients are read in a function, or in one that calls it."""
     name = getattr(body.node, "name", "")
     around = [body.node, *(each.node for each in functions(body.file) if _calls(list(statements(each.node)), name))]

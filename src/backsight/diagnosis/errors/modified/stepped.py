@@ -27,7 +27,7 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
     """The first of the steps that fits: one before the failing line, or one whose iteration the backward reaches."""
     case = Case(subject.failure, subject.survey)
     old, roots = subject.node.index in case.old, {root for root, _ in case.graph.root_edges}
-    joint = joint_of(case) if steps else None
+    joint = joint_of(case, subject.node.index) if steps else None
     found = (carried(case) or passed_on_by_one(case, joint)) if steps else None
     for step in steps:
         level = step.scene.level if step.scene else None
@@ -41,7 +41,7 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
         if between:
             return _between(subject, case, step, level or subject.failure.user)
         if level is not None and step.before == step.place and (found or old):
-            return _through_history(subject, step, level, found, joint, seen=old)
+            return _through_history(subject, case, step, level, found, joint, seen=old)
     return None
 
 
@@ -121,26 +121,39 @@ def _detachable(case: Case, level: Level, owner: str) -> tuple[str, Place] | Non
 
 
 def _through_history(
-    subject: Subject, step: Changed, level: Level, found: Carried | None, joint: Joint | None, *, seen: bool
+    subject: Subject, case: Case, step: Changed, level: Level, found: Carried | None, joint: Joint | None, *, seen: bool
 ) -> Finding:
     """No step stands between: then the backward reaches an iteration before the last step."""
     weight = subject.holder or "a weight"
     held = joint.holder if joint else ""
     name = found.name if found else held or "A result of an earlier iteration"
+    cut = (
+        _detachable(case, level, subject.leaf.owner)
+        if held and not found and subject.leaf and subject.leaf.owner
+        else None
+    )
     certainty: Certainty | None = None if seen else "read"
     reads = f"reads {found.inner} from the previous {found.span}, still attached to its graph." if found else ""
     how = [shown(found.read, reads, certainty)] if found else []
     if found and found.assigned != found.read:
         how.append(shown(found.assigned, f"assigns it for the next {found.span}.", certainty))
     if joint and held and not found:
-        how += [shown(joint.made, f"made {held} in an earlier iteration.")] if joint.made else []
+        when = "in an earlier iteration" if cut is None else "before that step"
+        how += [shown(joint.made, f"made {held} {when}.")] if joint.made else []
         how += [shown(joint.used, "uses it again.")] if joint.used and joint.used != joint.made else []
     kept = f"Recompute {held} in each iteration, or detach after each step what {held.partition('[')[0]} holds."
     detach = kept if held else "Detach after each step what is carried over: hidden = hidden.detach()."
     detach = detaching(found) if found else detach
+    if cut is not None:
+        variable, read = cut
+        detach = (
+            f"If {case.loss} should not train {weight}, use {variable}.detach() on line {read.line}. If it should, "
+            f"recompute {held} after {step.name}.step()."
+        )
     needed = f"needs the original value of {weight}; {since(subject)}"
     return explanation(
-        f"{name} leads this backward into an earlier iteration, whose weights {step.name}.step() has since modified.",
+        f"{name} leads this backward into {'an earlier iteration' if cut is None else 'a part of the graph'}, whose "
+        f"weights {step.name}.step() has since modified.",
         (
             *how,
             shown(
@@ -151,7 +164,7 @@ def _through_history(
             shown(level.place, f"backpropagates into that earlier graph, which {needed}."),
             *([] if seen else unwatched()),
         ),
-        f"{detach} Then backward needs no retain_graph=True either.",
+        detach if cut is not None else f"{detach} Then backward needs no retain_graph=True either.",
         source=str(found.assigned if found else step.place),
         exact=seen,
     )

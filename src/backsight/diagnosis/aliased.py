@@ -1,0 +1,142 @@
+"""BS148: what is kept of a model's state, to be loaded later, is the model's own memory."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.wording import shown
+from backsight.naming import search
+from backsight.source import Body, Place
+from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.tape.saved import is_readable
+from backsight.tracing.steps import parameters
+
+CODES = ("BS148",)
+
+_TRAINS = re.compile(r"step|train|fit|epoch|update|backward")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A statement that keeps a state under a name, and the one that loads it."""
+
+    name: str
+    model: str
+    place: Place
+    loaded: Place
+
+
+def kept(frame: FrameType | None) -> list[Kept]:
+    """Return the states that the program keeps, trains on, and loads into the same model."""
+    found = []
+    for file in dict.fromkeys(each.f_code.co_filename for each in program_frames(frame)):
+        bodies = list(functions(file))
+        loads = [each for body in bodies for each in _loads(body)]
+        for body in bodies if loads else ():
+            for statement, name, model in _keeps(body):
+                if any(_changes(other, name) for other in bodies):
+                    continue
+                fitting = [
+                    (other, load)
+                    for other, load, receiver, given in loads
+                    if _last(given) == _last(name) and _last(receiver) == _last(model)
+                    if _is_trained_between(body, statement, other, load)
+                ]
+                if fitting:
+                    place = body.place(statement), fitting[0][0].place(fitting[0][1])
+                    found.append(Kept(name, model, *place))
+    return found
+
+
+def aliased(states: Iterable[Kept], optimizers: Iterable[torch.optim.Optimizer], since: int) -> list[Finding]:
+    """Return the findings of those that hold the memory of what is trained, at the end of a step."""
+    trained = {p.data_ptr() for each in optimizers for p in parameters(each) if is_readable(p)}
+    held = set()
+    for each, name in search((), collect=(OrderedDict,)).found:
+        if type(each) is OrderedDict and any(_is_of(value, trained) for value in each.values()):
+            held.add(_last(name.path))
+    return [_finding(each, since) for each in states if _last(each.name) in held]
+
+
+def _is_of(value: object, trained: set[int]) -> bool:
+    return type(value) is torch.Tensor and is_readable(value) and value.numel() > 0 and value.data_ptr() in trained
+
+
+def _keeps(body: Body) -> Iterator[tuple[ast.stmt, str, str]]:
+    """Yield the statements that keep a state, or a shallow copy of one, with its name and the model's."""
+    for statement in statements(body.node):
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        name, value = dotted(statement.targets[0]), statement.value
+        if isinstance(value, ast.Call) and callee(value)[1] == "copy":
+            receiver = callee(value)[0]
+            value = value.args[0] if value.args else receiver or value
+        if name is not None and isinstance(value, ast.Call) and callee(value)[1] == "state_dict" and not value.args:
+            model = dotted(callee(value)[0])
+            if model is not None:
+                yield statement, name, model
+
+
+def _loads(body: Body) -> Iterator[tuple[Body, ast.stmt, str, str]]:
+    for statement in statements(body.node):
+        for call in calls_in(statement):
+            receiver, given = dotted(callee(call)[0]), dotted(call.args[0]) if call.args else None
+            if callee(call)[1] == "load_state_dict" and receiver is not None and given is not None:
+                yield body, statement, receiver, given
+
+
+def _changes(body: Body, name: str) -> bool:
+    """Whether entries of a state are replaced: then it is no longer the model's own."""
+    for statement in statements(body.node):
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if any(isinstance(each, ast.Subscript) and _last(dotted(each.value) or "") == _last(name) for each in targets):
+            return True
+        if any(callee(c)[1] == "update" and dotted(callee(c)[0]) == name for c in calls_in(statement)):
+            return True
+    return False
+
+
+def _is_trained_between(body: Body, keeping: ast.stmt, other: Body, loading: ast.stmt) -> bool:
+    """Whether there are steps between both: it is kept on a condition, as the best is, or the text has them between."""
+    under = [
+        each
+        for each in statements(body.node)
+        if isinstance(each, ast.If) and each.lineno < keeping.lineno <= (each.end_lineno or 0)
+    ]
+    apart = body.node is not other.node
+    if under and (apart or not any(each.lineno < loading.lineno <= (each.end_lineno or 0) for each in under)):
+        return True
+    return not apart and any(
+        _TRAINS.search(callee(call)[1]) is not None
+        for each in statements(body.node)
+        if keeping.lineno < each.lineno < loading.lineno
+        for call in calls_in(each)
+    )
+
+
+def _last(name: str) -> str:
+    return name.split(".")[-1]
+
+
+def _finding(found: Kept, since: int) -> Finding:
+    return Finding(
+        "BS148",
+        "warning",
+        f"{found.name} is no copy: it holds the parameters of {found.model} themselves, which go on changing.",
+        (
+            shown(found.place, "keeps what state_dict() returns: its tensors have the memory of the parameters."),
+            shown(found.loaded, f"loads it, which changes nothing: {found.model} keeps its latest weights."),
+        ),
+        f"Copy it when you keep it: {found.name} = copy.deepcopy({found.model}.state_dict()).",
+        source=str(found.place),
+        since=since,
+    )

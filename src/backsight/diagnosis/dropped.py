@@ -1,0 +1,56 @@
+"""BS146: the result of a tensor method is thrown away, as it leaves the tensor as it was."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.source import Body
+from backsight.source.bindings import target_names
+from backsight.source.body import dotted, statements
+from backsight.source.out_of_place import arguments
+from backsight.tracing import Sighting, Spot
+
+CODES = ("BS146",)
+
+_WITHOUT_TWIN = frozenset({"to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
+
+
+def dropped(sightings: Iterable[Sighting]) -> Iterator[Finding]:
+    """Yield the findings of statements that were seen to do nothing but to make a tensor, which nobody gets."""
+    for seen in sightings:
+        spot = seen.spot
+        if not spot.dropped or not isinstance(spot.call.func, ast.Attribute):
+            continue
+        receiver, place = spot.body.text(spot.call.func.value), spot.body.place(spot.statement)
+        yield Finding(
+            "BS146",
+            "warning",
+            f"{receiver} is not changed: the result of {spot.method} is thrown away.",
+            (shown(place, f"returns a new tensor and leaves {receiver} as it was."),),
+            _fix(seen, spot, receiver),
+            source=str(place),
+        )
+
+
+def _fix(seen: Sighting, spot: Spot, receiver: str) -> str:
+    """Say how to keep the result: in place where the memory itself is meant, and where autograd allows it."""
+    given = ", ".join(arguments(spot.body, spot.call))
+    assigned = f"{receiver} = {spot.body.text(spot.call)}"
+    in_place = f"{receiver}.{spot.method}_({given})"
+    if spot.method in _WITHOUT_TWIN or not dotted(spot.call.func.value):  # type: ignore[attr-defined]  # an attribute
+        return f"Assign the result: {assigned}."
+    last = receiver.split(".")[-1]
+    attached = seen.enabled and seen.requires_grad
+    if receiver in _looped(spot.body) and attached:
+        return f"Change it in place, inside `with torch.no_grad():`: {in_place}."
+    if (receiver in _looped(spot.body) or last in ("data", "grad") or seen.requires_grad) and not attached:
+        return f"Change it in place: {in_place}."
+    return f"Assign the result: {assigned}."
+
+
+def _looped(body: Body) -> set[str]:
+    """Return the variables of loops: to assign one changes nothing but itself."""
+    return {name for each in statements(body.node) if isinstance(each, ast.For) for name in target_names(each.target)}

@@ -1,0 +1,76 @@
+"""Values of a loss that were cut off without anybody meaning to: derivatives, and new leaves made of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.summands import summands
+from backsight.diagnosis.scene import Scene
+from backsight.tape import Leaf
+from backsight.tracing import Met, Severed, current
+
+_DIFFERENCES = frozenset(
+    {"add", "__add__", "__radd__", "sub", "__sub__", "__rsub__", "subtract", "mse_loss", "l1_loss"}
+)
+
+
+class Derivative(NamedTuple):
+    """A derivative without a graph that is added to what trained parameters compute: by which node, and the leaves it
+    was taken with respect to."""
+
+    node: int
+    met: Met
+    cut: Severed
+    points: tuple[Leaf, ...]
+
+
+class Renewed(NamedTuple):
+    """A term of the loss that ends in a new leaf, which was made of the values of results."""
+
+    node: int
+    leaf: Leaf
+    cut: Severed
+
+
+def derivatives(scene: Scene) -> Iterator[Derivative]:
+    """Yield the derivatives, by `autograd.grad` without `create_graph=True`, that a residual counts as constants.
+
+    In a residual of an equation, `u_t + 2 * u`, both come of the same parameters and the same points. An attack adds a
+    derivative to what goes into the network, a step of an inner loop one to the parameters themselves, and a weight is
+    multiplied: there the derivative is to be a constant.
+    """
+    told: set[object] = set()
+    for node, met in scene.met().items():
+        cuts = [each for each in met.cuts if each[0].by == "derivative" and each[0].line is not None]
+        if not cuts or met.op not in _DIFFERENCES:
+            continue
+        inside = set(below(scene.graph, [node]))
+        behind = [leaf for leaf in scene.graph.leaves if leaf.node in inside]
+        for cut, leaves, made in cuts:
+            asked = {id(leaf) for ref in leaves if (leaf := ref()) is not None}
+            ours = [leaf for leaf in behind if id(leaf.tensor()) in asked]
+            points = tuple(p for p in ours if not p.owner and p.kind != "parameter" and _are_points(p, met))
+            if made > scene.began and points and any(leaf.owner for leaf in ours) and cut.line not in told:
+                told.add(cut.line)
+                yield Derivative(node, met, cut, points)
+
+
+def _are_points(leaf: Leaf, met: Met) -> bool:
+    return bool(leaf.shape) and any(shape and shape[0] == leaf.shape[0] for shape in met.shapes)
+
+
+def renewed(scene: Scene) -> Iterator[Renewed]:
+    """Yield the terms of the loss that end in a leaf such as `torch.tensor(losses, requires_grad=True)`."""
+    watch = current()
+    if watch is None or not any(leaf.owner for leaf in scene.graph.leaves):
+        return
+    _, terms = summands(scene.graph)
+    for term in terms:
+        inside = set(below(scene.graph, [term.index]))
+        behind = [leaf for leaf in scene.graph.leaves if leaf.node in inside]
+        tensor = behind[0].tensor() if len(behind) == 1 and not behind[0].owner else None
+        cuts = watch.severed(tensor) if tensor is not None and behind[0].kind != "parameter" else ()
+        if cuts and cuts[0].by == "rewrapped" and cuts[0].line is not None:
+            yield Renewed(term.index, behind[0], cuts[0])

@@ -1,0 +1,51 @@
+"""Deep copies that are made anew in each step, from what an optimizer holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from types import FrameType
+
+import torch
+
+from backsight.naming import search
+from backsight.naming.roots import is_ours, is_user
+from backsight.source import Body, Place
+from backsight.source.body import LOOPS, callee, dotted, functions, statements
+
+
+def copied_anew(
+    frame: FrameType | None, held: Sequence[torch.Tensor], others: Sequence[str]
+) -> tuple[Place, str, str] | None:
+    """Return the statement `copy = copy.deepcopy(original)`, and both names, if it runs once for each step.
+
+    held: parameters of the original. others: what the parameters of the copy are called. Such a statement stands in a
+    loop, or in a function that leaves nothing of it behind.
+    """
+    parts = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
+    owners = {name.split(".")[0] for name in others}
+    files: dict[str, None] = {}
+    while frame is not None:
+        if is_user(frame) and not is_ours(frame.f_code.co_filename):
+            files[frame.f_code.co_filename] = None
+        frame = frame.f_back
+    for body in (body for file in files for body in functions(file)):
+        for statement in statements(body.node):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=variable)], value=ast.Call(args=[given]) as call):
+                    original = dotted(given)
+                    if callee(call)[1] != "deepcopy" or original is None or variable not in owners:
+                        continue
+                    if original.split(".")[-1] in parts and _runs_often(body, statement):
+                        return body.place(statement), original, variable
+    return None
+
+
+def _runs_often(body: Body, statement: ast.stmt) -> bool:
+    every = list(statements(body.node))
+    if any(isinstance(s, LOOPS) and s.lineno < statement.lineno <= (s.end_lineno or 0) for s in every):
+        return True
+    if not isinstance(body.node, ast.FunctionDef) or body.node.name == "__init__":
+        return False
+    # who runs the training within the same function copies once
+    return not any(isinstance(n, ast.Call) and callee(n)[1] == "step" for s in every for n in ast.walk(s))

@@ -1,0 +1,129 @@
+"""BS147: a view or reshape gives the sizes of a tensor in another order, as only transpose and permute may."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shaped, shown
+from backsight.source.body import Body, callee, dotted, statements
+from backsight.tracing import Sighting, Spot
+
+_Sizes = tuple[int, ...]
+
+
+def reordered(sightings: Sequence[Sighting]) -> Iterator[Finding]:
+    """Yield the findings of views that exchange sizes, which no other view takes back.
+
+    Sizes may be the same ones by chance where a view splits or joins them; so they have to be written as they are, or
+    their names tell: `b, t, c = x.shape`, and then `x.view(b, c, t)`.
+    """
+    every = {shapes for each in sightings for shapes in each.shapes}
+    for seen in sightings:
+        for before, after in seen.shapes:
+            if (after, before) in every:
+                continue
+            order = _by_name(seen.spot, before) or _by_size(seen.spot, before, after)
+            if order is not None:
+                yield _finding(seen.spot, before, after, order)
+                break
+
+
+def _by_name(spot: Spot, before: _Sizes) -> list[int] | None:
+    """Return which dimensions a view names, in its order, where that is not the one in which they were named."""
+    receiver = dotted(spot.call.func.value) if isinstance(spot.call.func, ast.Attribute) else None
+    names = _unpacked(spot.body, receiver, spot.statement.lineno) if receiver is not None else []
+    written = [name for each in _given(spot.call) for name in _factors(each)]
+    if len(names) != len(before) or not all(each in names for each in written) or len(set(written)) < len(written):
+        return None
+    order = [names.index(each) for each in written]
+    large = [at for at in order if before[at] > 1]
+    return order if large != sorted(large) and len({before[at] for at in large}) > 1 and len(order) > 1 else None
+
+
+def _by_size(spot: Spot, before: _Sizes, after: _Sizes) -> list[int] | None:
+    """Return the same where the sizes themselves tell."""
+    given = _given(spot.call)
+    large, made = [n for n in before if n > 1], [n for n in after if n > 1]
+    if sorted(large) != sorted(made) or large == made or not all(map(_is_plain, given)):
+        return None
+    rest = [at for at, each in enumerate(given) if _is_minus_one(each)]
+    if rest and (len(before) != len(after) or before[rest[0]] != after[rest[0]]):
+        return None
+    if len(set(large)) != len(large) or len(before) != len(after):
+        return [] if len(large) > 2 else None
+    return [before.index(n) for n in after] if len(large) == len(before) else []
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    given = list(call.args)
+    if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "torch":
+        given = given[1:]
+    return list(given[0].elts) if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List) else given
+
+
+def _factors(node: ast.expr) -> Iterator[str]:
+    """Yield the names in a product of names; what is none of them is told by the empty one."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        yield from _factors(node.left)
+        yield from _factors(node.right)
+    else:
+        yield node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether a size is written as it is, and not computed."""
+    size = isinstance(node, ast.Call) and callee(node)[1] == "size"
+    return size or isinstance(node, ast.Constant | ast.Name | ast.Attribute | ast.Subscript) or _is_minus_one(node)
+
+
+def _is_minus_one(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
+
+
+def _unpacked(body: Body, receiver: str, line: int) -> list[str]:
+    """Return the names that the sizes of a variable were given last, unless the variable was given a value since."""
+    names: list[str] = []
+    for each in statements(body.node):
+        if not isinstance(each, ast.Assign) or each.lineno >= line or len(each.targets) != 1:
+            continue
+        target = each.targets[0]
+        if isinstance(target, ast.Tuple) and _sizes_of(each.value) == receiver:
+            names = [one.id if isinstance(one, ast.Name) else "" for one in target.elts]
+            continue
+        bound = target.elts if isinstance(target, ast.Tuple) else [target]
+        names = [] if any(dotted(one) in {receiver, *names} for one in bound) else names
+    return names
+
+
+def _sizes_of(value: ast.expr) -> str | None:
+    if isinstance(value, ast.Attribute) and value.attr == "shape":
+        return dotted(value.value)
+    if isinstance(value, ast.Call) and callee(value)[1] == "size" and not value.args:
+        receiver = callee(value)[0]
+        return dotted(receiver) if receiver is not None else None
+    return None
+
+
+def _finding(spot: Spot, before: _Sizes, after: _Sizes, order: Iterable[int]) -> Finding:
+    place, order = spot.body.place(spot.statement), list(order)
+    receiver = spot.body.text(spot.call.func.value) if isinstance(spot.call.func, ast.Attribute) else "it"
+    moved = "permute or transpose"
+    if len(order) == len(before):
+        swapped = [at for at, other in enumerate(order) if at != other]
+        by = f"transpose({swapped[0]}, {swapped[1]})" if len(swapped) == 2 else f"permute({', '.join(map(str, order))})"
+        same = len(after) == len(before)
+        moved = f"{receiver}.{by}" if same else f"{receiver}.{by}.reshape({_written(spot)})"
+    return Finding(
+        "BS147",
+        "warning",
+        f"{spot.method} gives the sizes of {receiver} in another order, which mixes its entries.",
+        (shown(place, f"cuts {shaped(before)} into {shaped(after)} and moves no entry between dimensions."),),
+        f"Exchange dimensions with {moved} instead of {spot.method}.",
+        source=str(place),
+    )
+
+
+def _written(spot: Spot) -> str:
+    return ", ".join(spot.body.text(each) for each in _given(spot.call))

@@ -1,0 +1,74 @@
+"""BS147: a recurrent layer goes through the samples of a batch as if they were steps in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.rules.softmax_dim import compares
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shaped, shown
+from backsight.tape import Node
+from backsight.tape.modules import ModelTree
+
+_TAKES_ONE = ("Select", "Mean", "Max", "Amax")
+_MOST = 2
+"""Entries of the second dimension that are taken: of a bidirectional layer the last, and the first."""
+
+
+@rule("BS147")
+def batch_as_time(scene: Scene) -> Iterator[Finding]:
+    """One entry is taken of the second dimension of what a layer without batch_first returns, and the loss compares
+    each of the first: so the first are the samples, and the layer takes them for the steps."""
+    if not any(node.op in _TAKES_ONE for node in scene.graph.nodes):
+        return
+    modules: dict[str, torch.nn.Module] = {}
+    users: dict[int, list[Node]] = {}
+    taken: dict[int, list[Node]] = {}
+    for node in scene.graph.nodes:
+        for edge in node.inputs:
+            if edge is None:
+                continue
+            users.setdefault(edge.node.index, []).append(node)
+            if node.op in _TAKES_ONE and edge.node.module is not None and _is_of_second(edge.node, node):
+                modules = modules or ModelTree.of(scene.models).modules
+                if _is_time_first(modules.get(edge.node.module)):
+                    taken.setdefault(edge.node.index, []).append(node)
+    for index, nodes in taken.items():
+        made = scene.graph.nodes[index]
+        rows = (made.shape or (0,))[0]
+        if len(nodes) <= _MOST and compares(users, nodes[0], rows):
+            yield _finding(scene, made, nodes[0])
+
+
+def _is_of_second(made: Node, node: Node) -> bool:
+    """Whether of three dimensions the second is gone."""
+    first, shape = made.shape or (), node.shape or ()
+    return len(first) == 3 and shape == (first[0], first[2]) and first[1] not in (1, first[0], first[2])
+
+
+def _is_time_first(module: torch.nn.Module | None) -> bool:
+    return isinstance(module, torch.nn.RNNBase) and not module.__dict__.get("batch_first", True)
+
+
+def _finding(scene: Scene, made: Node, taken: Node) -> Finding:
+    modules = ModelTree.of(scene.models).modules
+    kind, path = type(modules[made.module or ""]).__name__, made.module or "the layer"
+    line, used = scene.line_of(made), scene.line_of(taken)
+    shape = made.shape or (0, 0, 0)
+    facts = (
+        *((shown(line.place, f"returns {shaped(shape)}: {shape[0]} steps of {shape[1]} samples."),) if line else ()),
+        *((shown(used.place, f"takes the {shape[0]} for samples, and so does the loss."),) if used else ()),
+    )
+    return Finding(
+        "BS147",
+        "warning",
+        f"{path} takes the samples of the batch for steps in time: batch_first is not set.",
+        facts,
+        f"Create it with batch_first=True: nn.{kind}(..., batch_first=True).",
+        source=str(line.place) if line is not None else None,
+        nodes=(made.index,),
+    )

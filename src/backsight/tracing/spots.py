@@ -1,0 +1,153 @@
+"""Calls of tensor methods that are looked at closer, for what the text alone cannot tell: what they were called on.
+
+A statement that is nothing but a call whose result is a new tensor, and the calls that only change sizes. A file is
+read once; at a line that has neither, nothing is done.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.source import Body
+from backsight.source.body import callee, calls_in, functions, statements
+from backsight.tracing.program import is_programs
+
+_MOST = 64
+_MOST_SHAPES = 4
+
+VIEWS = frozenset({"view", "reshape"})
+_MOVES = frozenset({"to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
+_OPERATORS: dict[str, type[ast.operator]] = {
+    "add": ast.Add,
+    "sub": ast.Sub,
+    "mul": ast.Mult,
+    "div": ast.Div,
+    "pow": ast.Pow,
+}
+"""Methods that an operator may call as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """A call in the text; `dropped` tells whether it is all that its statement does."""
+
+    body: Body
+    statement: ast.stmt
+    call: ast.Call
+    method: str
+    dropped: bool
+
+
+@dataclass(eq=False)
+class Sighting:
+    """What a call was given: whether gradients were wanted and enabled; of a view also the sizes before and after."""
+
+    spot: Spot
+    requires_grad: bool
+    enabled: bool
+    shapes: list[tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+class Spots:
+    """The spots of each file by their lines, and what was seen at them."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, dict[int, Spot]] = {}
+        self.seen: dict[Spot, Sighting] = {}
+
+    def read(self, frame: FrameType) -> Mapping[int, Spot]:
+        """Return the spots of the file of a frame."""
+        file = frame.f_code.co_filename
+        found: dict[int, Spot] = {}
+        for spot in _spots(file) if is_programs(frame) else ():
+            many = any(True for _ in calls_in(spot.statement)) and hasattr(spot.statement, "body")
+            last = spot.statement.lineno if many else spot.statement.end_lineno or 0
+            found |= dict.fromkeys(range(spot.statement.lineno, last + 1), spot)
+        self.lines[file] = found
+        return found
+
+    def note(self, spot: Spot, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note a call that is about to be made from the line of a spot."""
+        tensor: Any = args[0] if args else None
+        if getattr(function, "__name__", "") != spot.method or not issubclass(type(tensor), torch.Tensor):
+            return
+        known = self.seen.get(spot)
+        if spot.dropped:
+            if known is None and len(self.seen) < _MOST and _does_something(spot.method, tensor, args, kwargs):
+                enabled = torch.is_grad_enabled()
+                self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), enabled, [])
+            return
+        if known is not None and len(known.shapes) >= _MOST_SHAPES:
+            return
+        before = tuple(tensor.shape)
+        after = _after(before, args[1:] or tuple(kwargs.values()))
+        if after is None or before == after or (known is None and len(self.seen) >= _MOST):
+            return
+        if known is None:
+            known = self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), True, [])
+        if (before, after) not in known.shapes:
+            known.shapes.append((before, after))
+
+
+def _spots(file: str) -> Iterator[Spot]:
+    for body in functions(file):
+        for statement in statements(body.node):
+            calls = list(calls_in(statement))
+            views = [each for each in calls if callee(each)[1] in VIEWS]
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+                method = callee(statement.value)[1]
+                if isinstance(statement.value.func, ast.Attribute) and _is_unmistakable(method, statement, calls):
+                    yield Spot(body, statement, statement.value, method, dropped=True)
+                    continue
+            if len(views) == 1 and isinstance(views[0].func, ast.Attribute):
+                yield Spot(body, statement, views[0], callee(views[0])[1], dropped=False)
+
+
+def _is_unmistakable(method: str, statement: ast.stmt, calls: Sequence[ast.Call]) -> bool:
+    """Whether a tensor method of this name that is called here can only be the one whose result is dropped."""
+    twin = hasattr(torch.Tensor, f"{method}_") and hasattr(torch.Tensor, method) and not method.startswith("resize")
+    if not (twin or method in _MOVES) or sum(callee(each)[1] == method for each in calls) != 1:
+        return False
+    operator = _OPERATORS.get(method)
+    return operator is None or not any(
+        isinstance(node, ast.BinOp) and isinstance(node.op, operator) for node in ast.walk(statement)
+    )
+
+
+def _does_something(method: str, tensor: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the result is another tensor: to what it is already, a tensor is not moved."""
+    if method == "detach":
+        return bool(tensor.requires_grad)
+    kinds = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16}
+    if method in kinds:
+        return bool(tensor.dtype != kinds[method])
+    if method in ("cpu", "cuda"):
+        return bool(tensor.device.type != method)
+    if method == "to":
+        for each in (*args[1:], *kwargs.values()):
+            if type(each) is torch.dtype and each != tensor.dtype:
+                return True
+            if type(each) in (str, torch.device) and torch.device(each).type != tensor.device.type:
+                return True
+        return False
+    return "out" not in kwargs
+
+
+def _after(before: tuple[int, ...], given: Sequence[Any]) -> tuple[int, ...] | None:
+    """Return the sizes that a view is asked for."""
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    if not all(type(each) is int for each in sizes):
+        return None
+    asked, total = [int(each) for each in sizes], 1
+    for each in before:
+        total *= each
+    known = 1
+    for each in asked:
+        known *= each if each != -1 else 1
+    return tuple(each if each != -1 else total // max(known, 1) for each in asked)
