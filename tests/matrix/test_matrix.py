@@ -76,7 +76,7 @@ def test_what_failed_is_tried_again_and_the_rest_counts_as_it_did(monkeypatch, t
     }
     merge(about, before, tmp_path)
     assert matrix.main(["--here", "--failed", "--results", str(tmp_path)]) == 1
-    assert asked == [list(two), ["tests/text"]]
+    assert asked == [[*two, "-m", ""], ["tests/text"]]
     (read,) = results(tmp_path)
     counts = {name: (part.passed, part.failed, part.skipped) for name, part in read.parts.items()}
     assert counts == {"demo": (4, 0, 0), "tests/tape": (11, 1, 3), "tests/text": (1, 1, 0), "tests/naming": (7, 0, 0)}
