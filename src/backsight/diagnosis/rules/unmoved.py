@@ -82,8 +82,9 @@ def _reason(name: str, first: Unmoved, is_zero: bool, is_rounded: bool) -> tuple
             "Keep {them} in float32 and compute under torch.autocast, or use an optimizer with stochastic rounding.",
         )
     return (
-        f"With a learning rate of {first.rate:.2g}, {name}.step() should have moved it: something restores the old "
-        "value.",
-        "Look for code that writes to {them} after the step: copy_(), load_state_dict(), a clamp, or weights that "
-        "are computed from others.",
+        f"With a learning rate of {first.rate:.2g}, {name}.step() should have moved it: the step does not write to it, "
+        "or something restores the old value.",
+        "If you wrote the optimizer, check that step() changes {them} in place: p.add_(), not p.add(). Otherwise, look "
+        "for code that writes to {them} after the step: copy_(), load_state_dict(), a clamp, or weights that are "
+        "computed from others.",
     )
