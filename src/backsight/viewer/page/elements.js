@@ -47,7 +47,12 @@ function codeLine(source) {
     ),
     h(
       "button",
-      { class: "copy", title: `copy ${source}`, "aria-label": `copy ${source}`, onclick: (e) => copied(e.target, source) },
+      {
+        class: "copy",
+        title: `copy ${source}`,
+        "aria-label": `copy ${source}`,
+        onclick: (e) => copied(e.target, source),
+      },
       "copy",
     ),
   ];

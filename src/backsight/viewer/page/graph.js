@@ -508,9 +508,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       h(
         "div",
         { class: "notes" },
-        wide
-          ? legend(scale, STAT_NAMES[stat] || stat, show)
-          : h("span", { class: "soft" }, "no step recorded yet"),
+        wide ? legend(scale, STAT_NAMES[stat] || stat, show) : h("span", { class: "soft" }, "no step recorded yet"),
         h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, behind what the model returned`),
       ),
     );
