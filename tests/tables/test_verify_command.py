@@ -239,7 +239,7 @@ def test_a_file_that_reads_its_arguments_is_given_none_of_ours(tmp_path, monkeyp
     monkeypatch.setattr(sys, "argv", given := ["backsight", "verify", str(file)])
     assert main(["verify", f"{file}:Kept"]) == 0
     assert sys.argv is given
-    assert "is right" in capsys.readouterr().out
+    assert "is correct" in capsys.readouterr().out
 
 
 SCALED = """
