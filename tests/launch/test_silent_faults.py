@@ -72,3 +72,25 @@ for step in range(5):
     err = said(bench, source)
     assert "nothing found" in err
     assert "the backward of Swish was not tested. To test it: backsight verify train.py" in err
+
+
+def test_a_statement_whose_result_is_dropped_is_the_programs_own(bench):
+    source = """
+class Own(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        asked.append(getattr(func, "__name__", ""))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+asked = []
+own, x = torch.ones(2).as_subclass(Own), torch.ones(2)
+own.detach()
+try:
+    x.to("nowhere")
+except RuntimeError:
+    print(asked)
+"""
+    bench.write("train.py", HEAD + source.lstrip("\n"))
+    ended = bench.observed("train.py")
+    assert ended.out == bench.python("train.py").out
+    assert "stopped watching" not in ended.err and "BS146" not in ended.err

@@ -53,9 +53,9 @@ class Functions(TorchFunctionMode):
         if is_compiling() or self.ended or (self._log.budget is not None and not self._may_spend()):
             return func(*args, **(kwargs or {}))
         frame = sys._getframe(1)
-        spots = self._lines.get(frame.f_code.co_filename)
-        if spots or spots is None:
-            self._guarded(self._spotted, spots, func, args, kwargs or {}, frame)
+        lines = self._lines.get(frame.f_code.co_filename)
+        if lines is None or frame.f_lineno in lines:
+            self._guarded(self._log.spots.note, func, args, kwargs or {}, frame)
         try:
             kind = known.get(func) if type(func) in BY_IDENTITY else None
             if kind is None:
@@ -83,12 +83,6 @@ class Functions(TorchFunctionMode):
         except BaseException as failure:
             self._fail(failure)
         return result
-
-    def _spotted(self, spots: Any, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame: Any) -> None:
-        """Note a call that is made from a line which is looked at closer."""
-        found = (spots if spots is not None else self._log.spots.read(frame)).get(frame.f_lineno)
-        if found is not None:
-            self._log.spots.note(found, function, args, kwargs)
 
     def _thoroughly(self, call: Call, types: Any) -> Any:
         """Make a call that may do more than make nodes, and have it noted; nobody else sees us look."""

@@ -18,6 +18,7 @@ from backsight.source import Body
 from backsight.source.body import callee, calls_in, functions, statements
 from backsight.tracing.program import is_programs
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _MOST = 64
 _MOST_SHAPES = 4
 
@@ -61,7 +62,7 @@ class Spots:
         self.lines: dict[str, dict[int, Spot]] = {}
         self.seen: dict[Spot, Sighting] = {}
 
-    def read(self, frame: FrameType) -> Mapping[int, Spot]:
+    def _read(self, frame: FrameType) -> Mapping[int, Spot]:
         """Return the spots of the file of a frame."""
         file = frame.f_code.co_filename
         found: dict[int, Spot] = {}
@@ -72,10 +73,15 @@ class Spots:
         self.lines[file] = found
         return found
 
-    def note(self, spot: Spot, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Note a call that is about to be made from the line of a spot."""
+    def note(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], frame: FrameType) -> None:
+        """Note a call that is about to be made, if it is one of the spots of its file.
+
+        Tensors of other classes are left out: to read them may run their own code.
+        """
+        lines = self.lines.get(frame.f_code.co_filename)
+        spot = (self._read(frame) if lines is None else lines).get(frame.f_lineno)
         tensor: Any = args[0] if args else None
-        if getattr(function, "__name__", "") != spot.method or not issubclass(type(tensor), torch.Tensor):
+        if spot is None or type(tensor) not in _PLAIN or getattr(function, "__name__", "") != spot.method:
             return
         known = self.seen.get(spot)
         if spot.dropped:
@@ -102,7 +108,9 @@ def _spots(file: str) -> Iterator[Spot]:
             views = [each for each in calls if callee(each)[1] in VIEWS]
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 method = callee(statement.value)[1]
-                if isinstance(statement.value.func, ast.Attribute) and _is_unmistakable(method, statement, calls):
+                function = statement.value.func
+                held = isinstance(function, ast.Attribute) and not isinstance(function.value, ast.Call)
+                if held and _is_unmistakable(method, statement, calls):
                     yield Spot(body, statement, statement.value, method, dropped=True)
                     continue
             if len(views) == 1 and isinstance(views[0].func, ast.Attribute):
@@ -133,10 +141,18 @@ def _does_something(method: str, tensor: Any, args: Sequence[Any], kwargs: Mappi
         for each in (*args[1:], *kwargs.values()):
             if type(each) is torch.dtype and each != tensor.dtype:
                 return True
-            if type(each) in (str, torch.device) and torch.device(each).type != tensor.device.type:
+            if type(each) in (str, torch.device) and _type_of(each) not in ("", tensor.device.type):
                 return True
         return False
     return "out" not in kwargs
+
+
+def _type_of(device: str | torch.device) -> str:
+    """Return the type of a device; empty if there is none of this name, which the call will say."""
+    try:
+        return torch.device(device).type
+    except RuntimeError:
+        return ""
 
 
 def _after(before: tuple[int, ...], given: Sequence[Any]) -> tuple[int, ...] | None:
