@@ -1,16 +1,18 @@
 """Timing several ways to do one thing fairly, in turn, in one process, so that a slow moment hits them all.
 
-What `report` prints is also kept as data where the variable BENCH_KEPT names a file: see bench/performance.py.
+How far the measurements of a `median` lie apart is told at the end. What `report` prints is also kept as data where the
+variable BENCH_KEPT names a file: see bench/performance.py.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +50,29 @@ class GaveUp(BaseException):
     """A side has spent its time or memory. No Exception, because what it interrupts may swallow those."""
 
 
+_spreads: list[float] = []
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the median of what was measured, and note its spread: half of the way between the quartiles, of it."""
+    held = list(values)
+    middle = statistics.median(held)
+    if len(held) > 2 and middle > 0:
+        low, _, high = statistics.quantiles(held, n=4, method="inclusive")
+        _spreads.append((high - low) / 2 / middle)
+    return middle
+
+
+@atexit.register
+def _tell_spread() -> None:
+    """Say how far from each other the measurements of one thing were."""
+    if _spreads:
+        typical, widest = statistics.median(_spreads), max(_spreads)
+        told = f"half of the measurements of one thing lie within {typical:.1%} of their median; {widest:.1%} at worst"
+        print(told)
+        _write({"spread": {"typical": round(typical, 4), "widest": round(widest, 4)}})
+
+
 def interleaved(sides: Mapping[str, Side], rounds: int) -> dict[str, Result]:
     """Run all sides in turn, `rounds` times, and return their medians; a side that fails or is slow runs once."""
     results: dict[str, list[Result]] = {name: [] for name in sides}
@@ -57,7 +82,7 @@ def interleaved(sides: Mapping[str, Side], rounds: int) -> dict[str, Result]:
             if not done or not (done[0].failed or done[0].seconds > SLOW):
                 done.append(_once(side))
     return {
-        name: Result(statistics.median(result.seconds for result in done), done[0].note, done[0].failed)
+        name: Result(median(result.seconds for result in done), done[0].note, done[0].failed)
         for name, done in results.items()
     }
 
@@ -104,15 +129,20 @@ def report(*parts: RenderableType) -> None:
 
 def _keep(part: RenderableType) -> None:
     """Add a table, or a line, to the file of what is kept: one JSON object a line."""
-    file = os.environ.get("BENCH_KEPT")
-    if file is None:
-        return
     if isinstance(part, Table):
         columns = [[_plain(cell) for cell in (column.header, *column.cells)] for column in part.columns]
         header, *rows = zip(*columns, strict=True)
         kept: dict[str, Any] = {"title": _plain(part.title or ""), "columns": header, "rows": rows}
     else:
         kept = {"note": _plain(part)}
+    _write(kept)
+
+
+def _write(kept: Mapping[str, Any]) -> None:
+    """Add an object to the file of what is kept, where there is one."""
+    file = os.environ.get("BENCH_KEPT")
+    if file is None:
+        return
     with open(file, "a", encoding="utf-8") as kept_so_far:
         kept_so_far.write(json.dumps(kept, ensure_ascii=False) + "\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sqlite3
 from abc import ABC, abstractmethod
@@ -17,6 +18,22 @@ try:
     import pyarrow.parquet as pq
 except ImportError:
     pa = pq = None
+try:
+    import duckdb
+except ImportError:
+    duckdb = None
+try:
+    import h5py
+except ImportError:
+    h5py = None
+try:
+    import lance
+except ImportError:
+    lance = None
+try:
+    import zarr
+except ImportError:
+    zarr = None
 
 NAMES = STATISTICS.names or ()
 
@@ -25,6 +42,10 @@ class Store(ABC):
     """One way to keep rows: appended a step at a time, flushed each step, closed, read."""
 
     name: str
+    live = "*"
+    """Which files hold what was written last: the ones that a damaged disk or a kill would hit."""
+    slow = 1
+    """The long run is shortened by this, where it would take an hour."""
 
     def __init__(self, path: Path, tensors: int):
         self.path = path
@@ -51,6 +72,7 @@ class Store(ABC):
 
 class Backsight(Store):
     name = "backsight blocks"
+    live = "*.live"
 
     def __init__(self, path: Path, tensors: int):
         super().__init__(path, tensors)
@@ -99,6 +121,7 @@ class Arrow(Store):
     """IPC stream segments of one record batch a flush; full ones become Parquet, sorted by tensor."""
 
     name = "Arrow IPC -> Parquet"
+    live = "*.arrows"
     SEGMENT = 1 << 18  # rows
 
     def __init__(self, path: Path, tensors: int):
@@ -177,6 +200,7 @@ class Arrow(Store):
 
 class SQLite(Store):
     name = "SQLite (WAL)"
+    live = "run.db*"
 
     def __init__(self, path: Path, tensors: int):
         super().__init__(path, tensors)
@@ -227,6 +251,7 @@ class SQLite(Store):
 
 class JsonLines(Store):
     name = "JSON lines"
+    slow = 10
 
     def __init__(self, path: Path, tensors: int):
         super().__init__(path, tensors)
@@ -267,7 +292,185 @@ class JsonLines(Store):
         return sum(row["step"] == rows[-1]["step"] for row in rows)
 
 
-STORES: list[type[Store]] = [Backsight, Histograms, *([Arrow] if pa else []), SQLite, JsonLines]
+class DuckDB(Store):
+    """Rows appended as an Arrow table; a transaction a flush."""
+
+    name = "DuckDB"
+    slow = 20
+
+    def __init__(self, path: Path, tensors: int):
+        super().__init__(path, tensors)
+        path.mkdir()
+        self.db = duckdb.connect(str(path / "run.duckdb"))
+        columns = ", ".join(f"{name} {'bigint' if STATISTICS[name].kind == 'i' else 'double'}" for name in NAMES)
+        self.db.execute(f"create table rows (tensor uinteger, step bigint, {columns})")
+        self.waiting: list[tuple[int, np.ndarray]] = []
+
+    def append(self, step: int, rows: np.ndarray, flush: bool) -> None:
+        self.waiting.append((step, rows))
+        if not flush:
+            return
+        held = np.concatenate([rows for _, rows in self.waiting])
+        steps = np.repeat([step for step, _ in self.waiting], len(rows))
+        columns = {"tensor": np.tile(self.ids, len(self.waiting)), "step": steps}
+        columns |= {name: np.ascontiguousarray(held[name]) for name in NAMES}
+        table = pa.table(columns)
+        self.db.register("arrived", table)
+        self.db.execute("insert into rows select * from arrived")
+        self.db.unregister("arrived")
+        self.waiting = []
+
+    def close(self) -> None:
+        self.db.close()
+
+    def _read(self, query: str) -> Any:
+        db = duckdb.connect(str(self.path / "run.duckdb"), read_only=True)
+        try:
+            return db.execute(query).fetchnumpy()
+        finally:
+            db.close()
+
+    def series(self, tensor: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = self._read(f"select step, mean from rows where tensor = {tensor} order by step")
+        return extremes(rows["step"], rows["mean"])
+
+    def everything(self) -> Any:
+        held = self._read(f"select tensor, step, {', '.join(NAMES)} from rows")
+        return list(zip(*(np.asarray(column).tolist() for column in held.values()), strict=True))
+
+    def latest(self) -> int:
+        return len(self._read("select * from rows where step = (select max(step) from rows)")["step"])
+
+
+class HDF5(Store):
+    """A resizable table of compound rows, in chunks; flushed to the system a step at a time."""
+
+    name = "HDF5"
+    slow = 10
+
+    def __init__(self, path: Path, tensors: int):
+        super().__init__(path, tensors)
+        path.mkdir()
+        self.row = np.dtype([("tensor", "<u4"), ("step", "<i8"), *((name, STATISTICS[name]) for name in NAMES)])
+        self.file = h5py.File(path / "run.h5", "w", libver="latest")
+        self.rows = self.file.create_dataset("rows", (0,), self.row, maxshape=(None,), chunks=(1 << 12,))
+        self.file.swmr_mode = True  # what a reader sees is whole
+
+    def append(self, step: int, rows: np.ndarray, flush: bool) -> None:
+        held = np.zeros(len(rows), self.row)
+        held["tensor"], held["step"] = self.ids, step
+        for name in NAMES:
+            held[name] = rows[name]
+        self.rows.resize((len(self.rows) + len(held),))
+        self.rows[-len(held) :] = held
+        if flush:
+            self.rows.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+    def _read(self) -> np.ndarray:
+        with h5py.File(self.path / "run.h5", "r", libver="latest", swmr=True) as file:
+            return file["rows"][:]
+
+    def series(self, tensor: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = self._read()
+        rows = rows[rows["tensor"] == tensor]
+        return extremes(rows["step"], rows["mean"])
+
+    def everything(self) -> Any:
+        return self._read().tolist()
+
+    def latest(self) -> int:
+        rows = self._read()
+        return int((rows["step"] == rows["step"][-1]).sum())
+
+
+class Zarr(Store):
+    """One array of doubles, in chunks of whole steps: a flush writes the last chunk again."""
+
+    name = "Zarr"
+    slow = 20
+
+    def __init__(self, path: Path, tensors: int):
+        super().__init__(path, tensors)
+        self.file = zarr.create_array(
+            path, shape=(0, tensors, 1 + len(NAMES)), chunks=(64, tensors, 1 + len(NAMES)), dtype="f8"
+        )
+        self.waiting: list[np.ndarray] = []
+
+    def append(self, step: int, rows: np.ndarray, flush: bool) -> None:
+        held = np.stack([np.full(len(rows), float(step)), *(rows[name].astype("f8") for name in NAMES)], -1)
+        self.waiting.append(held)
+        if flush:
+            self.file.append(np.stack(self.waiting))
+            self.waiting = []
+
+    def close(self) -> None:
+        pass
+
+    def _read(self) -> np.ndarray:
+        return zarr.open_array(self.path, mode="r")[:]
+
+    def series(self, tensor: int) -> tuple[np.ndarray, np.ndarray]:
+        held = zarr.open_array(self.path, mode="r")[:, tensor]
+        return extremes(held[:, 0].astype(int), held[:, 1 + NAMES.index("mean")])
+
+    def everything(self) -> Any:
+        held = self._read()
+        return [(tensor, int(row[0]), *row[1:].tolist()) for step in held for tensor, row in enumerate(step)]
+
+    def latest(self) -> int:
+        return len(zarr.open_array(self.path, mode="r")[-1])
+
+
+class Lance(Store):
+    """A fragment and a version a flush, as its appends are."""
+
+    name = "Lance"
+    slow = 100
+
+    def __init__(self, path: Path, tensors: int):
+        super().__init__(path, tensors)
+        self.waiting: list[Any] = []
+
+    def append(self, step: int, rows: np.ndarray, flush: bool) -> None:
+        columns = {"tensor": self.ids.astype("u4"), "step": np.full(len(rows), step)}
+        self.waiting.append(pa.table(columns | {name: np.ascontiguousarray(rows[name]) for name in NAMES}))
+        if flush:
+            lance.write_dataset(pa.concat_tables(self.waiting), str(self.path), mode="append")
+            self.waiting = []
+
+    def close(self) -> None:
+        held = lance.dataset(str(self.path))
+        held.optimize.compact_files()
+        held.cleanup_old_versions(older_than=datetime.timedelta(0))
+
+    def series(self, tensor: int) -> tuple[np.ndarray, np.ndarray]:
+        table = lance.dataset(str(self.path)).to_table(columns=["step", "mean"], filter=f"tensor = {tensor}")
+        return extremes(table["step"].to_numpy(), table["mean"].to_numpy())
+
+    def everything(self) -> Any:
+        table = lance.dataset(str(self.path)).to_table(columns=["tensor", "step", *NAMES])
+        return list(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
+
+    def latest(self) -> int:
+        held = lance.dataset(str(self.path))
+        newest = pa.compute.max(held.to_table(columns=["step"])["step"]).as_py()
+        return int(held.to_table(filter=f"step = {newest}").num_rows)
+
+
+STORES: list[type[Store]] = [
+    *(Backsight, Histograms),
+    *([Arrow] if pa else []),
+    SQLite,
+    *([DuckDB] if pa and duckdb else []),
+    *([Lance] if pa and lance else []),
+    *([Zarr] if zarr else []),
+    *([HDF5] if h5py else []),
+    JsonLines,
+]
+"""Those that are installed: `pip install pyarrow duckdb pylance zarr h5py` has them all."""
 
 
 def extremes(steps: np.ndarray, values: np.ndarray, points: int = 2000) -> tuple[np.ndarray, np.ndarray]:

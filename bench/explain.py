@@ -12,12 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from _measure import report, simple_table, verdict
+from _measure import median, report, simple_table, verdict
 from rich.console import Console
 from rich.table import Table
 
@@ -105,9 +104,9 @@ def main() -> None:
                             busy.append(processor)
             if not code:
                 continue
-            small, large = (statistics.median(taken) for taken in times.values())
+            small, large = (median(taken) for taken in times.values())
             worst = max(worst, large)
-            out.add_row(path.stem, code, f"{small:.2f}", f"{large:.2f}", f"{statistics.median(busy):.2f}")
+            out.add_row(path.stem, code, f"{small:.2f}", f"{large:.2f}", f"{median(busy):.2f}")
     report(
         out,
         f"{objects:,} objects in the larger heap; median of {rounds} fresh interpreters each",

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 from collections import Counter
 
-from _measure import report, simple_table, verdict
+from _measure import median, report, simple_table, verdict
 from rich.console import Console
 from rich.table import Table
 
@@ -53,8 +52,8 @@ def table(seconds: dict[str, list[float]], modules: dict[str, list[str]], rounds
     out = simple_table("import", "ms", "worst", title=title)
     out.add_column("modules", overflow="fold")
     for name, times in seconds.items():
-        median, worst = statistics.median(times) * 1e3, max(times) * 1e3
-        out.add_row(name, f"{median:.1f}", f"{worst:.1f}", by_package(modules[name]))
+        middle, worst = median(times) * 1e3, max(times) * 1e3
+        out.add_row(name, f"{middle:.1f}", f"{worst:.1f}", by_package(modules[name]))
     return out
 
 
@@ -69,7 +68,7 @@ def main() -> None:
             for name, statement in STATEMENTS.items():
                 took, modules[name] = imported(statement)
                 seconds[name].append(took)
-    added = statistics.median(seconds["backsight"])
+    added = median(seconds["backsight"])
     report(
         table(seconds, modules, rounds),
         f"modules of backsight: {', '.join(m for m in modules['backsight'] if m.startswith('backsight'))}",

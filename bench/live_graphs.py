@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from _measure import report, simple_table, verdict
+from _measure import median, report, simple_table, verdict
 from torch import nn
 
 import backsight as bs
@@ -59,7 +58,7 @@ def main() -> None:
             start = time.process_time()
             live = bs.graphs()
             times.append(time.process_time() - start)
-        seconds = statistics.median(times)
+        seconds = median(times)
         worst = max(worst, seconds)
         named = all(graph.names for graph in live)
         table.add_row(

@@ -1,15 +1,17 @@
 """Run the benchmarks that docs/performance.md shows, and keep what they say.
 
-    python bench/performance.py                  # all of them: about half an hour of one processor
+    python bench/performance.py                  # all of them: about an hour of one processor
     python bench/performance.py capture naming   # these
     python bench/performance.py device           # only where it is named: it needs a GPU
     python bench/performance.py release_optimizers    # the same: it wants the packages that it is about
+    python bench/performance.py store            # the same: the stores that ours is compared with
     python bench/performance.py programs         # the same: an environment of its own, from the package index
     python docs/pages.py                         # then fills in the pages
 
 Each writes `bench/results/NAME.json`, one object: `command`, `date`, `machine` and `versions` say what was measured
 where, `parts` is what `_measure.report` has printed, in order: tables, `{"title", "columns", "rows"}`, all text as on
-the terminal, and lines, `{"note"}`.
+the terminal, and lines, `{"note"}`. `spread` tells how far half of the measurements of one thing lie from their median,
+as a share of it: typically, and at worst.
 
 A figure that was taken beside other work is none: each benchmark waits until the machine is quiet, and what was
 measured while others used more than a third of a core is not kept.
@@ -34,35 +36,40 @@ RESULTS = HERE / "results"
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "imports": (),
-    "capture": ("--quick",),
+    "capture": ("--limit", "3"),
     "naming": (),
-    "explain": ("--quick",),
-    "watch": ("--quick",),
+    "explain": (),
+    "watch": (),
     "running": (),
-    "nonfinite": ("--quick",),
-    "live_graphs": ("--quick",),
-    "drawing": ("--quick",),
-    "verify": ("--quick",),
+    "nonfinite": (),
+    "live_graphs": (),
+    "drawing": ("--limit", "20"),
+    "verify": (),
     "parting": (),
     "tracing": (),
     "recording": ("--rounds", "5", "--threads", "1"),
     "tensor_statistics": (),
     "release": ("--models", "perceptron", "layers", "--rounds", "9"),
-    "measuring": ("--quick",),
-    "forecast": ("--quick",),
-    "profiling": ("--quick",),
+    "measuring": (),
+    "forecast": (),
+    "profiling": (),
 }
-"""What each benchmark is given, so that all together take a coffee and not a day."""
+"""What each benchmark is given, so that all together take an hour and not a day."""
 
 ON_A_DEVICE: dict[str, tuple[str, ...]] = {"device": ()}
 """Those that want a GPU, and are run where they are named."""
 
-WITH_PEERS: dict[str, tuple[str, ...]] = {"release_optimizers": (), "programs": ("--jobs", "2")}
+WITH_PEERS: dict[str, tuple[str, ...]] = {
+    "release_optimizers": (),
+    "store": ("--steps", "200000"),
+    "programs": ("--jobs", "2"),
+}
 """Those that are about other packages, and are run where they are named."""
 
 PEERS = (
     *("torchviz", "torchview", "torchlens", "torchvista", "wandb", "tensorboard", "torch-optimi", "lomo-optim"),
     *("pytorch_optimizer", "torch-optimizer", "timm", "schedulefree", "prodigyopt", "dadaptation", "heavyball"),
+    *("pyarrow", "duckdb", "pylance", "zarr", "h5py"),
     *("came-pytorch", "galore-torch", "bitsandbytes", "torchao", "lion-pytorch", "adabelief-pytorch", "muon-optimizer"),
 )
 
@@ -134,7 +141,7 @@ def measured(name: str) -> dict[str, object]:
         subprocess.run(
             [sys.executable, *words], cwd=HERE.parent, env={**os.environ, "BENCH_KEPT": str(kept)}, check=True
         )
-        parts = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
     used = others.cores()
     if used is not None and used > QUIET:
         raise Busy(f"others used {used:.1f} cores while {name} was measured: nothing is kept of it. Run it again.")
@@ -149,7 +156,8 @@ def measured(name: str) -> dict[str, object]:
             "others": None if used is None else round(used, 2),
         },
         "versions": {"python": platform.python_version(), **versions("torch", "backsight"), **versions(*PEERS)},
-        "parts": parts,
+        **{name: value for line in lines for name, value in line.items() if name == "spread"},
+        "parts": [line for line in lines if "spread" not in line],
     }
 
 

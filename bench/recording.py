@@ -17,7 +17,6 @@ import importlib.util
 import io
 import json
 import os
-import statistics
 import tempfile
 import time
 import warnings
@@ -27,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from _measure import report, simple_table
+from _measure import median, report, simple_table
 from rich.table import Table
 from torch import nn
 
@@ -228,8 +227,8 @@ def measured(task: Task, recorder: Recorder, rounds: int, steps: int) -> tuple[f
             times = {side: side.seconds(steps) for side in sides}
             pairs.append((times[bare], times[recorded]))
     pairs = pairs[1:]  # the first is for warming up
-    bare_seconds, recorded_seconds = (statistics.median(side) for side in zip(*pairs, strict=True))
-    return bare_seconds, recorded_seconds, statistics.median(after / before for before, after in pairs)
+    bare_seconds, recorded_seconds = (median(side) for side in zip(*pairs, strict=True))
+    return bare_seconds, recorded_seconds, median(after / before for before, after in pairs)
 
 
 def table(name: str, given: argparse.Namespace) -> Table:

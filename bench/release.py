@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from _measure import report, simple_table
+from _measure import median, report, simple_table
 from rich.progress import track
 from torch import nn
 
@@ -234,7 +234,7 @@ class Bench:
                 begun = time.perf_counter()
                 self.step(finish)
                 times.append(time.perf_counter() - begun)
-        return statistics.median(times)
+        return median(times)
 
 
 def measured(name: str, ways: dict[str, Way], rounds: int | None) -> Any:
@@ -252,7 +252,7 @@ def measured(name: str, ways: dict[str, Way], rounds: int | None) -> Any:
         low, middle, high = statistics.quantiles(ratios, n=4)
         table.add_row(
             way,
-            f"{statistics.median(times[way]) * 1e3:.3f}",
+            f"{median(times[way]) * 1e3:.3f}",
             f"{middle:.3f}",
             f"{low:.2f}-{high:.2f}",
             f"{bench.peak(ways[way]) / 2**20:.1f}",

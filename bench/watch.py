@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from _measure import report, simple_table, verdict
+from _measure import median, report, simple_table, verdict
 from torch import nn
 from torch.utils._debug_mode import DebugMode
 
@@ -141,10 +141,8 @@ def per_step(rounds: int) -> None:
         step = training(model, x)
         big = "384" in name
         times = in_turn(step, WAYS, max(rounds // 2, 3) if big else rounds, 1 if big else 5)
-        ratio = {
-            w: statistics.median(t / p for t, p in zip(times[w], times["plain"], strict=True)) for w in list(WAYS)[1:]
-        }
-        plain = statistics.median(times["plain"])
+        ratio = {w: median(t / p for t, p in zip(times[w], times["plain"], strict=True)) for w in list(WAYS)[1:]}
+        plain = median(times["plain"])
         table.add_row(name, f"{plain * 1e3:.2f}", *[f"{ratio[w]:.2f}" for w in ratio])
         kept = ratio["lines"]
     report(table)
@@ -157,7 +155,7 @@ def audits(rounds: int) -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     losses = (model(x).mean() for _ in range(rounds))
     took = [seconds(lambda loss=loss: bs.audit(loss, model=model, optimizer=optimizer), 1) for loss in losses]
-    report(f"an audit of 6 layers of 96: {statistics.median(took) * 1e3:.0f} ms")
+    report(f"an audit of 6 layers of 96: {median(took) * 1e3:.0f} ms")
 
 
 def main() -> None:

@@ -63,4 +63,11 @@ def _where(result: dict[str, Any]) -> str:
     ]
     busy = (machine.get("load") or 0) > machine["cores"]  # what is measured now is not kept of a busy machine
     after = f". The machine was busy (load {machine['load']})" if busy else ""
-    return f"<small>{', '.join(words)}{after}.</small>"
+    spread = result.get("spread")
+    apart = "" if spread is None else f". {_percent(spread['typical'])} spread, {_percent(spread['widest'])} at worst"
+    return f"<small>{', '.join(words)}{apart}{after}.</small>"
+
+
+def _percent(share: float) -> str:
+    """Return `3 %`, and of less than one `0.4 %`."""
+    return f"{share:.0%}".replace("%", " %") if share >= 0.01 else f"{share:.1%}".replace("%", " %")

@@ -11,6 +11,7 @@ import ctypes
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 from types import CodeType, FrameType
 from typing import Any
 
@@ -289,8 +290,8 @@ class VitalSigns:
         if held is None or number is None or not place:  # moved to a device since, or given back
             return
         # Read in place, by no operation of PyTorch's: a profiler of the program's would show one in each step.
-        values = (number * min(held.numel(), _SMALL)).from_address(place)
-        if all(value == value for value in values):
+        values = (number * min(held.numel(), _SMALL)).from_address(place)[:]
+        if isfinite(sum(values)) or all(value == value for value in values):
             self._lost.pop(key, None)
         else:
             self._lost.setdefault(key, self.step)

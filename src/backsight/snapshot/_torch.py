@@ -16,6 +16,9 @@ def groups(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
 
     In wrappers such as Accelerate's they are a property, which is the user's code: there the wrapped one is looked up.
     """
+    held = object.__getattribute__(optimizer, "__dict__")
+    if type(own := held.get("param_groups")) is list:
+        return own  # asked for several times a step
     seen: set[int] = set()
     while id(optimizer) not in seen:
         seen.add(id(optimizer))
