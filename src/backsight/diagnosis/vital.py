@@ -59,13 +59,15 @@ def nothing_arrives(
     reached: bool = False,
     cut: Finding | None = None,
     copied: Severed | None = None,
+    copies: Sequence[str] = (),
     others: Sequence[str] = (),
     backwards: bool = True,
 ) -> Finding:
     """Return the finding that an optimizer gets no gradients.
 
     reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
-    the loss off from what they are copies of. others: the parameters that the loss depends on, and no optimizer holds.
+    the loss off from what they are copies of, `copies` what these are called. others: the parameters that the loss
+    depends on, and no optimizer holds.
     backwards: whether a backward was seen at all.
     """
     name = named(optimizer, "the optimizer")
@@ -92,6 +94,11 @@ def nothing_arrives(
         evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
         evidence.append(shown(place, ends(copied)))
         source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
+        if copied.by in ("detach", "data") and copied.op.lstrip(".") not in place.text:  # a library has made them
+            new = list(dict.fromkeys(name.partition("[")[0] for name in copies))
+            evidence[-1] = shown(place, "copies the parameters into new leaves, which no optimizer holds.")
+            of = f"{new[0]}, for instance {new[0]}.values()" if len(new) == 1 and "[" in copies[0] else listed(new, 3)
+            fix = f"Create {name} from the copies, after this line: {of or 'what this line returns'}."
         again = _in_place(copied)
         if again is not None:
             variable, statement = again
@@ -498,7 +505,7 @@ def undoing(cut: Severed) -> str:
         return "Compute it with gradients enabled, outside of torch.no_grad()"
     if cut.by == "derivative":
         return "Pass create_graph=True to autograd.grad"
-    if (estimator := _straight_through(cut)) is not None:
+    if (estimator := straight_through(cut)) is not None:
         text, trained, passed = estimator
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
     if cut.by in ("detach", "data"):
@@ -514,7 +521,7 @@ def _statement_of(cut: Severed) -> ast.stmt | None:
     return statement_at(body, *place.position) if body is not None and place is not None else None
 
 
-def _straight_through(cut: Severed) -> tuple[str, str, str] | None:
+def straight_through(cut: Severed) -> tuple[str, str, str] | None:
     """Return the estimator that a statement cuts a gradient for, `z + (q - z).detach()`, and its `q` and `z`."""
     statement = _statement_of(cut) if cut.by in ("detach", "data") else None
     for node in expressions(statement) if statement is not None else ():

@@ -29,6 +29,7 @@ class _Deaf:
     reached: bool = False
     cut: Finding | None = None
     copied: Severed | None = None
+    copies: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     audits: int = 0
     steps: int = 0
@@ -56,7 +57,7 @@ class Hearing:
             found = audit_at(site, (roots,), optimizer={"optimizer": optimizer}, moment="during backward").findings
             known.cut = next((each for each in found if each.code == "BS102" and each.source), None)
         if not known.reached and known.copied is None:
-            known.copied = _copied(graph)
+            known.copied, known.copies = _copied(graph)
 
     def stepped(self, deaf: Sequence[tuple[torch.optim.Optimizer, int]], caller: Callable[[], FrameType]) -> None:
         """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none."""
@@ -74,6 +75,7 @@ class Hearing:
                     reached=known.reached,
                     cut=known.cut,
                     copied=known.copied,
+                    copies=known.copies,
                     others=known.others,
                     backwards=known.audits > 0,
                 )
@@ -91,13 +93,15 @@ class Hearing:
         return known
 
 
-def _copied(graph: Graph) -> Severed | None:
-    """Return what cut a leaf of the loss off from what it is a copy of, as a fast weight may be."""
+def _copied(graph: Graph) -> tuple[Severed | None, tuple[str, ...]]:
+    """Return what cut leaves of the loss off from what they are copies of, as fast weights may be, and their names."""
     watch = current()
+    cut: Severed | None = None
+    names = []
     for leaf in graph.leaves if watch is not None else ():
         tensor = leaf.tensor()
         if tensor is not None and watch is not None and leaf.kind != "parameter" and not leaf.owner:
             found = next((each for each in watch.severed(tensor) if each.line is not None), None)
-            if found is not None:
-                return found
-    return None
+            cut = cut or found
+            names += [leaf.name] if found is not None and found.line == cut.line and leaf.name else []  # type: ignore[union-attr]
+    return cut, tuple(names)
