@@ -66,7 +66,7 @@ def nothing_arrives(
     """Return the finding that an optimizer gets no gradients.
 
     reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
-    the loss off from what they are copies of, `copies` what these are called. others: the parameters that the loss
+    the loss off from what they are copies of, `copies` what those are called that stay from step to step. others: the parameters that the loss
     depends on, and no optimizer holds.
     backwards: whether a backward was seen at all.
     """
@@ -94,11 +94,12 @@ def nothing_arrives(
         evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
         evidence.append(shown(place, ends(copied)))
         source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
-        if copied.by in ("detach", "data") and copied.op.lstrip(".") not in place.text:  # a library has made them
-            new = list(dict.fromkeys(name.partition("[")[0] for name in copies))
-            evidence[-1] = shown(place, "copies the parameters into new leaves, which no optimizer holds.")
-            of = f"{new[0]}, for instance {new[0]}.values()" if len(new) == 1 and "[" in copies[0] else listed(new, 3)
-            fix = f"Create {name} from the copies, after this line: {of or 'what this line returns'}."
+        if copies:
+            of = list(
+                dict.fromkeys(f"{part}.values()" if at else part for part, at, _ in (c.partition("['") for c in copies))
+            )
+            evidence[-1] = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
+            fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
         again = _in_place(copied)
         if again is not None:
             variable, statement = again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from backsight.diagnosis import Finding, Site, audit_at
 from backsight.diagnosis.vital import nothing_arrives
 from backsight.snapshot import groups
 from backsight.tape import Graph
-from backsight.tracing import Severed, current
+from backsight.tracing import Severed, current, severed
 from backsight.tracing.steps import parameters
 
 _ENOUGH = 3
@@ -94,14 +95,17 @@ class Hearing:
 
 
 def _copied(graph: Graph) -> tuple[Severed | None, tuple[str, ...]]:
-    """Return what cut leaves of the loss off from what they are copies of, as fast weights may be, and their names."""
+    """Return what cut leaves of the loss off from what they are copies of, as fast weights may be, and the names of
+    those that were not made in this step."""
     watch = current()
     cut: Severed | None = None
-    names = []
+    began = watch.steps.marks.get(threading.get_ident(), 0) if watch is not None else 0
+    names: list[str] = []
     for leaf in graph.leaves if watch is not None else ():
         tensor = leaf.tensor()
         if tensor is not None and watch is not None and leaf.kind != "parameter" and not leaf.owner:
-            found = next((each for each in watch.severed(tensor) if each.line is not None), None)
+            found, made = next((each for each in severed(watch, tensor) if each[0].line is not None), (None, 0))
             cut = cut or found
-            names += [leaf.name] if found is not None and found.line == cut.line and leaf.name else []  # type: ignore[union-attr]
+            stays = found is not None and cut is not None and found.line == cut.line and made < began
+            names += [leaf.name] if stays and leaf.name else []
     return cut, tuple(names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from backsight.diagnosis.scene import Scene
@@ -17,28 +17,23 @@ _FORWARD = ("forward", "__call__")
 
 
 class Anew(NamedTuple):
-    """The statement that creates a parameter, what it calls it, and how a module would keep it."""
+    """The statement that creates a parameter, what it calls it, and the assignment that would keep it."""
 
     place: Place
     name: str
-    fix: str
+    kept: str
 
 
-def made_anew(scene: Scene, leaf: Leaf) -> Anew | None:
+def made_anew(scene: Scene, leaf: Leaf) -> tuple[Anew, ...]:
     """Return what creates a parameter in each forward pass, or each turn of the loop that the training is.
 
     Of what nothing holds any more when the backward runs there will be another one in the next step. What somebody
     holds is so if the statement stands in a `forward`, under no condition, or in the loop around the backward.
     """
-    if not leaf.name:
-        candidates: Iterator[tuple[Body, ast.stmt]] = _behind(scene, leaf)
-    else:
-        candidates = (each for each in _holding(scene, leaf) if _runs_each_time(scene, *each))
-    for body, statement in candidates:
-        call = _constructor(getattr(statement, "value", None))
-        if call is not None:
-            return _told(body, statement, call)
-    return None
+    if leaf.name:
+        each_time = [each for each in _holding(scene, leaf) if _runs_each_time(scene, *each)]
+        return _told(each_time)[:1]
+    return next((made for group in _behind(scene, leaf) if (made := _told(group))), ())
 
 
 def made_late(scene: Scene, leaf: Leaf) -> Place | None:
@@ -50,16 +45,21 @@ def made_late(scene: Scene, leaf: Leaf) -> Place | None:
     return body.place(statement)
 
 
-def _told(body: Body, statement: ast.stmt, call: ast.Call) -> Anew:
+def _told(found: Iterable[tuple[Body, ast.stmt]]) -> tuple[Anew, ...]:
+    """Return those of some statements that construct an object of a class."""
+    return tuple(
+        _anew(body, statement, call)
+        for body, statement in found
+        if (call := _constructor(getattr(statement, "value", None))) is not None
+    )
+
+
+def _anew(body: Body, statement: ast.stmt, call: ast.Call) -> Anew:
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     name = next((text for target in targets if (text := dotted(target))), "")
-    own = name.removeprefix("self.") if name else "layer"
     value = body.text(call)
-    if getattr(body.node, "name", "") in ("<module>", "") or not _is_method(body):
-        fix = f"Create it once, before the loop ({own} = {value}), and pass its parameters to the optimizer."
-    else:
-        fix = f"Create it once, in __init__: self.{own} = {value}; then use self.{own} here."
-    return Anew(body.place(statement), name or value, fix)
+    own = name.removeprefix("self.") or "layer"
+    return Anew(body.place(statement), name or value, f"{'self.' if _is_method(body) else ''}{own} = {value}")
 
 
 def _is_method(body: Body) -> bool:
@@ -77,27 +77,40 @@ def _constructor(value: ast.expr | None) -> ast.Call | None:
     return found[0] if found else None
 
 
-def _behind(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
-    """Yield the statements that may have created a leaf which nothing holds: what filled it first, what bound the names
-    that the first operation on it reads, and the constructions of the class whose function these stand in."""
+def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
+    """Yield the statements that may have created a leaf which nothing holds, what is surest first: what filled it, what
+    bound the names that the first operation on it reads, and what constructs the class whose function these stand in.
+    """
     watch, tensor = current(), leaf.tensor()
     changes = watch.changes(tensor) if watch is not None and tensor is not None else ()
-    lines = [each.line.place for each in changes[:1] if each.line is not None]
     users = [node for node in scene.graph.nodes if any(e and e.node.index == leaf.node for e in node.inputs)]
-    lines += [line.place for node in users if (line := scene.line_of(node)) is not None]
-    for place in lines:
-        body = body_around(place.file, place.line)
-        statement = statement_at(body, *place.position)
-        if body is None or statement is None:
+    lines = [each.line for each in changes[:1]] + [scene.line_of(node) for node in users]
+    for line in lines:
+        place = line.place if line is not None else None
+        body = body_around(place.file, place.line) if place is not None else None
+        statement = statement_at(body, *place.position) if place is not None else None
+        if line is None or place is None or body is None or statement is None:
             continue
         if getattr(body.node, "name", "") != "__init__":
-            yield body, statement
-            read = {use.name for use in uses(statement) if not use.binds}
-            yield from ((body, s) for s in statements(body.node) if _binds(s, read))
-        if (kind := _class_around(place)) is not None:
-            for other in functions(place.file):
-                inside = getattr(other.node, "name", "") not in ("__init__", "")
-                yield from ((other, s) for s in statements(other.node) if inside and _constructs(s, kind))
+            yield [(body, statement)]
+            read = _names_in(line.segment) or {use.name for use in uses(statement) if not use.binds}
+            yield [(body, s) for s in statements(body.node) if _binds(s, read)]
+        kind = _class_around(place)
+        yield [
+            (other, s)
+            for other in functions(place.file)
+            if kind is not None and getattr(other.node, "name", "") not in ("__init__", "")
+            for s in statements(other.node)
+            if _constructs(s, kind)
+        ]
+
+
+def _names_in(segment: str) -> set[str]:
+    try:
+        tree = ast.parse(segment.strip(), mode="eval")
+    except SyntaxError:
+        return set()
+    return {name for node in ast.walk(tree) if (name := dotted(node))}
 
 
 def _binds(statement: ast.stmt, names: set[str]) -> bool:

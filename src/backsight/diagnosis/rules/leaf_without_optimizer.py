@@ -42,7 +42,7 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     elsewhere |= {each.leaf.node for each in renewed(scene)}  # BS121 tells why
     alone = [leaf for leaf in alone if leaf not in copied and leaf.node not in elsewhere]
     of_models = [leaf for leaf in alone if leaf.kind == "parameter"]
-    anew = {leaf: made for leaf in of_models if (made := made_anew(scene, leaf)) is not None}
+    anew = {leaf: made for leaf in of_models if (made := made_anew(scene, leaf))}
     if anew:
         yield _created_anew(anew)
     of_models = [leaf for leaf in of_models if leaf not in anew]
@@ -55,21 +55,26 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
             yield _finding(scene, [leaf], "note" if wanted else "warning", wanted)
 
 
-def _created_anew(anew: dict[Leaf, Anew]) -> Finding:
-    made = list(dict.fromkeys(anew.values()))
+def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
+    made = list(dict.fromkeys(each for found in anew.values() for each in found))
+    made.sort(key=lambda each: each.place.position)
     one = len(made) == 1
+    it, kept = "it" if one else "them", ", ".join(each.kept for each in made[:3])
+    of_a_module = kept.startswith("self.")
     names = listed([each.name for each in made], 3)
     shapes = listed([shaped(leaf.shape) for leaf in anew], 3)
     return Finding(
         "BS101",
         "warning",
-        f"{names} {'is' if one else 'are'} created anew in every step: nothing trains {'it' if one else 'them'}.",
+        f"{names} {'is' if one else 'are'} created anew in every step: nothing trains {it}.",
         (
             f"{counted(len(anew), 'parameter')} of this loss ({shapes}): the next step replaces them, so no "
             "optimizer can update them.",
             *(shown(each.place, "creates it again each time it runs.") for each in made[:3]),
         ),
-        made[0].fix,
+        f"Create {it} once, in __init__: {kept}; forward only uses {it}."
+        if of_a_module
+        else f"Create {it} once, before the loop ({kept}), and pass the parameters to the optimizer.",
         source=str(made[0].place),
         nodes=tuple(leaf.node for leaf in anew),
     )
