@@ -66,9 +66,8 @@ def nothing_arrives(
     """Return the finding that an optimizer gets no gradients.
 
     reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
-    the loss off from what they are copies of, `copies` what those are called that stay from step to step. others: the parameters that the loss
-    depends on, and no optimizer holds.
-    backwards: whether a backward was seen at all.
+    the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
+    others: the parameters that the loss depends on, and no optimizer holds. backwards: whether a backward was seen.
     """
     name = named(optimizer, "the optimizer")
     held = parameters(optimizer)
@@ -95,9 +94,8 @@ def nothing_arrives(
         evidence.append(shown(place, ends(copied)))
         source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
         if copies:
-            of = list(
-                dict.fromkeys(f"{part}.values()" if at else part for part, at, _ in (c.partition("['") for c in copies))
-            )
+            parts = (each.partition("['") for each in copies)
+            of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
             evidence[-1] = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
             fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
         again = _in_place(copied)

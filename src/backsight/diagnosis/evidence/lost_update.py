@@ -58,7 +58,7 @@ def _lost_in(body: Body, *, is_helper: bool) -> Iterator[LostUpdate]:
     looped = {n for s in statements(body.node) if isinstance(s, ast.For) for n in target_names(s.target)}
     held = looped | (set(parameters_of(body.node)) & _OF if is_helper else set())
     for block in _blocks(body.node):
-        for at, statement in enumerate(block):
+        for statement in block:
             match statement:
                 case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver, attr=op)) as call) if (
                     _root(receiver) in held and hasattr(torch.Tensor, f"{op}_") and hasattr(torch.Tensor, op)
@@ -67,7 +67,7 @@ def _lost_in(body: Body, *, is_helper: bool) -> Iterator[LostUpdate]:
                     given = ", ".join(arguments(body, call))
                     yield LostUpdate(body.place(statement), text, op, f"Change it in place: {text}.{op}_({given}).")
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=op, right=right)) if (
-                    name in held and _root(left) == name and type(op) in _KINDS and not _is_read(block[at + 1 :], name)
+                    name in held and _root(left) == name and type(op) in _KINDS and not _is_read(body, statement, name)
                 ):
                     fix = f"Change it in place: {name}.{_KINDS[type(op)]}_({body.text(right)})."
                     yield LostUpdate(body.place(statement), name, _KINDS[type(op)], fix)
@@ -78,7 +78,9 @@ def _root(node: ast.expr) -> str:
     return (dotted(node) or "").removesuffix(".data")
 
 
-def _is_read(later: list[ast.stmt], name: str) -> bool:
+def _is_read(body: Body, statement: ast.stmt, name: str) -> bool:
+    """Whether a variable, and not only its gradient, is used after a statement."""
+    later = (s for s in statements(body.node) if s.lineno > (statement.end_lineno or 0))
     return any(use.name.split(".")[0] == name and ".grad" not in use.name for s in later for use in uses(s))
 
 

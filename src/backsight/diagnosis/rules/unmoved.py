@@ -86,16 +86,19 @@ def _reason(
     if first.parameter.dtype in _HALVES:
         return _rounded(first, made_half)
     moved = f"With a learning rate of {first.rate:.2g}, {name}.step() should have moved it"
-    if first.written:
+    lost = lost_update(optimizer)
+    if first.written and lost is None:
         return (
             (f"{moved}: something restores the old value.",),
             "Look for code that writes to {them} after the step: copy_(), load_state_dict(), a clamp, or weights that "
             "are computed from others.",
             None,
         )
-    lost = lost_update(optimizer)
+    why = (
+        "its update is thrown away" if first.written else "nothing has written to it: its version counter stands still"
+    )
     return (
-        (f"{moved}, but nothing has written to it: its version counter stands still.", *(lost.shown if lost else ())),
+        (f"{moved}, but {why}.", *(lost.shown if lost else ())),
         lost.fix if lost else "Check that step() changes {them} in place: p.add_(), not p.add() nor p = p + ....",
         lost.place if lost else None,
     )
