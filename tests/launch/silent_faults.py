@@ -2518,4 +2518,267 @@ fit(tuning, 20)
 freeze(body, False)
 fit(tuning, 200)
 """,
+    "BS101 layers of a class of the program that are created in forward": """
+class Mix(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, width) / width)
+
+    def forward(self, x):
+        return x @ self.weight
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = torch.relu(self.embed(x))
+        first, second = h, h
+        up = Mix(h.shape[1])  #!
+        down = Mix(h.shape[1])
+        return self.out(torch.tanh(up(first)) * torch.sigmoid(down(second)))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 a head that is assigned in each forward": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
+
+    def forward(self, x):
+        h = self.body(x)
+        self.head = nn.Linear(h.shape[1], 1)  #!
+        return self.head(h)
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 a scale that forward creates": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(outputs=4)
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        h = self.body(x)
+        scale = nn.Parameter(torch.ones(h.shape[1]))  #!
+        return self.out(h * scale)
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS146 an optimizer whose update is a new tensor": """
+class Signs(torch.optim.Optimizer):
+    def __init__(self, params, lr, decay=0.0):
+        super().__init__(params, {"lr": lr, "decay": decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                p.mul_(1 - group["lr"] * group["decay"])
+                p.add(p.grad.sign(), alpha=-group["lr"])  #!
+
+model = net()
+optimizer = Signs([{"params": [p], "decay": 0.1 * (p.dim() > 1)} for p in model.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS146 an optimizer that only assigns its variable": """
+class Momentum(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    kept = self.state[weight].setdefault("kept", torch.zeros_like(weight))
+                    kept.mul_(0.9).add_(weight.grad)
+                    weight = weight - group["lr"] * kept  #!
+
+model = net()
+optimizer = Momentum(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS146 an update in a helper of the step": """
+def move(p, gradient, rate):
+    size = gradient.norm().clamp(min=1e-6)
+    p.data.sub(rate * gradient / size)  #!
+
+class Normed(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                move(p, p.grad, group["lr"])
+
+model = net()
+optimizer = Normed(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 a codebook that learns from what its estimator returns": """
+class Codes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(8, 3))
+
+    def forward(self, z):
+        nearest = self.table[torch.cdist(z, self.table).argmin(1)]
+        commitment = F.mse_loss(z, nearest.detach())
+        out = z + (nearest - z).detach()  #!
+        return out, F.mse_loss(out, z.detach()) + 0.25 * commitment
+
+encoder, codes, decoder = nn.Linear(4, 3), Codes(), nn.Linear(3, 4)
+optimizer = torch.optim.Adam([*encoder.parameters(), *codes.parameters(), *decoder.parameters()], lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    quantized, extra = codes(encoder(x))
+    loss = F.mse_loss(decoder(quantized), x) + extra
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 a hook that returns what it keeps": """
+kept = {}
+
+def keep(module, given, returned):
+    kept[module] = returned.detach()
+    return kept[module]  #!
+
+model = net()
+model[0].register_forward_hook(keep)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 a pre-hook that measures its input": """
+sizes = []
+
+class Measure:
+    def __call__(self, module, given):
+        x = given[0].detach()
+        sizes.append(x.norm().item())
+        return (x,)  #!
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+model[4].register_forward_pre_hook(Measure())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 members whose stacked copies are trained": """
+from torch.func import functional_call, stack_module_state, vmap
+
+members = [net() for _ in range(3)]
+optimizer = torch.optim.Adam([p for each in members for p in each.parameters()], lr=0.01)
+stacked, buffers = stack_module_state(members)  #!
+for step in range(40):
+    x, y = batch()
+    out = vmap(lambda p, b: functional_call(members[0], (p, b), (x,)))(stacked, buffers)
+    loss = (out - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS113 weights in bfloat16": """
+model = nn.Sequential(nn.Linear(4, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 1))
+model.to(dtype=torch.bfloat16)  #!
+optimizer = torch.optim.SGD(model.parameters(), lr=0.0005)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x.bfloat16()).float(), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS149 a latent of a mean and a deviation": """
+class Coder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.enc, self.out = nn.Linear(4, 4), net(inputs=2, outputs=4)
+
+    def forward(self, x):
+        mean, log_std = self.enc(x).chunk(2, 1)
+        z = torch.normal(mean, log_std.exp())  #!
+        return self.out(z), mean, log_std
+
+model = Coder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    out, mean, log_std = model(x)
+    loss = F.mse_loss(out, x) + 0.1 * (mean.square() + (2 * log_std).exp() - 1 - 2 * log_std).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS149 an action that is only drawn": """
+actor, critic = nn.Linear(4, 2), net(inputs=5)
+actor_optimizer = torch.optim.Adam(actor.parameters(), lr=0.01)
+critic_optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    action = torch.randn(16, 1)
+    loss = F.mse_loss(critic(torch.cat([x, action], 1)), -(action - y).square())
+    critic_optimizer.zero_grad()
+    loss.backward()
+    critic_optimizer.step()
+    mean, log_std = actor(x).chunk(2, 1)
+    policy = torch.distributions.Normal(mean, log_std.clamp(-3, 1).exp())
+    drawn = policy.sample()  #!
+    gain = critic(torch.cat([x, drawn], 1)).mean() + 0.01 * policy.entropy().mean()
+    actor_optimizer.zero_grad()
+    (-gain).backward()
+    actor_optimizer.step()
+""",
 }

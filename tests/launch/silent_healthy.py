@@ -1696,4 +1696,134 @@ for step in range(150):
     loss.backward()
     optimizer.step()
 """,
+    "layers that the first forward creates, before the optimizer": """
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), None
+
+    def forward(self, x):
+        h = torch.tanh(self.body(x))
+        if self.head is None:
+            self.head = nn.Linear(h.shape[1], 1)
+        shift = nn.Parameter(torch.zeros(1), requires_grad=False)
+        return self.head(h) + shift
+
+model = Lazy()
+model(batch()[0])
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an optimizer of one's own that works through other names": """
+class Own(torch.optim.Optimizer):
+    def __init__(self, params, lr, decay=0.0):
+        super().__init__(params, {"lr": lr, "decay": decay})
+        self.seen = set()
+
+    @torch.no_grad()
+    def step(self):
+        new = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                self.seen.add(p)
+                if group["decay"]:
+                    p.mul(1 - group["decay"])
+                gradient = p.grad.add(p, alpha=1e-4)
+                target = p
+                p = p - group["lr"] * gradient
+                new.append((target, p))
+        for target, value in new:
+            target.copy_(value)
+
+model = net()
+optimizer = Own(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "hooks that look and return nothing, and one that scales": """
+seen = {}
+
+def look(module, given, returned):
+    seen[module] = returned.detach()
+    return None
+
+def scale(module, given, returned):
+    seen["size"] = returned.detach().norm()
+    return 0.9 * returned
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+model[0].register_forward_hook(look)
+model[2].register_forward_hook(scale)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a codebook with both of its terms": """
+table = nn.Parameter(torch.randn(8, 3))
+encoder, decoder = nn.Linear(4, 3), nn.Linear(3, 4)
+optimizer = torch.optim.Adam([*encoder.parameters(), table, *decoder.parameters()], lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    z = encoder(x)
+    nearest = table[torch.cdist(z, table).argmin(1)]
+    out = z + (nearest - z).detach()
+    loss = F.mse_loss(decoder(out), x) + F.mse_loss(nearest, z.detach()) + 0.25 * F.mse_loss(z, nearest.detach())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "copies of an ensemble in the optimizer": """
+from torch.func import functional_call, stack_module_state, vmap
+
+members = [net() for _ in range(3)]
+stacked, buffers = stack_module_state(members)
+optimizer = torch.optim.Adam(stacked.values(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    out = vmap(lambda p, b: functional_call(members[0], (p, b), (x,)))(stacked, buffers)
+    loss = (out - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "actions that are scored, with a shared trunk and a model of the world": """
+trunk, actor, value = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Linear(8, 2), nn.Linear(8, 1)
+world = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 4))
+modules = nn.ModuleList([trunk, actor, value, world])
+optimizer = torch.optim.Adam(modules.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    h = trunk(x)
+    mean, log_std = actor(h).chunk(2, 1)
+    std = log_std.clamp(-2, 1).exp()
+    if step % 2:
+        policy = torch.distributions.Normal(mean, std)
+        action = policy.sample()
+        score = policy.log_prob(action)
+    else:
+        action = torch.normal(mean, std)
+        score = -((action - mean) / std).square() / 2 - std.log()
+    reward = -(action.detach() - y).square()
+    ahead = F.mse_loss(world(torch.cat([x, action], 1)), x + action.detach())
+    baseline = value(h)
+    loss = ahead - (score * (reward - baseline).detach()).mean() + F.mse_loss(baseline, reward)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+import torch
+
+from backsight.diagnosis.evidence.lost_update import lost_update
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Body
@@ -33,6 +36,21 @@ def dropped(sightings: Iterable[Sighting]) -> Iterator[Finding]:
             _fix(seen, spot, receiver),
             source=str(place),
         )
+
+
+def lost_in_step(optimizer: torch.optim.Optimizer) -> Finding | None:
+    """Return the finding of an update that an optimizer of the program's computes and throws away."""
+    lost = lost_update(optimizer)
+    if lost is None:
+        return None
+    return Finding(
+        "BS146",
+        "warning",
+        f"{type(optimizer).__name__}.step() does not change {lost.name}: the result of {lost.lost} is thrown away.",
+        lost.shown,
+        lost.fix,
+        source=str(lost.place),
+    )
 
 
 def _fix(seen: Sighting, spot: Spot, receiver: str) -> str:

@@ -59,14 +59,15 @@ def nothing_arrives(
     reached: bool = False,
     cut: Finding | None = None,
     copied: Severed | None = None,
+    copies: Sequence[str] = (),
     others: Sequence[str] = (),
     backwards: bool = True,
 ) -> Finding:
     """Return the finding that an optimizer gets no gradients.
 
     reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
-    the loss off from what they are copies of. others: the parameters that the loss depends on, and no optimizer holds.
-    backwards: whether a backward was seen at all.
+    the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
+    others: the parameters that the loss depends on, and no optimizer holds. backwards: whether a backward was seen.
     """
     name = named(optimizer, "the optimizer")
     held = parameters(optimizer)
@@ -92,6 +93,11 @@ def nothing_arrives(
         evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
         evidence.append(shown(place, ends(copied)))
         source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
+        if copies:
+            parts = (each.partition("['") for each in copies)
+            of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
+            evidence[-1] = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
+            fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
         again = _in_place(copied)
         if again is not None:
             variable, statement = again
@@ -498,7 +504,7 @@ def undoing(cut: Severed) -> str:
         return "Compute it with gradients enabled, outside of torch.no_grad()"
     if cut.by == "derivative":
         return "Pass create_graph=True to autograd.grad"
-    if (estimator := _straight_through(cut)) is not None:
+    if (estimator := straight_through(cut)) is not None:
         text, trained, passed = estimator
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
     if cut.by in ("detach", "data"):
@@ -514,7 +520,7 @@ def _statement_of(cut: Severed) -> ast.stmt | None:
     return statement_at(body, *place.position) if body is not None and place is not None else None
 
 
-def _straight_through(cut: Severed) -> tuple[str, str, str] | None:
+def straight_through(cut: Severed) -> tuple[str, str, str] | None:
     """Return the estimator that a statement cuts a gradient for, `z + (q - z).detach()`, and its `q` and `z`."""
     statement = _statement_of(cut) if cut.by in ("detach", "data") else None
     for node in expressions(statement) if statement is not None else ():

@@ -399,7 +399,7 @@ class FirstSteps:
             self._unmoved.pop(key, None)
             still = moves.unmoved(optimizer)
             name = next((n.path for n in search([optimizer], limit=1).names[0]), "optimizer") if still else ""
-            found = told_unmoved(name, optimizer, still) if still else None
+            found = told_unmoved(name, optimizer, still, _site(_caller())[0]) if still else None
             if found is not None:
                 self._unmoved[key] = found, weakref.ref(optimizer)
 
@@ -472,6 +472,8 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     # An audit may know what an optimizer has left out before it shows that it does not move.
     left = [each for each in found if each.code == "BS101" and each.severity != "note"]
     found = [each for each in found if each not in left[1:] or "unfrozen" not in each.title]
+    thrown = {each.source for each in found if each.code == "BS146"}
+    found = [each for each in found if each.code != "BS113" or each.source not in thrown]
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on
     return [each for each in found if not (carried and each.code == "BS111")]
 

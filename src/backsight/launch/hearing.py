@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from backsight.diagnosis import Finding, Site, audit_at
 from backsight.diagnosis.vital import nothing_arrives
 from backsight.snapshot import groups
 from backsight.tape import Graph
-from backsight.tracing import Severed, current
+from backsight.tracing import Severed, current, severed
 from backsight.tracing.steps import parameters
 
 _ENOUGH = 3
@@ -29,6 +30,7 @@ class _Deaf:
     reached: bool = False
     cut: Finding | None = None
     copied: Severed | None = None
+    copies: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     audits: int = 0
     steps: int = 0
@@ -56,7 +58,7 @@ class Hearing:
             found = audit_at(site, (roots,), optimizer={"optimizer": optimizer}, moment="during backward").findings
             known.cut = next((each for each in found if each.code == "BS102" and each.source), None)
         if not known.reached and known.copied is None:
-            known.copied = _copied(graph)
+            known.copied, known.copies = _copied(graph)
 
     def stepped(self, deaf: Sequence[tuple[torch.optim.Optimizer, int]], caller: Callable[[], FrameType]) -> None:
         """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none."""
@@ -74,6 +76,7 @@ class Hearing:
                     reached=known.reached,
                     cut=known.cut,
                     copied=known.copied,
+                    copies=known.copies,
                     others=known.others,
                     backwards=known.audits > 0,
                 )
@@ -91,13 +94,18 @@ class Hearing:
         return known
 
 
-def _copied(graph: Graph) -> Severed | None:
-    """Return what cut a leaf of the loss off from what it is a copy of, as a fast weight may be."""
+def _copied(graph: Graph) -> tuple[Severed | None, tuple[str, ...]]:
+    """Return what cut leaves of the loss off from what they are copies of, as fast weights may be, and the names of
+    those that were not made in this step."""
     watch = current()
+    cut: Severed | None = None
+    began = watch.steps.marks.get(threading.get_ident(), 0) if watch is not None else 0
+    names: list[str] = []
     for leaf in graph.leaves if watch is not None else ():
         tensor = leaf.tensor()
         if tensor is not None and watch is not None and leaf.kind != "parameter" and not leaf.owner:
-            found = next((each for each in watch.severed(tensor) if each.line is not None), None)
-            if found is not None:
-                return found
-    return None
+            found, made = next((each for each in severed(watch, tensor) if each[0].line is not None), (None, 0))
+            cut = cut or found
+            stays = found is not None and cut is not None and found.line == cut.line and made < began
+            names += [leaf.name] if stays and leaf.name else []
+    return cut, tuple(names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from types import CodeType, FrameType
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.dropped import lost_in_step
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.misplaced import misplaced
 from backsight.diagnosis.used_up import used_up
@@ -206,7 +207,7 @@ class VitalSigns:
             models = (model for mode in self._modes if (model := mode.model()) is not None)
             self._thawed.look(models, optimizer, self._stepping, self.step, caller)
         if course.steps == _READ:
-            self._look_around(caller())
+            self._look_around(caller(), optimizer)
         self._values(key, course)
         self._count(optimizer, course)
         self._hear(optimizer, course)
@@ -268,8 +269,10 @@ class VitalSigns:
         held = [o for _, c in self._courses.items() if c.last >= since and (o := c.optimizer()) is not None]
         return {id(p) for each in held for p in parameters(each)}
 
-    def _look_around(self, frame: FrameType) -> None:
-        """Read the function of the program that makes a step, once."""
+    def _look_around(self, frame: FrameType, optimizer: torch.optim.Optimizer) -> None:
+        """Read the function of the program that makes a step, and the step if it is the program's, once."""
+        if (lost := lost_in_step(optimizer)) is not None:
+            self._alone.setdefault(lost.title, replace(lost, since=1))
         if frame.f_code not in self._read and len(self._read) < _MOST_READ:
             self._read[frame.f_code] = misplaced(frame)
             found = used_up(frame, self.step)

@@ -20,7 +20,19 @@ from backsight.tracing.facts import (
 from backsight.tracing.spots import Sighting, Spot
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
-from backsight.tracing.watch import Level, Watch, current, ended, finest, inferred, met, report_errors, sightings, watch
+from backsight.tracing.watch import (
+    Level,
+    Watch,
+    current,
+    ended,
+    finest,
+    inferred,
+    met,
+    report_errors,
+    severed,
+    sightings,
+    watch,
+)
 
 __all__ = [
     "Backward",
@@ -47,6 +59,7 @@ __all__ = [
     "inferred",
     "met",
     "report_errors",
+    "severed",
     "sightings",
     "watch",
 ]

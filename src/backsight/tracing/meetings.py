@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,9 @@ from backsight.tracing.flow import Cut, Flow, tensors
 _MOST = 4096
 _MOST_WALKED = 256
 _MOST_VISITS = 8
+_MOST_CALLS = 8
+"""Calls at one site that are noted: those of the layers that one line runs, one after the other."""
+
 _ELEMENTWISE = frozenset(
     {"sub", "__sub__", "__rsub__", "rsub", "subtract", "add", "__add__", "__radd__", "mul", "__mul__", "__rmul__"}
     | {"multiply", "div", "__truediv__", "__rtruediv__", "divide"}
@@ -74,23 +77,29 @@ class Meetings:
         self.latest: dict[int, int] = {}
         self.ended: dict[int, tuple[weakref.ref[torch.Tensor], ...]] = {}
         self._visits: dict[int, int] = {}
+        self._calls: dict[int, int] = {}
 
     def again(self) -> None:
         """Look at each call anew: after a pause the program may do something else."""
         self._seen.clear()
         self._at.clear()
+        self._calls.clear()
         self._pending.clear()
         self.found.clear()
 
     def is_new(self, site: int) -> bool:
         """Whether there is something to note of the call at a site."""
-        return site not in self._seen or self._seen[site] is not None
+        calls = self._calls[site] = self._calls.get(site, 0) + 1
+        return calls <= _MOST_CALLS or self._seen.get(site) is not None
 
     def note(self, site: int, op: str, args: Sequence[Any], kwargs: Any) -> None:
         """Note what meets at a site."""
         if len(self._seen) >= _MOST:
             return
         given = list(tensors(args, kwargs))
+        if site in self._seen and self._seen[site] is None:
+            self._other_layer(site, op, given)
+            return
         if site in self._seen:
             known, met = self._seen[site], self.found.get(site)
             same = known is not None and met is not None and any(known() is each for _, each in given)
@@ -108,7 +117,7 @@ class Meetings:
             self._seen[site] = None
             return
         self._seen[site] = None
-        cuts = tuple(dict.fromkeys(cut for _, each in given if not each.requires_grad for cut in self._flow.cuts(each)))
+        cuts = self._behind(given)
         column, row = _outer(given[:2]) if op in _ELEMENTWISE and len(given) >= 2 else (-1, -1)
         if column >= 0:
             self._seen[site], self._at[site] = weakref.ref(given[row][1]), self._passes()
@@ -117,6 +126,18 @@ class Meetings:
         if cuts or column >= 0 or term >= 0 or reach is not None:
             shapes = tuple(tuple(each.shape) for _, each in given[:2])
             self.found[site] = Meeting(site, op, shapes, column, row, cuts, term, reach)
+
+    def _behind(self, given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[Cut, ...]:
+        every = (cut for _, each in given if not each.requires_grad for cut in self._flow.cuts(each))
+        return tuple(dict.fromkeys(every))
+
+    def _other_layer(self, site: int, op: str, given: Sequence[tuple[int | str, torch.Tensor]]) -> None:
+        """Note the cuts that another call at a site meets: `net(x)` is the line of all of its layers."""
+        cuts, met = self._behind(given), self.found.get(site)
+        if cuts and met is None:
+            self.found[site] = Meeting(site, op, tuple(tuple(each.shape) for _, each in given[:2]), cuts=cuts)
+        elif met is not None and not set(cuts) <= set(met.cuts):
+            self.found[site] = replace(met, cuts=tuple(dict.fromkeys((*met.cuts, *cuts))))
 
     def is_open(self, site: int) -> bool:
         """Whether it is still noted which leaves lie behind a cut: a helper cuts one layer after the other."""
@@ -175,10 +196,11 @@ def _reach(given: Sequence[tuple[int | str, torch.Tensor]]) -> Reach | None:
 
 def _leaves(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the leaves behind some tensors, as far as they are near."""
-    known = [(each, grad_fn(each)) for each in tensors if not is_mended(each)]
-    # A view that was made without gradients is gone before its base, the parameter, is asked for.
-    found = [each if (base := looks_into(each)) is None else base for each, node in known if node is None]
-    nodes: list[Any] = [node for _, node in known if node is not None]
+    # A view that was made without gradients is gone before its base, a parameter or a result, is asked for.
+    bases = ((each, looks_into(each) if grad_fn(each) is None else None) for each in tensors if not is_mended(each))
+    known = [(held, grad_fn(held)) for held in (each if base is None else base for each, base in bases)]
+    found = [each for each, node in known if node is None]
+    nodes: list[Any] = list(dict.fromkeys(node for _, node in known if node is not None))
     seen = set(nodes)
     for node in nodes:  # grows as we go
         if type(node).__name__ == "AccumulateGrad":

@@ -5,12 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from backsight.snapshot import groups
 from backsight.tape import Living, is_captured
+from backsight.tape import version as count
 
 BEGIN = 2
 """The step of an optimizer after which a sample of its parameters is kept; the first may be made with a rate of 0."""
@@ -31,13 +32,17 @@ NEGLIGIBLE = 1e-6
 class Unmoved:
     """A parameter whose values are the same to the last bit after so many `steps`.
 
-    `rate` is the learning rate of its group, `pull` the largest gradient among the values that were compared.
+    `rate` is the learning rate of its group, `pull` the largest gradient among the values that were compared. `written`
+    tells whether anything has changed it in place at all, by its version, and `stuck` which share of the values with a
+    gradient has not moved, among all of the optimizer's that were compared.
     """
 
     parameter: torch.Tensor
     steps: int
     rate: float
     pull: float
+    written: bool = True
+    stuck: float = 1.0
 
 
 class _Memory:
@@ -61,10 +66,11 @@ class _Sample:
     values: _Memory
     pulled: _Memory
     """Which of the values had a gradient."""
+    version: int | None
 
 
-_Still = tuple[weakref.ref[torch.Tensor], float, float]
-"""A parameter that has not moved, its rate, and its largest gradient."""
+_Still = tuple[weakref.ref[torch.Tensor], float, float, bool]
+"""A parameter that has not moved, its rate, its largest gradient, and whether anything has written to it."""
 
 
 @dataclass(slots=True)
@@ -74,6 +80,15 @@ class _Course:
     steps: int = 0
     samples: list[_Sample] = field(default_factory=list)
     still: list[_Still] = field(default_factory=list)
+    stuck: float = 1.0
+
+
+class _Look(NamedTuple):
+    """Of the sampled values with a gradient: the largest gradient, how many have moved, and how many there are."""
+
+    pull: float
+    moved: float
+    pulled: float
 
 
 class Moves:
@@ -96,7 +111,10 @@ class Moves:
             if course.steps == BEGIN:
                 course.samples = [s for g in groups(optimizer) for p in g["params"] if (s := _sampled(p))]
             else:
-                course.still = list(self._compared(optimizer, course.samples))
+                looked_at = list(_looked_at(course.samples))
+                course.still = list(self._compared(optimizer, looked_at))
+                pulled = sum(each.pulled for _, each in looked_at)
+                course.stuck = 1 - sum(each.moved for _, each in looked_at) / max(pulled, 1)
         if course.steps == LOOKS[-1]:
             course.samples = []
 
@@ -113,21 +131,21 @@ class Moves:
         course = self._courses.at(id(groups(optimizer))) or _Course()
         steps = max((look for look in LOOKS if look <= course.steps), default=BEGIN) - BEGIN
         rates = {id(p): group.get("lr") for group in groups(optimizer) for p in group["params"]}
-        found = ((ref(), rate, pull) for ref, rate, pull in course.still)
+        found = ((ref(), rate, pull, written) for ref, rate, pull, written in course.still)
         return [
-            Unmoved(parameter, steps, rate, pull)
-            for parameter, rate, pull in found
+            Unmoved(parameter, steps, rate, pull, written, course.stuck)
+            for parameter, rate, pull, written in found
             if parameter is not None and (rate or not rates.get(id(parameter)))
         ]
 
-    def _compared(self, optimizer: torch.optim.Optimizer, samples: list[_Sample]) -> Iterator[_Still]:
+    def _compared(self, optimizer: torch.optim.Optimizer, looked_at: list[tuple[_Sample, _Look]]) -> Iterator[_Still]:
         rates = {id(p): group.get("lr", 0.0) for group in groups(optimizer) for p in group["params"]}
-        looked_at = list(_looked_at(samples))
-        enough = NEGLIGIBLE * max((pull for _, pull, _ in looked_at), default=0.0)
-        for sample, pull, same in looked_at:
+        enough = NEGLIGIBLE * max((each.pull for _, each in looked_at), default=0.0)
+        for sample, (pull, moved, _) in looked_at:
             parameter = sample.parameter()
-            if same and pull > enough and parameter is not None and id(parameter) in rates:
-                yield sample.parameter, float(rates[id(parameter)]), pull
+            if not moved and pull > enough and parameter is not None and id(parameter) in rates:
+                written = sample.version is None or count(parameter) != sample.version
+                yield sample.parameter, float(rates[id(parameter)]), pull, written
 
 
 def _sampled(parameter: Any) -> _Sample | None:
@@ -137,7 +155,7 @@ def _sampled(parameter: Any) -> _Sample | None:
         return None
     at = _places(parameter)
     values, pulled = torch.take(parameter.detach(), at), torch.take(gradient, at) != 0
-    return _Sample(weakref.ref(parameter), parameter.numel(), _Memory(values), _Memory(pulled))
+    return _Sample(weakref.ref(parameter), parameter.numel(), _Memory(values), _Memory(pulled), count(parameter))
 
 
 def _places(parameter: torch.Tensor) -> torch.Tensor:
@@ -154,8 +172,8 @@ def _readable(tensor: Any) -> torch.Tensor | None:
     return None if tensor.is_meta or tensor.is_quantized or tensor.is_nested else tensor
 
 
-def _looked_at(samples: list[_Sample]) -> Iterator[tuple[_Sample, float, bool]]:
-    """Yield each sample with its largest gradient, and whether its values are as they were; one wait for a device."""
+def _looked_at(samples: list[_Sample]) -> Iterator[tuple[_Sample, _Look]]:
+    """Yield each sample with what a look at its values says; one wait for a device."""
     asked: dict[torch.device, list[tuple[_Sample, torch.Tensor]]] = {}
     for sample in samples:
         numbers = _pull_and_moved(sample)
@@ -163,12 +181,12 @@ def _looked_at(samples: list[_Sample]) -> Iterator[tuple[_Sample, float, bool]]:
             asked.setdefault(numbers.device, []).append((sample, numbers))
     for found in asked.values():
         answers = torch.stack([numbers for _, numbers in found]).tolist()
-        for (sample, _), (pull, moved) in zip(found, answers, strict=True):
-            yield sample, pull, not moved
+        for (sample, _), answer in zip(found, answers, strict=True):
+            yield sample, _Look(*answer)
 
 
 def _pull_and_moved(sample: _Sample) -> torch.Tensor | None:
-    """Return two numbers: the largest gradient among the sampled values, and 0 if these are as they were."""
+    """Return the three numbers of a look."""
     parameter = sample.parameter()
     gradient = _readable(parameter.grad) if parameter is not None else None
     if parameter is None or gradient is None or _readable(parameter) is None:
@@ -180,4 +198,4 @@ def _pull_and_moved(sample: _Sample) -> torch.Tensor | None:
     at = _places(parameter)
     pulls = torch.take(gradient, at).abs().where(pulled, 0)
     moved = (torch.take(parameter.detach(), at) != values) & pulled
-    return torch.stack((pulls.max().double(), moved.any().double()))
+    return torch.stack((pulls.max().double(), moved.sum().double(), pulled.sum().double()))

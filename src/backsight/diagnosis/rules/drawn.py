@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown
 from backsight.source import Place
 from backsight.source.body import body_around, callee, expressions, statement_at
+from backsight.tape import Graph
 from backsight.tracing import Met, Severed
 
 _DRAWS = frozenset({"normal"})
@@ -20,13 +23,18 @@ _DIFFERENCES = frozenset({"sub", "__sub__", "__rsub__", "subtract", "mse_loss"})
 """How a sample and its mean meet in the density that somebody writes out."""
 
 
+_LAYERS = frozenset({"Addmm", "Mm", "Bmm", "Convolution", "MkldnnConvolution", "CudnnConvolution", "NativeLayerNorm"})
+_SUMS = frozenset({"Sub", "Rsub", "MseLoss"})
+_REARRANGES = frozenset({"Cat", "Stack", "View", "UnsafeView", "Unsqueeze", "Squeeze", "Expand", "Transpose", "T"})
+
+
 @rule("BS149")
 def drawn_without_gradient(scene: Scene) -> Iterator[Finding]:
     """Under an exact watch: `sample()` of a distribution that has `rsample()` goes on into the loss.
 
     The score of a sample, `log_prob(action)`, is how a policy learns from one that has no gradient: then it is meant.
     """
-    reached = {id(leaf.tensor()): leaf for leaf in scene.graph.leaves if leaf.owner}
+    leaves_of = {id(leaf.tensor()): leaf for leaf in scene.graph.leaves if leaf.owner}
     found: dict[Place, tuple[Severed, list[str], Met, int]] = {}
     scored: set[Place] = set()
     for node, met in scene.met().items():
@@ -34,11 +42,12 @@ def drawn_without_gradient(scene: Scene) -> Iterator[Finding]:
             if cut.by != "no_grad" or cut.op not in _DRAWS or cut.line is None or made <= scene.began:
                 continue
             place = cut.line.place
-            names = [reached[id(p)].label for ref in leaves if (p := ref()) is not None and id(p) in reached]
+            names = [leaves_of[id(p)].label for ref in leaves if (p := ref()) is not None and id(p) in leaves_of]
             if met.op in _DIFFERENCES or "log_prob" in _calls(met.line.place):
                 scored.add(place)
             elif names and "sample" in _calls(place):
                 found.setdefault(place, (cut, names, met, node))
+    yield from _normals(scene)
     for place, (_, names, met, node) in found.items():
         if place not in scored:
             yield Finding(
@@ -53,6 +62,55 @@ def drawn_without_gradient(scene: Scene) -> Iterator[Finding]:
                 source=str(place),
                 nodes=(node,),
             )
+
+
+def _normals(scene: Scene) -> Iterator[Finding]:
+    """`torch.normal(mean, std)` is a node whose gradient is zero: a layer that reads the sample trains neither."""
+    graph = scene.graph
+    drawn = {node.index for node in graph.nodes if node.op == "Normal"}
+    if not drawn:
+        return
+    owned = {leaf.node: leaf for leaf in graph.leaves if leaf.owner}
+    alive = reached(graph, [root.index for root in graph.roots], drawn) & set(owned)
+    for index in sorted(drawn):
+        behind = [owned[each].label for each in sorted(set(below(graph, [index])) & alive)]
+        users = _users(graph, index)
+        line = scene.line_of(graph.nodes[index])
+        if behind and line is not None and users & _LAYERS and not users & _SUMS:
+            yield Finding(
+                "BS149",
+                "warning",
+                f"A sample passes no gradient to {listed(behind, 2)}.",
+                (shown(line, "draws a sample, which has no gradient to its mean and standard deviation."),),
+                f"Draw it as {_reparametrized(line.place)}.",
+                source=str(line),
+                nodes=(index,),
+            )
+
+
+def _users(graph: Graph, index: int) -> set[str]:
+    """Return the operations that read what a node returns, beyond those that only rearrange it."""
+    users: set[str] = set()
+    stack, seen = [index], {index}
+    for at in stack:  # grows as we go
+        for node in graph.nodes:
+            if node.index not in seen and any(e and e.node.index == at for e in node.inputs):
+                seen.add(node.index)
+                if node.op in _REARRANGES:
+                    stack.append(node.index)
+                else:
+                    users.add(node.op)
+    return users
+
+
+def _reparametrized(place: Place) -> str:
+    body = body_around(place.file, place.line)
+    for node in expressions(statement_at(body, *place.position)) if body is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(attr="normal"), args=[mean, std]):
+                mean_text, std_text = ast.unparse(mean), ast.unparse(std)
+                return f"{mean_text} + {std_text} * torch.randn_like({std_text})"
+    return "mean + std * torch.randn_like(std)"
 
 
 def _calls(place: Place) -> set[str]:

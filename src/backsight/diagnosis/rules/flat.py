@@ -39,7 +39,7 @@ def flat(scene: Scene) -> Iterator[Finding]:
         return
     owned = {leaf.node: leaf for leaf in graph.leaves if leaf.owner}
     for title, index, leaves in _dead(graph, flats, owned):
-        ends = [graph.nodes[each] for each in sorted(_reached(graph, [index], flats) & flats)]
+        ends = [graph.nodes[each] for each in sorted(reached(graph, [index], flats) & flats)]
         behind = [each for each in ends if set(below(graph, [each.index])) & {leaf.node for leaf in leaves}]
         if behind:
             yield _finding(scene, title, behind, leaves)
@@ -49,16 +49,16 @@ def flat(scene: Scene) -> Iterator[Finding]:
 def _dead(graph: Graph, flats: set[int], owned: dict[int, Leaf]) -> Iterator[tuple[str, int, list[Leaf]]]:
     """Yield what gets nothing, each with the node above it and the leaves behind: a term of the loss, else leaves."""
     for root in graph.roots:
-        alive = _reached(graph, [root.index], flats)
+        alive = reached(graph, [root.index], flats)
         if not alive & set(owned):
             behind = [owned[each] for each in set(below(graph, [root.index])) & set(owned)]
             yield "The loss trains nothing", root.index, behind
     for node in summands(graph)[1]:
         inside = set(below(graph, [node.index])) | {node.index}
         behind = [leaf for at, leaf in owned.items() if at in inside]
-        if behind and not _reached(graph, [node.index], flats) & {leaf.node for leaf in graph.leaves}:
+        if behind and not reached(graph, [node.index], flats) & {leaf.node for leaf in graph.leaves}:
             yield "A loss term trains nothing", node.index, behind
-    alive = _reached(graph, [root.index for root in graph.roots], flats)
+    alive = reached(graph, [root.index for root in graph.roots], flats)
     behind = [leaf for at, leaf in owned.items() if at not in alive]
     if behind:
         names = listed([leaf.label for leaf in behind], 2)
@@ -116,7 +116,7 @@ def _is_flat(node: Node) -> bool:
     return node.kind == "op" and node.op in _FLAT and (node.dtype is None or not node.dtype.is_complex)
 
 
-def _reached(graph: Graph, starts: Sequence[int], flats: set[int]) -> set[int]:
+def reached(graph: Graph, starts: Sequence[int], flats: set[int]) -> set[int]:
     """Return the nodes that a gradient comes to from some nodes, up to those that pass none on."""
     seen, stack = set(starts), list(starts)
     while stack:

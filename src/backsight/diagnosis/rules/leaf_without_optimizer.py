@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.evidence.anew import Anew, made_anew, made_late
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.wanted import gradient_is_wanted
@@ -41,6 +42,10 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     elsewhere |= {each.leaf.node for each in renewed(scene)}  # BS121 tells why
     alone = [leaf for leaf in alone if leaf not in copied and leaf.node not in elsewhere]
     of_models = [leaf for leaf in alone if leaf.kind == "parameter"]
+    anew = {leaf: made for leaf in of_models if (made := made_anew(scene, leaf))}
+    if anew:
+        yield _created_anew(anew)
+    of_models = [leaf for leaf in of_models if leaf not in anew]
     if of_models:
         passed = _only_passed_through(scene, of_models)
         yield _finding(scene, of_models, "note" if passed else "warning", passed)
@@ -48,6 +53,31 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
         if leaf.kind != "parameter":
             wanted = gradient_is_wanted(scene, leaf)
             yield _finding(scene, [leaf], "note" if wanted else "warning", wanted)
+
+
+def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
+    made = list(dict.fromkeys(each for found in anew.values() for each in found))
+    made.sort(key=lambda each: each.place.position)
+    one = len(made) == 1
+    it, kept = "it" if one else "them", ", ".join(each.kept for each in made[:3])
+    of_a_module = kept.startswith("self.")
+    names = listed([each.name for each in made], 3)
+    shapes = listed([shaped(leaf.shape) for leaf in anew], 3)
+    return Finding(
+        "BS101",
+        "warning",
+        f"{names} {'is' if one else 'are'} created anew in every step: nothing trains {it}.",
+        (
+            f"{counted(len(anew), 'parameter')} of this loss ({shapes}): the next step replaces them, so no "
+            "optimizer can update them.",
+            *(shown(each.place, "creates it again each time it runs.") for each in made[:3]),
+        ),
+        f"Create {it} once, in __init__: {kept}; forward only uses {it}."
+        if of_a_module
+        else f"Create {it} once, before the loop ({kept}), and pass the parameters to the optimizer.",
+        source=str(made[0].place),
+        nodes=tuple(leaf.node for leaf in anew),
+    )
 
 
 def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: str) -> Finding:
@@ -254,6 +284,8 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
             f"{unseen.partition('.')[0]}.parameters() does not look inside a plain list or dict."
         )
     one, first = len(leaves) == 1, next(iter(scene.optimizers))
+    if leaves[0].name and (late := made_late(scene, leaves[0])) is not None:
+        return f"Create it in __init__, not in the first forward pass ({late}), or create {first} after that pass."
     left = _left_behind(scene, leaves[0])
     if left:
         optimizer, number = left

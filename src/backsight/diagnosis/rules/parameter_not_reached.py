@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.evidence.hooked import hook_around
 from backsight.diagnosis.evidence.severed import severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.vital import ends, undoing, where
+from backsight.diagnosis.vital import ends, straight_through, undoing, where
 from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
 from backsight.source import Cut
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
@@ -43,8 +45,10 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     in_vain = len(missing) == total
     seen = _seen(scene, optimizer, missing)
     if seen is not None:
-        return _severed(optimizer, names, total, seen)
+        return _severed(scene, optimizer, names, total, seen)
     cut = None if other and not in_vain else severing(scene, {id(p) for p in missing}, names, wanted=in_vain)
+    if cut is not None and (met := _worked_around(_met(scene, missing))) is not None:
+        return _severed(scene, optimizer, names, total, met)
     one = len(missing) == 1
     evidence = f"No path leads from the loss to {listed(names)}: {len(missing)} of its {total} trainable parameters."
     if cut is not None:
@@ -89,11 +93,10 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
     used = [scene.steps.consumed(held, p) for p in parameters(held)] if scene.steps is not None else []
     if scene.steps is None or not any(used) or any(scene.steps.consumed(held, p) for p in missing):
         return None
+    cuts = _met(scene, missing)
+    if cuts:
+        return _worked_around(cuts) or cuts[0]
     lost = {id(p) for p in missing}
-    for met in scene.met().values():
-        for cut, leaves, _ in met.cuts:
-            if cut.line is not None and any((leaf := ref()) is not None and id(leaf) in lost for ref in leaves):
-                return cut
     for cut, leaves, made in scene.ended():
         behind = {id(leaf) for ref in leaves if (leaf := ref()) is not None}
         if cut.line is not None and behind and behind <= lost and made > scene.began:
@@ -101,18 +104,43 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
     return None
 
 
-def _severed(optimizer: str, names: Sequence[str], total: int, cut: Severed) -> Finding:
+def _met(scene: Scene, missing: Sequence[torch.Tensor]) -> list[Severed]:
+    """Return the cuts that values of the parameters passed on their way into this loss."""
+    lost = {id(p) for p in missing}
+    return [
+        cut
+        for met in scene.met().values()
+        for cut, leaves, _ in met.cuts
+        if cut.line is not None and any((leaf := ref()) is not None and id(leaf) in lost for ref in leaves)
+    ]
+
+
+def _worked_around(cuts: Sequence[Severed]) -> Severed | None:
+    """Return the cut of a straight-through estimator: a detach in another term, of a commitment, is meant to be one."""
+    return next((cut for cut in cuts if straight_through(cut) is not None), None)
+
+
+def _severed(scene: Scene, optimizer: str, names: Sequence[str], total: int, cut: Severed) -> Finding:
     place = where(cut)
+    evidence: list[Fact] = [shown(place, ends(cut))] if place is not None else []
+    fix = (
+        f"{undoing(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) and "
+        "leave them out of the optimizer."
+    )
+    hook = hook_around(scene.models.values(), cut)
+    if hook is not None:
+        evidence.append(shown(hook.place, f"what a {hook.kind} returns replaces the {hook.replaces} of its module."))
+        fix = f"Return nothing from {hook.name}, so the module keeps its own {hook.replaces}."
+        place = hook.place
     return Finding(
         "BS102",
         "warning",
         f"{optimizer} holds parameters that are detached from this loss.",
         (
             f"No path leads from the loss to {listed(list(names))}: {len(names)} of its {total} trainable parameters.",
-            *((shown(place, ends(cut)),) if place is not None else ()),
+            *evidence,
         ),
-        f"{undoing(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) and "
-        "leave them out of the optimizer.",
+        fix,
         source=str(place) if place is not None else None,
     )
 

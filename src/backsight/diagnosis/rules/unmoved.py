@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.evidence.lost_update import lost_update
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.naming import search
+from backsight.source import Place
+from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
 from backsight.tape.rows import dtype_name
 from backsight.tracing.moves import Unmoved
 from backsight.tracing.steps import parameters
@@ -24,13 +29,13 @@ def unmoved(scene: Scene) -> Iterator[Finding]:
     if scene.steps is None:
         return
     for name, optimizer in scene.involved().items():
-        found = told_unmoved(name, optimizer, scene.steps.moves.unmoved(optimizer))
+        found = told_unmoved(name, optimizer, scene.steps.moves.unmoved(optimizer), scene.site[0])
         if found is not None:
             yield found
 
 
-def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Unmoved]) -> Finding | None:
-    """Return what an optimizer does not move as a finding; None if there is nothing to say.
+def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Unmoved], file: str) -> Finding | None:
+    """Return what an optimizer does not move as a finding; None if there is nothing to say. `file` runs the training.
 
     That the last steps to a solution are too small for the type is no fault, so in single precision it has to be the
     learning rate, or something that puts the values back.
@@ -42,9 +47,10 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
     grave = zero or rounded or reset
     if not grave:
         return None
-    because, fix = _reason(name, grave[0], grave is zero, grave is rounded)
     names = [next((n.path for n in found), "a parameter") for found in search([e.parameter for e in grave[:4]]).names]
-    shown = listed([*names, *[""] * len(grave[4:])], 4)
+    made_half = converted(file, names) if grave is rounded else None
+    evidence, fix, source = _reason(name, optimizer, grave[0], grave is zero, made_half)
+    which = listed([*names, *[""] * len(grave[4:])], 4)
     of = len(parameters(optimizer))
     them = "it" if len(grave) == 1 else "them"
     return Finding(
@@ -52,11 +58,12 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
         "warning",
         f"{name}.step() does not move {names[0] if len(grave) == 1 else f'{len(grave)} of its {of} parameters'}.",
         (
-            f"{shown}: bit-identical in {counted(grave[0].steps, 'step')}, although the gradient is not zero (up to "
+            f"{which}: bit-identical in {counted(grave[0].steps, 'step')}, although the gradient is not zero (up to "
             f"{max(each.pull for each in grave):.2g}).",
-            because,
+            *evidence,
         ),
-        fix.format(them=them),
+        fix.replace("{them}", them),
+        source=str(source) if source is not None else None,
     )
 
 
@@ -66,25 +73,74 @@ def _is_too_small(each: Unmoved) -> bool:
     return each.rate * each.pull <= scale * torch.finfo(each.parameter.dtype).eps
 
 
-def _reason(name: str, first: Unmoved, is_zero: bool, is_rounded: bool) -> tuple[str, str]:
+def _reason(
+    name: str, optimizer: torch.optim.Optimizer, first: Unmoved, is_zero: bool, made_half: Place | None
+) -> tuple[tuple[Fact, ...], str, Place | None]:
     if is_zero:
         return (
-            "Its learning rate is 0.",
+            ("Its learning rate is 0.",),
             "Check the scheduler: an integer division in the warm-up, or a rate that decayed to 0. To freeze "
             "{them}, requires_grad_(False) saves the work.",
+            None,
         )
-    kind = dtype_name(first.parameter.dtype)
-    if is_rounded:
-        bits = 8 if first.parameter.dtype is torch.bfloat16 else 11
+    if first.parameter.dtype in _HALVES:
+        return _rounded(first, made_half)
+    moved = f"With a learning rate of {first.rate:.2g}, {name}.step() should have moved it"
+    lost = lost_update(optimizer)
+    if first.written and lost is None:
         return (
-            f"A {kind} has {bits} significant bits: with a learning rate of {first.rate:.2g} an update is smaller "
-            "than the distance to the next number and is rounded away.",
-            "Keep {them} in float32 and compute under torch.autocast, or use an optimizer with stochastic rounding.",
+            (f"{moved}: something restores the old value.",),
+            "Look for code that writes to {them} after the step: copy_(), load_state_dict(), a clamp, or weights that "
+            "are computed from others.",
+            None,
         )
-    return (
-        f"With a learning rate of {first.rate:.2g}, {name}.step() should have moved it: the step does not write to it, "
-        "or something restores the old value.",
-        "If you wrote the optimizer, check that step() changes {them} in place: p.add_(), not p.add(). Otherwise, look "
-        "for code that writes to {them} after the step: copy_(), load_state_dict(), a clamp, or weights that are "
-        "computed from others.",
+    why = (
+        "its update is thrown away" if first.written else "nothing has written to it: its version counter stands still"
     )
+    return (
+        (f"{moved}, but {why}.", *(lost.shown if lost else ())),
+        lost.fix if lost else "Check that step() changes {them} in place: p.add_(), not p.add() nor p = p + ....",
+        lost.place if lost else None,
+    )
+
+
+def _rounded(first: Unmoved, made: Place | None) -> tuple[tuple[Fact, ...], str, Place | None]:
+    kind = dtype_name(first.parameter.dtype)
+    bits = 8 if first.parameter.dtype is torch.bfloat16 else 11
+    evidence = (
+        f"A {kind} has {bits} significant bits: with a learning rate of {first.rate:.2g} an update is smaller than the "
+        "distance to the next number and is rounded away.",
+        f"Of the sampled values of all its parameters that have a gradient, {first.stuck:.0%} never moved.",
+        *((shown(made, f"makes the weights {kind}."),) if made is not None else ()),
+    )
+    keep = "Keep {them} in float32 and compute under torch.autocast, or use an optimizer with stochastic rounding."
+    return evidence, keep, made
+
+
+def converted(file: str, names: Sequence[str]) -> Place | None:
+    """Return the statement of a file that makes the parameters of these names half as precise: `model.bfloat16()`,
+    `Net(dtype=torch.float16)`; None where there are several."""
+    parts = {part for name in names for part in name.split(".")} | {"self"}
+    found = {
+        body.place(statement): None
+        for body in functions(file)
+        for statement in statements(body.node)
+        for call in calls_in(statement)
+        if _halves(call) and (_owners(statement, call) & parts or callee(call)[1] == "set_default_dtype")
+    }
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _halves(call: ast.Call) -> bool:
+    method = callee(call)[1]
+    if method in ("bfloat16", "half"):
+        return True
+    given = [keyword(call, "dtype"), *(call.args if method in ("to", "set_default_dtype") else ())]
+    return any((dotted(each) or "").split(".")[-1] in ("bfloat16", "float16", "half") for each in given)
+
+
+def _owners(statement: ast.stmt, call: ast.Call) -> set[str]:
+    """Return what a statement converts, or binds the converted to, by the last part of its names."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = [dotted(callee(call)[0]), *map(dotted, targets)]
+    return {name.split(".")[-1] for name in names if name}

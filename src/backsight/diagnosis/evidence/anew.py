@@ -1,0 +1,154 @@
+"""Parameters that are created anew whenever the loss is computed, so that no optimizer can hold them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from backsight.diagnosis.scene import Scene
+from backsight.source import Body, Place
+from backsight.source.bindings import uses
+from backsight.source.body import LOOPS, body_around, callee, dotted, functions, statement_at, statements
+from backsight.tape import Leaf
+from backsight.tracing import current
+
+_FORWARD = ("forward", "__call__")
+
+
+class Anew(NamedTuple):
+    """The statement that creates a parameter, what it calls it, and the assignment that would keep it."""
+
+    place: Place
+    name: str
+    kept: str
+
+
+def made_anew(scene: Scene, leaf: Leaf) -> tuple[Anew, ...]:
+    """Return what creates a parameter in each forward pass, or each turn of the loop that the training is.
+
+    Of what nothing holds any more when the backward runs there will be another one in the next step. What somebody
+    holds is so if the statement stands in a `forward`, under no condition, or in the loop around the backward.
+    """
+    if leaf.name:
+        each_time = [each for each in _holding(scene, leaf) if _runs_each_time(scene, *each)]
+        return _told(each_time)[:1]
+    return next((made for group in _behind(scene, leaf) if (made := _told(group))), ())
+
+
+def made_late(scene: Scene, leaf: Leaf) -> Place | None:
+    """Return the statement of a `forward` that creates, under a condition, what holds a parameter."""
+    found = [(b, s) for b, s in _holding(scene, leaf) if getattr(b.node, "name", "") in _FORWARD]
+    body, statement = found[0] if len(found) == 1 else (None, None)
+    if body is None or statement is None or _constructor(getattr(statement, "value", None)) is None:
+        return None
+    return body.place(statement)
+
+
+def _told(found: Iterable[tuple[Body, ast.stmt]]) -> tuple[Anew, ...]:
+    """Return those of some statements that construct an object of a class."""
+    return tuple(
+        _anew(body, statement, call)
+        for body, statement in found
+        if (call := _constructor(getattr(statement, "value", None))) is not None
+    )
+
+
+def _anew(body: Body, statement: ast.stmt, call: ast.Call) -> Anew:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    name = next((text for target in targets if (text := dotted(target))), "")
+    value = body.text(call)
+    own = name.removeprefix("self.") or "layer"
+    return Anew(body.place(statement), name or value, f"{'self.' if _is_method(body) else ''}{own} = {value}")
+
+
+def _is_method(body: Body) -> bool:
+    arguments = getattr(body.node, "args", None)
+    return bool(arguments and arguments.args and arguments.args[0].arg == "self")
+
+
+def _constructor(value: ast.expr | None) -> ast.Call | None:
+    """Return the call of a class in an expression: `nn.Linear(4, 4)` also of `nn.Linear(4, 4).to(x)` and `(...)(x)`."""
+    found = [
+        node
+        for node in (ast.walk(value) if value is not None else ())
+        if isinstance(node, ast.Call) and callee(node)[1][:1].isupper() and (dotted(node.func) or "")[:1] != "F"
+    ]
+    return found[0] if found else None
+
+
+def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
+    """Yield the statements that may have created a leaf which nothing holds, what is surest first: what filled it, what
+    bound the names that the first operation on it reads, and what constructs the class whose function these stand in.
+    """
+    watch, tensor = current(), leaf.tensor()
+    changes = watch.changes(tensor) if watch is not None and tensor is not None else ()
+    users = [node for node in scene.graph.nodes if any(e and e.node.index == leaf.node for e in node.inputs)]
+    lines = [each.line for each in changes[:1]] + [scene.line_of(node) for node in users]
+    for line in lines:
+        place = line.place if line is not None else None
+        body = body_around(place.file, place.line) if place is not None else None
+        statement = statement_at(body, *place.position) if place is not None else None
+        if line is None or place is None or body is None or statement is None:
+            continue
+        if getattr(body.node, "name", "") != "__init__":
+            yield [(body, statement)]
+            read = _names_in(line.segment) or {use.name for use in uses(statement) if not use.binds}
+            yield [(body, s) for s in statements(body.node) if _binds(s, read)]
+        kind = _class_around(place)
+        yield [
+            (other, s)
+            for other in functions(place.file)
+            if kind is not None and getattr(other.node, "name", "") not in ("__init__", "")
+            for s in statements(other.node)
+            if _constructs(s, kind)
+        ]
+
+
+def _names_in(segment: str) -> set[str]:
+    try:
+        tree = ast.parse(segment.strip(), mode="eval")
+    except SyntaxError:
+        return set()
+    return {name for node in ast.walk(tree) if (name := dotted(node))}
+
+
+def _binds(statement: ast.stmt, names: set[str]) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(dotted(target) in names for target in targets)
+
+
+def _constructs(statement: ast.stmt, kind: str) -> bool:
+    call = _constructor(getattr(statement, "value", None))
+    return call is not None and callee(call)[1] == kind
+
+
+def _class_around(place: Place) -> str | None:
+    module = body_around(place.file, 0)
+    classes = (n for n in (module.node.body if module is not None else ()) if isinstance(n, ast.ClassDef))
+    return next((each.name for each in classes if each.lineno <= place.line <= (each.end_lineno or 0)), None)
+
+
+def _holding(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
+    """Yield the statements outside of any `__init__` that assign an attribute around a leaf, or the variable of its
+    model."""
+    root, *inner = leaf.name.split(".")
+    for body in functions(scene.site[0]):
+        for statement in statements(body.node) if getattr(body.node, "name", "") != "__init__" else ():
+            for target in statement.targets if isinstance(statement, ast.Assign) else ():
+                if isinstance(target, ast.Attribute) and dotted(target.value) == "self" and target.attr in inner:
+                    yield body, statement
+    place = scene.assigned(scene.models.get(root)) if root in scene.models else None
+    around = body_around(place.file, place.line) if place is not None else None
+    made = statement_at(around, *place.position) if place is not None and around is not None else None
+    if around is not None and made is not None:
+        yield around, made
+
+
+def _runs_each_time(scene: Scene, body: Body, statement: ast.stmt) -> bool:
+    if getattr(body.node, "name", "") in _FORWARD and any(each is statement for each in body.node.body):
+        return True
+    line = scene.site[1]
+    first, last = min(statement.lineno, line), max(statement.lineno, line)
+    loops = (s for s in statements(body.node) if isinstance(s, LOOPS) and body.file == scene.site[0])
+    return any(s.lineno < first and last <= (s.end_lineno or 0) for s in loops)
