@@ -397,3 +397,21 @@ force = slope(tension, point)
     finding = explained(source)
     assert finding.source == at(source, "    (found,) = torch.autograd.grad")
     assert "create_graph=True" in finding.fix
+
+
+def test_what_another_loss_is_computed_from_is_not_called_unused():
+    source = """
+        model, frozen = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1).requires_grad_(False)
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def losses(x):
+            score = model(x)
+            other = frozen(x).mean()
+            return other, score.mean()
+
+        loss, second = losses(torch.ones(4, 2))
+        second.backward()
+        loss.backward()
+    """
+    finding = explained(source)
+    assert finding.code == "BS203" and "does not use" not in finding.title

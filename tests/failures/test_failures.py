@@ -49,6 +49,7 @@ MISSED = frozenset(
         "second_backward/logging_then_backward",
         "second_backward/meta_scale",
         "second_backward/notebook_cells",
+        "second_backward/parameter_divided",
         "second_backward/partial_anchor",
         "second_backward/prediction_outside_closure",
         "second_backward/rollout_in_an_object",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from backsight.diagnosis.explained import culprit, explained_error, unknown, where
+from backsight.diagnosis.explained import explained_error, unknown, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.heeding import Heeding
 from backsight.naming.roots import ours
@@ -30,7 +30,8 @@ def explain(error: BaseException | None = None) -> Finding:
         error: the exception; the one being handled, or the last one that nobody caught, if not given.
 
     Returns:
-        A `Finding`. For an exception that is not known, one with the code BS200 that says so.
+        A `Finding`. For an exception that is not known, one with the code BS200: of PyTorch's errors it shows the line
+        and the tensors, of any other it says that it is not known.
 
     Raises:
         TypeError: if `error` is not an exception.
@@ -44,11 +45,11 @@ def explain(error: BaseException | None = None) -> Finding:
 
 
 class explaining:
-    """A context manager that adds an explanation to any autograd error that passes, and lets it go on.
+    """A context manager that adds an explanation to any error of PyTorch's that passes, and lets it go on.
 
     ```python
     with backsight.explaining():
-        train()                  # an autograd error still raises, with its explanation below the traceback
+        train()                  # an error of PyTorch's still raises, with its explanation below the traceback
 
     @backsight.explaining()      # or every call of a function, generator or coroutine
     def train(): ...
@@ -82,9 +83,10 @@ class explaining:
         if error is None or not issubclass(type(error), Exception):  # an interrupt asks for an end, and for no more
             return
         try:
-            if culprit(error) is None or _is_explained(error):
+            finding = None if _is_explained(error) else explained_error(error)
+            if finding is None:
                 return
-            self.findings += (explain(error),)
+            self.findings += (finding,)
             text = f"{_HEAD}{self.findings[-1]}"
         except Exception as failure:  # the user's own error must pass, whatever is wrong with us
             text = f"\nbacksight could not explain this error: {type(failure).__name__} in {where(failure)}"

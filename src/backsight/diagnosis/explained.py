@@ -11,6 +11,7 @@ from typing import Any
 from backsight.diagnosis.errors import Known, known
 from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
 from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.refusal import refused
 from backsight.diagnosis.wording import shown
 from backsight.naming import standstill
 from backsight.naming.plain import namespace
@@ -22,7 +23,7 @@ def explained_error(error: BaseException) -> Finding | None:
     """Return what is to be said of an exception; None if it is not known."""
     found = culprit(error)
     if found is None:
-        return None
+        return _refused(error)
     first, entry = found
     if (other := elsewhere(first)) is not None:
         return _told(first, entry, other)
@@ -31,6 +32,16 @@ def explained_error(error: BaseException) -> Finding | None:
         said = "The exception has no traceback, so this is based on its message alone."
         return replace(finding, evidence=(*finding.evidence, said), exact=False)
     return finding
+
+
+def _refused(error: BaseException) -> Finding | None:
+    """Return what is to be said of an error of PyTorch's that no entry knows, or of one that was raised from it."""
+    try:
+        with no_torch_function(), standstill():
+            every = [error, of_error(error, "__cause__")]
+            return next((found for each in every if each is not None and (found := refused(each)) is not None), None)
+    except Exception:  # ours: nothing is said, as of an error that is not PyTorch's
+        return None
 
 
 def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:

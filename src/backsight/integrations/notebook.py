@@ -156,7 +156,7 @@ def _explained(error: BaseException) -> Finding | None:
     from backsight.diagnosis import UNKNOWN, explain
 
     finding = explain(error)
-    return None if finding.code == UNKNOWN else finding
+    return None if finding.code == UNKNOWN and finding.source is None else finding
 
 
 def _show(shell: Any, finding: Finding) -> None:

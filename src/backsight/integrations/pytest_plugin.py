@@ -123,14 +123,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _explanation(error: BaseException, config: pytest.Config) -> str:
-    """Return what is to be said of an error; nothing if it is none of autograd's."""
+    """Return what is to be said of an error; nothing if it is none of PyTorch's."""
     from backsight.diagnosis import UNKNOWN, explain
     from backsight.findings.printing.terminal import as_text
 
     if not isinstance(error, Exception):
         return ""
     finding = explain(error)
-    if finding.code == UNKNOWN:
+    if finding.code == UNKNOWN and finding.source is None:
         return ""
     more = "" if finding.exact or config.getoption("--backsight", False) else f"\n{_MORE}"
     if not config.pluginmanager.has_plugin("terminalreporter"):  # a worker of xdist

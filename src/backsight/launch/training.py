@@ -139,7 +139,7 @@ class TrainingObserver:
 
             failed("no explanation", ours(failure))
             return
-        if finding.code != UNKNOWN:
+        if finding.code != UNKNOWN or finding.source is not None:  # it is PyTorch's, and where is known
             if self._heeding is not None and not as_lines.are_asked_for():
                 finding = self._heeding.shortened(finding)
             show(finding, explains=True, thread=thread)

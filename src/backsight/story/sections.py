@@ -107,7 +107,7 @@ def _followed(queue: list[Section]) -> Iterator[Section]:
             if body.node not in seen and len(seen) < MOST:
                 seen.add(body.node)
                 given = _given(section, function, owner, call)
-                queue.append(_of_function(function, owner, body, section.whole, given))
+                queue.append(_of_function(function, owner, body, section.whole, given, taken(section, call)))
 
 
 def _ran_before(section: Section, call: ast.Call) -> bool:
@@ -117,11 +117,30 @@ def _ran_before(section: Section, call: ast.Call) -> bool:
 
 
 def _of_function(
-    function: Any, owner: object, body: Body, whole: bool, given: Mapping[str, object] = MappingProxyType({})
+    function: Any,
+    owner: object,
+    body: Body,
+    whole: bool,
+    given: Mapping[str, object] = MappingProxyType({}),
+    only: tuple[int, int, int] | None = None,
 ) -> Section:
     own = frozenset(function.__code__.co_varnames)
     held = {**given, **held_by(function, owner)}
-    return Section(body, results_of(body), held, function.__globals__, own=own, whole=whole)
+    return Section(body, results_of(body, only), held, function.__globals__, own=own, whole=whole)
+
+
+def taken(section: Section, call: ast.Call) -> tuple[int, int, int] | None:
+    """Which part of a tuple that a call returns leads to the goals, as a slice, and of how many: of `loss, seen = f(x)`
+    for `loss` the first of two. None where all of it may."""
+    statement = statement_at(section.body, call.lineno, call.col_offset)
+    targets = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
+    names = [dotted(each) for each in targets.elts] if isinstance(targets, ast.Tuple | ast.List) else []
+    alike = [each for each, _ in section.calls() if dotted(each.func) == dotted(call.func)]
+    if not all(names) or len(alike) > 1:  # another call may lead there by another part
+        return None
+    read = {name for goal, line in section.goals for name in (goal, *ancestors(section.body, goal, line))}
+    wanted = [k for k, name in enumerate(names) if name in read]
+    return (wanted[0], wanted[-1] + 1, len(names)) if wanted else None
 
 
 def _given(section: Section, function: Any, owner: object, call: ast.Call) -> dict[str, object]:
@@ -193,10 +212,14 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
     return Section(level.body, goals, level.variables, level.frame.f_globals, level, own)
 
 
-def results_of(body: Body) -> tuple[tuple[str, int], ...]:
-    """The expressions that a function returns, each with its line."""
+def results_of(body: Body, only: tuple[int, int, int] | None = None) -> tuple[tuple[str, int], ...]:
+    """The expressions that a function returns, each with its line; of tuples that `taken` knows, the parts it names."""
     found = [each.value for each in statements(body.node) if isinstance(each, ast.Return) and each.value]
-    return tuple((body.text(value), value.lineno) for value in found)
+    first, end, count = only or (0, 0, -1)
+    parts = (
+        each.elts[first:end] if isinstance(each, ast.Tuple) and len(each.elts) == count else [each] for each in found
+    )
+    return tuple((body.text(value), value.lineno) for each in parts for value in each)
 
 
 def _called(section: Section) -> Iterator[tuple[Any, object, ast.Call]]:

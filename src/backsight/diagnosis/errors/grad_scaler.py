@@ -13,7 +13,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.conversion import section_of
-from backsight.diagnosis.evidence.left_out import left_out
+from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -198,8 +198,7 @@ def _again(misused: Misused, method: str) -> Finding:
         before = [each for each in others if here and each.section is here.section and _is_before(each, here)]
         first = [*others, *before][-1] if before else others[0]
         fix = (
-            f"Unscale once per step, after the last backward() and before clipping: remove line {first.place.line}, "
-            "or this one."
+            _unscale_once(misused, first, here)
             if method == "unscale_"
             else f"Step each optimizer once, then call {misused.name}.update(): remove one of the two."
         )
@@ -213,6 +212,24 @@ def _again(misused: Misused, method: str) -> Finding:
         return _between(misused, here, updates[0], title, again)
     first_line = "An earlier call already did; the source text does not show which one."
     return misused.told(title, misused.asked, [*again, first_line], _ORDER, exact=False)
+
+
+def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
+    """Where to unscale. Two functions that both do may each run without the other, and both read the gradients: then
+    in the one that calls them, before both."""
+    once = "Unscale once per step, after the last backward() and before clipping: "
+    node = first.section.body.node
+    bodies = {each: inner.body.node for each in misused.calls if (inner := called_function(each.section, each.node))}
+    at = next((each for each, inner in bodies.items() if inner is node), None)
+    if here is None or here.section.body.node is node or at is None:
+        return f"{once}remove line {first.place.line}, or this one."
+    beside = (each for each, inner in bodies.items() if inner is here.section.body.node)
+    own = [each for each in (at, *beside) if each.section.body.node is at.section.body.node]
+    line = min(each.place.line for each in own)
+    return (
+        f"{once}remove lines {first.place.line} and {here.place.line}, and call "
+        f"{misused.name}.unscale_({misused.argument}) before line {line}."
+    )
 
 
 def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequence[Fact]) -> Finding:
@@ -370,6 +387,14 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     name, argument = misused.name, misused.argument
     owner = _owner(misused)
     held = owner or f"the parameters of {argument}"
+    reason = detached(misused.failure, misused.parameters, held)
+    if reason is not None:
+        return misused.told(
+            f"{name}.step({argument}): {held} got no gradient in this step, as its result is detached from the loss.",
+            reason.place,
+            [*reason.evidence, *asked],
+            f"{reason.fix} If it should not, leave {name}.step({argument}) out.",
+        )
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
     lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     return misused.told(

@@ -12,7 +12,7 @@ from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
-from backsight.diagnosis.evidence.left_out import LeftOut, left_out
+from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.severed import cut_between
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
@@ -113,7 +113,8 @@ def _named(body: Body, method: str) -> Iterator[tuple[Place, str]]:
 def _unreached(failure: Failure, read: Read) -> Finding:
     """The loss was not computed from it."""
     others = any(gradient_of(each) is not None for each in _siblings(failure, read))
-    reason = _cut_off(failure, read) or _in_module(failure, read)
+    bare = [read.tensor, *(each for each in _siblings(failure, read) if gradient_of(each) is None)]
+    reason = _cut_off(failure, read) or detached(failure, bare, read.name) or _in_module(failure, read)
     reason = reason or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters of the model have one." if others else ""
     out = _left_out(failure, read) if others and reason is None else None

@@ -8,11 +8,13 @@ from typing import Any
 
 from backsight.diagnosis._torch import DDP_FORWARD
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, reason_for, trainable, whole
+from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
+from backsight.diagnosis.evidence.left_out import detached
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.story.failure import Failure, follow
+from backsight.story.memory import is_tensor
 
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+:([\d ]+)")
 _SEARCHES = "find_unused_parameters=True` is enabled"
@@ -27,6 +29,9 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     names = [name for number, name in enumerate(every) if number in numbers]
     idle = [idle_in(module, path) for path in whole(names, every)]
     reason = never_used(idle) or next((reason for each in idle if (reason := reason_for(failure, each))), None)
+    if reason is None and idle:
+        lost = [each for name in names if is_tensor(each := parameter_at(module, name))]
+        reason = detached(failure, lost, idle[0].path)
     named = listed([each.path for each in idle]) or "Some parameters"
     parts = f" ({counted(len(names), 'parameter')})" if len(names) > len(idle) else ""
     return explanation(

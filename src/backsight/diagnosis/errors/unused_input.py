@@ -13,6 +13,7 @@ import torch
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
 from backsight.diagnosis.errors.no_grad.trained import trained
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
@@ -22,6 +23,7 @@ from backsight.snapshot import survey
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
 from backsight.story.memory import is_module
@@ -248,6 +250,37 @@ def _enabled_late(case: Unused, cut: Place) -> str:
     return ""
 
 
+def copied(case: Unused) -> Finding | None:
+    """What is computed from the input was copied into weights, by its values: `model.load_state_dict(adapted)`."""
+    level = case.failure.user
+    made = statement_at(level.body, *case.made.position) if level and level.body and case.made else None
+    if level is None or level.body is None:
+        return None
+    for statement in statements(level.body.node):
+        for call in calls_in(statement) if statement.lineno < level.line else ():
+            receiver, method = callee(call)
+            if method not in ("load_state_dict", "copy_") or receiver is None or not call.args:
+                continue
+            given = tuple(results_in(value_of(level, call.args[0])))
+            if not given or not any(_is_in(survey(given).graph, each) for each in case.tensors):
+                continue
+            place, values, model = level.body.place(statement), level.body.text(call.args[0]), level.body.text(receiver)
+            uses_it = (node for node in calls_in(made) if level.body.text(node.func) == model)
+            use = next((node for node in uses_it if not node.keywords), None) if method == "load_state_dict" else None
+            inputs = ", ".join(level.body.text(each) for each in use.args) if use else ""
+            return explanation(
+                f"{case.output} does not depend on {case.name}: {method}() copies the values of {values} into "
+                f"{model}, without their graph.",
+                (shown(place, f"copies values that were computed from {case.name}."), *_computed(case), case.asked),
+                f"Use {values} itself: torch.func.functional_call({model}, {values}, ({inputs},)) instead of "
+                f"{level.body.text(use)}, and no {method}()."
+                if use
+                else f"Compute {case.output} from {values} itself, in place of {model}.",
+                source=str(place),
+            )
+    return None
+
+
 def takes_no_part(case: Unused) -> Finding:
     """Nothing on the way to the output reads the input."""
     one = len(case.names) == 1
@@ -262,7 +295,14 @@ def takes_no_part(case: Unused) -> Finding:
     )
 
 
-CLUES: tuple[Callable[[Unused], Finding | None], ...] = (made_beside, replaced, is_linear, cut_off, takes_no_part)
+CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
+    made_beside,
+    replaced,
+    is_linear,
+    cut_off,
+    copied,
+    takes_no_part,
+)
 
 
 def _computed(case: Unused) -> Iterator[Fact]:

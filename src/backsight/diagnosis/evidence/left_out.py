@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.evidence.idle import Reason
+from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Place, backward_roots, function_at
+from backsight.source import Cut, Place, backward_roots, cuts, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, parameters_of, spots, uses
 from backsight.source.body import callee, dotted, expressions, statements
@@ -55,6 +56,44 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
     section, spot = found[0]
     branch = next(arm for arm, _ in reversed(spot.arms) if isinstance(arm, ast.If))
     return LeftOut(section.body.place(branch), section.body.place(spot.node), _loss_of(failure), bool(owning))
+
+
+def detached(failure: Failure, parameters: Sequence[torch.Tensor], name: str) -> Reason | None:
+    """Return what detaches the result of a module on its way to what the program runs backward on.
+
+    All that the module has to train is among `parameters`, none of which has got a gradient. `name` is what the program
+    calls it.
+    """
+    wanted, sections = {id(each) for each in parameters}, list(_of_losses(failure))
+    found: dict[Place, Cut] = {}
+    for section in sections:
+        for goal, line in section.goals:
+            for cut in cuts(section.body, goal, line):
+                read = ancestors(section.body, cut.expression, cut.place.line)
+                if any(_has_only(each, wanted) for key in read for each in _values(section, key, sections)):
+                    found.setdefault(cut.place, cut)
+    if not found:
+        return None
+    first, lines = next(iter(found.values())), sorted(place.line for place in found)
+    return Reason(
+        tuple(shown(place, f"detaches what {name} computed: {cut.why}.") for place, cut in list(found.items())[:3]),
+        first.place,
+        f"Use the result of {name} itself on line{'s' if len(lines) > 1 else ''} {listed(list(map(str, lines)))}, "
+        f"without {first.expression}, if it should learn from this loss.",
+    )
+
+
+def _has_only(module: object, wanted: set[int]) -> bool:
+    """Whether all that a module has to train is among `wanted`."""
+    own = [each for each in parameters_in(module) if each.requires_grad] if is_module(module) else []
+    return bool(own) and all(id(each) in wanted for each in own)
+
+
+def _values(section: Section, name: str, sections: Sequence[Section]) -> Iterator[object]:
+    """What a name stands for; of a parameter, what its callers call for it: the mapper of `render(self.mapper(z))`."""
+    yield section.value(name)
+    for holder, call in _given(section, ast.Name(name), sections):
+        yield holder.value(dotted(call.func) or "")
 
 
 def _of_losses(failure: Failure) -> Iterator[Section]:

@@ -9,11 +9,13 @@ from types import ModuleType
 from typing import Any
 
 from backsight.diagnosis.wording import listed
-from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place
-from backsight.source.bindings import bound, spots, uses
+from backsight.naming.plain import class_dict, class_name, namespace
+from backsight.naming.roots import is_user_class
+from backsight.source import Body, Place, function_at
+from backsight.source.bindings import bound, parameters_of, spots, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import FILLING
+from backsight.story.failure import method
 from backsight.story.sections import Section
 
 _DRAWING_MODULES = frozenset({"random", "numpy.random", "secrets", "uuid"})
@@ -39,6 +41,7 @@ def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterat
             yield from find(section)
     for section in every:
         yield from _outside(section, around)
+        yield from _stores(section)
 
 
 def decided(file: str, line: int) -> Unsteady | None:
@@ -106,7 +109,7 @@ def _counts(section: Section) -> Iterator[Unsteady]:
     for each in every:
         changed = {name for name in bound(each) if name.startswith("self.") or name in outer}
         targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
-        for target in targets:
+        for target in (part for whole in targets for part in getattr(whole, "elts", [whole])):
             if isinstance(target, ast.Subscript):
                 changed |= {dotted(target.value) or ""} - section.own
         calls = calls_in(each) if isinstance(each, ast.Expr) else ()
@@ -118,6 +121,29 @@ def _counts(section: Section) -> Iterator[Unsteady]:
                 section.body.place(each),
                 f"changes {name}, so the second run reads a different value.",
                 f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
+            )
+
+
+def _stores(section: Section) -> Iterator[Unsteady]:
+    """Objects that the function is given and fills: a cache, whose class is the only one with such a method."""
+    every = [each for each in section.globals.values() if isinstance(each, type)]
+    classes = [each for each in every if is_user_class(class_dict(each).get("__module__"))]
+    given = parameters_of(section.body.node)
+    for call, place in section.calls():
+        receiver, name = callee(call)
+        held = dotted(receiver)
+        owners = [each for each in classes if method(each, name) is not None]
+        if held == "self" or held not in given or len(owners) != 1:
+            continue
+        body = function_at(method(owners[0], name).__code__)
+        own = Section(body, (), {}, section.globals) if body is not None else None
+        changed = next(_counts(own), None) if own is not None else None
+        if changed is not None:
+            yield Unsteady(
+                place,
+                f"changes {held}, so the second run starts from what the first has put there ({changed.place}).",
+                f"Pass None for {held} while the model trains with checkpoints, or do not checkpoint what fills it: a "
+                "cache is for inference.",
             )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.beside import computed_beside
 from backsight.diagnosis.errors.no_grad.causes import (
     cut_as_seen,
     cut_off,
@@ -57,6 +58,8 @@ def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
     if not match.groups() or match.group(1) is None:
         return input_without_grad(failure)
     scene = Scene(failure, _root(failure, int(match.group(1))))
+    if torch.is_grad_enabled() and (beside := computed_beside(scene)) is not None:
+        return beside
     read = next((found for clue in CLUES if (found := clue(scene)) is not None), None)
     if read is None or not (read.exact or scene.saw(read)) or scene.is_on_purpose(read):
         read = cut_as_seen(scene) or read

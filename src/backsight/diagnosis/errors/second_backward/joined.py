@@ -28,7 +28,7 @@ from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
 from backsight.findings.evidence import Fact
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import LOOPS, SCOPES, body_around, callee, dotted, expressions, statements
+from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
@@ -216,6 +216,12 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
         joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint)
     ):
         where = f"line {init.line} of __init__" if init else "__init__"
+        whole = _as_parameter(case, joint, init or (joint.made.place if joint.made else None))
+        if whole:
+            return (
+                f"Put the whole value into the parameter: {whole}. As it is, the nn.Parameter inside is registered "
+                "nowhere, and no optimizer trains it."
+            )
         return (
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and {where} "
             "runs only once."
@@ -234,6 +240,24 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
         f"Recompute {name} in each iteration, inside the loop that uses it. If nothing behind it is trained here, "
         "compute it once under torch.no_grad()."
     )
+
+
+def _as_parameter(case: Case, joint: Joint, made: Place | None) -> str:
+    """The statement of `self.w = nn.Parameter(x) / 2` with all of it in the parameter; empty where what it is computed
+    from belongs to a module or to an optimizer."""
+    inside = below(case.graph, [joint.old.index])
+    if made is None or any(leaf.module or leaf.owner for leaf in case.graph.leaves if leaf.node in inside):
+        return ""
+    body = body_around(made.file, made.line)
+    statement = statement_at(body, *made.position)
+    if body is None or not isinstance(statement, ast.Assign):
+        return ""
+    inner = [node for node in calls_in(statement) if callee(node)[1] == "Parameter" and len(node.args) == 1]
+    if len(inner) != 1 or inner[0] is statement.value:
+        return ""
+    value, call = body.text(statement.value), body.text(inner[0])
+    rest = value.replace(call, body.text(inner[0].args[0]), 1)
+    return f"{body.text(statement.targets[0])} = {body.text(inner[0].func)}({rest})"
 
 
 def _assigned_once(case: Case, name: str) -> Place | None:

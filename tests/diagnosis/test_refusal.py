@@ -1,0 +1,97 @@
+"""BS200: of an error of PyTorch's that no explanation knows, what the frames show, and no cause that was not seen."""
+
+import pytest
+import torch
+from columns import needs_columns
+from failures import at, evidence, explained, failing
+
+import backsight as bs
+
+
+@needs_columns
+def test_the_expression_its_tensors_and_the_module_inside_are_named():
+    source = """
+        net = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(4, 1))
+        rows = torch.ones(8, 5)
+        out = net(rows).sum()  # here
+    """
+    finding = explained(source)
+    assert (finding.code, finding.severity, finding.source) == ("BS200", "error", at(source))
+    assert finding.title.startswith("net(rows) raised RuntimeError: mat1 and mat2 shapes cannot be multiplied")
+    told = evidence(finding)
+    assert "failed in net[1] (a Linear)." in told
+    assert "computes rows: float32 tensor of shape 8×5, does not require grad." in told
+    assert "net[1].weight: float32 tensor of shape 1×4, requires grad." in told
+    assert "net[1] takes 4 features and gets 5" in finding.fix
+
+
+def test_a_fix_is_given_only_where_the_message_leaves_one():
+    assert explained("a, b = torch.ones(3), torch.ones(4)\na + b").fix == ""
+
+
+FIXES = {
+    "x = torch.ones(3)\nx.register_hook(print)": "if x.requires_grad:",
+    "x = torch.ones(3)\nx.retain_grad()": "if x.requires_grad:",
+    "net = torch.nn.Linear(2, 1)\nnet.weight = net.weight * 2": "functional_call(net, {'weight': value}, (x,))",
+    "a, b = torch.ones(2, 2), torch.ones(2, 2).double()\na @ b": "b.to(a.dtype)",
+    "a, b = torch.zeros(3), torch.ones(3).double()\na[torch.arange(3)] = b": "b.to(a.dtype)",
+    "w = torch.ones(1, requires_grad=True)\ntorch.optim.LBFGS([w]).step()": "optimizer.step(closure)",
+    "w = torch.ones(1, requires_grad=True)\ntorch.optim.SGD([{'params': [w]}, {'params': [w]}])": "each parameter in",
+    "net = torch.nn.BatchNorm1d(3)\nnet(torch.ones(1, 3))": "drop_last=True",
+    "f = lambda x: x.clone().requires_grad_()\ntorch.vmap(f)(torch.ones(4, 3))": "torch.func: grad(f)(x)",
+}
+
+
+@needs_columns
+@pytest.mark.parametrize("source", FIXES)
+def test_what_only_one_thing_can_mend_has_a_fix(source):
+    finding = explained(source)
+    assert (finding.code, finding.severity) == ("BS200", "error")
+    assert FIXES[source] in finding.fix
+
+
+def test_what_a_function_saves_is_told_where_it_saves_it():
+    source = """
+        class Scale(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, factor):
+                ctx.save_for_backward(x, factor)  # here
+                return x * factor
+
+        x = torch.ones(3, requires_grad=True)
+        Scale.apply(x, 0.5)
+    """
+    finding = explained(source)
+    assert (finding.code, finding.source) == ("BS200", at(source))
+    assert "ctx.scale = scale" in finding.fix
+
+
+OTHERS = {
+    "raised by the program": "x = torch.ones(3)\nraise RuntimeError(f'bad {x}')",
+    "asserted by the program": "x = torch.ones(3)\nassert x.sum() == 4, 'tensor'",
+    "of a list": "items, w = [1], torch.ones(3)\nitems[5] * w",
+    "of a missing key": "held = {}\nheld['w']",
+    "of a missing attribute": "torch.nn.Linear(1, 1).wieght",
+}
+
+
+@pytest.mark.parametrize("source", OTHERS.values(), ids=OTHERS)
+def test_an_error_that_is_not_of_pytorch_is_only_called_unknown(source):
+    finding = bs.explain(failing(source))
+    assert (finding.code, finding.severity, finding.source) == ("BS200", "note", None)
+
+
+def test_nothing_of_the_users_is_evaluated():
+    class Loud(torch.nn.Module):
+        @property
+        def weight(self):
+            raise AssertionError("evaluated")
+
+        def forward(self, x):
+            return x
+
+    finding = explained(
+        "loud.weight_of if False else x + torch.ones(loud(x).numel() + 1)", loud=Loud(), x=torch.ones(3)
+    )
+    assert finding.code == "BS200"
+    assert "The size of tensor a (3) must match" in finding.title
