@@ -29,6 +29,7 @@ from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.stopping import Stopping
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
 from backsight.launch.vital_signs import VitalSigns
@@ -138,6 +139,7 @@ class FirstSteps:
         """The optimizer steps there were when it was begun to look more closely."""
         self._most = PASSES
         self._signs = VitalSigns()
+        self._stopping = Stopping(self.watch, self._signs.zeros)
         self._hearing = Hearing()
         self._twins = Twins()
         self._turns = Turns()
@@ -192,6 +194,7 @@ class FirstSteps:
             *self._inputs.findings,
             *signs,
             *self._keeping.findings,
+            *(() if self._flat else self._stopping.findings),
             *self._wiped.findings,
             *dropped(sightings(self.watch)),
             *reordered(sightings(self.watch)),
@@ -370,6 +373,7 @@ class FirstSteps:
             return
         signs = self._signs
         signs.stepped(optimizer, _caller)
+        signs.news |= self._stopping.stepped()
         self._keeping.stepped(optimizer)
         self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)

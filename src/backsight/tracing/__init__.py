@@ -15,12 +15,26 @@ from backsight.tracing.facts import (
     Operation,
     Reach,
     Severed,
+    Stop,
     Values,
 )
 from backsight.tracing.spots import Sighting, Spot
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
-from backsight.tracing.watch import Level, Watch, current, ended, finest, inferred, met, report_errors, sightings, watch
+from backsight.tracing.watch import (
+    Level,
+    Watch,
+    current,
+    ended,
+    find_stops,
+    finest,
+    inferred,
+    met,
+    report_errors,
+    sightings,
+    stops,
+    watch,
+)
 
 __all__ = [
     "Backward",
@@ -37,16 +51,19 @@ __all__ = [
     "Sighting",
     "Spot",
     "StepLog",
+    "Stop",
     "Values",
     "Watch",
     "cleaned",
     "current",
     "ended",
+    "find_stops",
     "finest",
     "has_compiled",
     "inferred",
     "met",
     "report_errors",
     "sightings",
+    "stops",
     "watch",
 ]
