@@ -45,8 +45,8 @@ _FLAT = (
 )
 _SAMPLE = (
     "a sample has no gradient to what it is drawn from",
-    "Sample with reparametrization, such as mean + std * torch.randn_like(std) or rsample() of a distribution; or train "
-    "with log_prob() of the sample.",
+    "Sample with reparametrization, such as mean + std * torch.randn_like(std) or rsample() of a distribution; or "
+    "train with log_prob() of the sample.",
 )
 _MASK = (
     "its mask covers every value that gets a gradient",
@@ -85,6 +85,8 @@ _KINDS = {
 _GATES = frozenset({"Mul", "Where", "MaskedFill", "MaskedScatter"})
 """By which experts and branches idle."""
 
+_PRODUCTS = frozenset({"mul", "__mul__", "multiply", "matmul", "__matmul__", "mm", "bmm"})
+
 
 def stopped(
     lost: Sequence[torch.Tensor], trained: Sequence[torch.Tensor], found: Sequence[Stop], watch: Watch, since: int
@@ -100,7 +102,7 @@ def stopped(
     for stop in found:
         operation = watch.operation_of(stop.number)
         behind = {id(p) for ref in stop.leaves if (p := ref()) is not None} & wanted
-        if stop.op not in _KINDS or operation is None or not behind or _is_meant(stop, operation):
+        if stop.op not in _KINDS or operation is None or not behind or _is_meant(stop):
             continue
         if best is None or len(behind) > len(best[2]):
             best = stop, operation, behind
@@ -115,10 +117,10 @@ def _names(tensors: Sequence[torch.Tensor]) -> list[str]:
     return [found[0].path if found else "a parameter" for found in search(tensors, limit=1).names]
 
 
-def _is_meant(stop: Stop, operation: Operation) -> bool:
+def _is_meant(stop: Stop) -> bool:
     if stop.is_term and stop.op in ("Relu", "ClampMin", "Clamp", "Threshold"):
         return True
-    return stop.op == "Mul" and len(operation.operands) < 2
+    return stop.op == "Mul" and stop.by_number
 
 
 def _idles(names: Collection[str], trained: Collection[str]) -> bool:
@@ -155,7 +157,8 @@ def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int)
 def _factor(stop: Stop, operation: Operation) -> str:
     """Return how the program wrote what a product multiplies by."""
     others = [each.text for each in operation.operands if each.position != stop.position]
-    return others[0] if len(operation.operands) == 2 and len(others) == 1 and others[0] else "what it multiplies by"
+    known = operation.op in _PRODUCTS and len(operation.operands) == 2 and len(others) == 1 and others[0]
+    return others[0] if known else "what it multiplies by"
 
 
 def _values(stop: Stop) -> str | None:

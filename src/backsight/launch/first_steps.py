@@ -471,6 +471,8 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
         found = [each for each in found if each.code != drop]
     if any(each.code in (_UNLESS_TRAINED, "BS142") for each in found):  # then it is known where nothing goes on
         found = [each for each in found if each.code not in ("BS114", "BS115")]
+    flat = {each.source for each in found if each.code == _UNLESS_TRAINED}
+    found = [each for each in found if each.code != "BS149" or each.source not in flat]
     places = {each.source for each in found if each.code == "BS114"}
     found = [each for each in found if each.code != "BS121" or each.source not in places]  # the whole loss ends there
     # An audit may know what an optimizer has left out before it shows that it does not move.

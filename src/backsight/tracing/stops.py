@@ -45,7 +45,7 @@ class Stops:
             walked = walk(starts, _MOST_NODES)
         except TooManyNodes:
             return None
-        seen: dict[int, tuple[list[int], dict[str, float], tuple[float, float] | None]] = {}
+        seen: dict[int, Any] = {}
         with unnumbered():
             handles = [
                 node.register_hook(self._hook(node, index, seen))
@@ -66,7 +66,8 @@ class Stops:
                 with no_torch_function(), no_torch_dispatch():
                     zeros = [at for at, each in enumerate(passed) if each is not None and _is_zero(each)]
                     if zeros and any(each is not None and _is_zero(each) is False for each in given):
-                        seen[index] = zeros, dict(_numbers(node)), _range(node)
+                        kept = dict(opened(node))
+                        seen[index] = zeros, dict(_numbers(node)), _range(kept), any(not t.dim() for t in kept.values())
             except BaseException as failure:
                 self._fail(failure)
 
@@ -89,10 +90,9 @@ def _numbers(node: Any) -> Iterator[tuple[str, float]]:
             yield name.removesuffix("_val"), float(value)
 
 
-def _range(node: Any) -> tuple[float, float] | None:
+def _range(kept: dict[str, torch.Tensor]) -> tuple[float, float] | None:
     """Return between what the values lie that an operation was given, or else what it returned."""
-    found = dict(opened(node))
-    values = found.get("self", found.get("result"))
+    values = kept.get("self", kept.get("result"))
     if values is None or not values.numel() or values.is_complex():
         return None
     low, high = torch.aminmax(values.detach().float())
@@ -104,7 +104,7 @@ def _told(walked: Walk, starts: list[Any], seen: dict[int, Any]) -> Iterator[Sto
     start, inputs = walked.start.tolist(), walked.inputs.tolist()
     parts = _parts(walked, starts, start, inputs)
     for index in sorted(seen)[:_MOST]:
-        zeros, numbers, values = seen[index]
+        zeros, numbers, values, by_number = seen[index]
         begin = start[index]
         edges = [(at, inputs[begin + at]) for at in zeros if begin + at < start[index + 1]]
         for at, producer in edges:
@@ -112,7 +112,7 @@ def _told(walked: Walk, starts: list[Any], seen: dict[int, Any]) -> Iterator[Sto
                 leaves = tuple(weakref.ref(each) for each in _leaves(walked, start, inputs, producer))
                 op = op_name(walked.nodes[index].name())
                 number = int(sequence_number(walked.nodes[index]))
-                yield Stop(op, number, at, leaves, numbers, values, index in parts)
+                yield Stop(op, number, at, leaves, numbers, values, index in parts, by_number)
 
 
 def _leaves(walked: Walk, start: list[int], inputs: list[int], producer: int) -> Iterator[torch.Tensor]:
