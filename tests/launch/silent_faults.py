@@ -2707,4 +2707,27 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS150 a weight of uncertainty that is read once": """
+class Trainer:
+    def __init__(self):
+        self.model, self.log_weight = net(), nn.Parameter(torch.tensor(0.5))
+        self.weight = self.log_weight.exp().item()  #!
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.of_weight = torch.optim.Adam([self.log_weight], lr=0.01)
+
+    def step(self, x, y):
+        out = self.model(x)
+        size = out.square().mean()
+        loss = F.mse_loss(out, y) + self.weight * size
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.of_weight.zero_grad()
+        (self.log_weight * (size.detach() - 0.1)).backward()
+        self.of_weight.step()
+
+trainer = Trainer()
+for step in range(30):
+    trainer.step(*batch())
+""",
 }

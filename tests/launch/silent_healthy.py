@@ -1809,4 +1809,18 @@ for step in range(40):
             optimizer.zero_grad()
         schedule.step()
 """,
+    "a temperature that is read again in each step, and how far it has come": """
+model, log_t = net(outputs=3), nn.Parameter(torch.tensor(0.5))
+optimizer = torch.optim.Adam([*model.parameters(), log_t], lr=0.01)
+first = log_t.exp().item()
+for step in range(60):
+    x, y = batch()
+    t = log_t.exp().item()
+    scores = model(x)
+    loss = F.cross_entropy(scores / log_t.exp(), (y[:, 0] > 0).long()) + 0.01 * t * scores.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(t - first)
+""",
 }

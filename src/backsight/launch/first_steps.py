@@ -20,6 +20,7 @@ from backsight.diagnosis.dropped import dropped
 from backsight.diagnosis.evidence.singular import Singular, singular
 from backsight.diagnosis.reordered import reordered
 from backsight.diagnosis.rules.unmoved import told_unmoved
+from backsight.diagnosis.taken_once import taken_once
 from backsight.findings import SEVERITIES
 from backsight.launch.aliases import Aliases
 from backsight.launch.attention import CALLS, LOOK, Attention, is_spaced
@@ -74,6 +75,9 @@ _TWICE = "BS106"
 
 _MOST_STEPS = 32
 """Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
+
+_TAKEN = 32
+"""The optimizer step at which it is looked for numbers that were taken from what is trained."""
 
 _MOST_LOOKS = 8
 """Optimizer steps at which a loss is looked for in vain: a look takes milliseconds, of every step."""
@@ -146,6 +150,7 @@ class FirstSteps:
         self._aliases = Aliases()
         self._wiped = Wiped()
         self._keeping = Keeping()
+        self._taken: list[Finding] = []
         self._in_backwards = False
         self._looks = 0
         self._marked: list[Any] = []
@@ -196,6 +201,7 @@ class FirstSteps:
             *self._keeping.findings,
             *(() if self._flat else self._stopping.findings),
             *self._wiped.findings,
+            *self._taken,
             *dropped(sightings(self.watch)),
             *reordered(sightings(self.watch)),
         ]
@@ -379,6 +385,8 @@ class FirstSteps:
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
         self._aliases.stepped(signs.step, lambda: signs.optimizers, _caller)
+        if signs.step == _TAKEN:
+            self._taken = taken_once(self.watch, signs.optimizers)
         if signs.news or is_spaced(signs.step):
             change, signs.news = signs.news, False
             self._look_closer(change=change)

@@ -127,7 +127,8 @@ class Meetings:
     def cut(self, site: int, given: Iterable[torch.Tensor]) -> None:
         """Note to which leaves the gradient would have gone on, where it is cut off: behind what it had cut before."""
         self._visits[site] = self._visits.get(site, 0) + 1
-        leaves, part = dict.fromkeys(self.ended.get(site, ())), {}
+        leaves = dict.fromkeys(self.ended.get(site, ()))
+        part: dict[weakref.ref[torch.Tensor], None] = {}
         for each in given:
             if each.requires_grad:
                 part |= dict.fromkeys(map(weakref.ref, _leaves([each])))

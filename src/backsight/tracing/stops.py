@@ -85,7 +85,7 @@ def _is_zero(tensor: torch.Tensor) -> bool | None:
 def _numbers(node: Any) -> Iterator[tuple[str, float]]:
     """Yield the bounds of an operation, which it keeps as numbers."""
     for name in _BOUNDS:
-        value = getattr(node, f"_saved_{name}", None)
+        value: Any = getattr(node, f"_saved_{name}", None)
         if type(value) in (int, float):
             yield name.removesuffix("_val"), float(value)
 

@@ -341,10 +341,13 @@ def met(watch: Watch, sequences: Sequence[int]) -> dict[int, Met]:
     return watch._log.met(sequences)
 
 
-def ended(watch: Watch) -> list[End]:
-    """Return where tensors were handed to NumPy, each time with the leaves that the gradient would have gone to."""
+def ended(watch: Watch, by: Literal["numpy", "item"] = "numpy") -> list[End]:
+    """Return where tensors were handed to NumPy, or to Python as numbers.
+
+    For each time, with the leaves that the gradient would have gone to.
+    """
     log = watch._log
-    cuts = [cut for cut in log.flow.departed() if cut.by == "numpy"]
+    cuts = [cut for cut in log.flow.departed() if cut.by == by]
     return [(log.flow.told(cut), part, made) for cut in cuts for part, made in log.meetings.parts.get(cut.site, ())]
 
 
