@@ -2781,4 +2781,216 @@ for step in range(40):
     (-gain).backward()
     actor_optimizer.step()
 """,
+    "BS141 counts that are clamped to shares": """
+class Heat(nn.Module):
+    def __init__(self, most=1.0):
+        super().__init__()
+        self.body, self.most = net(inputs=4, outputs=3), most
+
+    def forward(self, x):
+        return torch.clamp(60 + 5 * self.body(x), max=self.most)  #!
+
+model = Heat()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(30):
+    x, _ = batch()
+    loss = F.smooth_l1_loss(model(x), 50 + 10 * x[:, :3])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 units that are dead from the start": """
+class Scorer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(12, 8)
+        self.hidden, self.out = nn.Linear(8, 8), nn.Linear(8, 2)
+        nn.init.constant_(self.hidden.bias, -20.0)
+
+    def forward(self, words):
+        return self.out(self.hidden(self.embed(words).mean(1)).relu())  #!
+
+model = Scorer()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(30):
+    words = torch.randint(0, 12, (16, 5))
+    loss = F.cross_entropy(model(words), words[:, 0] % 2)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 a mask of padding that keeps nothing": """
+encoder, head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    x, lengths = torch.randn(8, 6, 4), torch.randint(2, 7, (8,))
+    states = encoder(x)[0]
+    keep = torch.arange(6)[None, :] >= 2 + lengths.amax()
+    pooled = (states * keep[..., None]).sum(1)  #!
+    loss = F.mse_loss(head(pooled), x.sum((1, 2))[:, None])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 both factors of an adapter start at zero": """
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 3).requires_grad_(False)
+        self.down, self.up = nn.Linear(4, 2, bias=False), nn.Linear(2, 3, bias=False)
+        nn.init.zeros_(self.down.weight)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        inner = self.down(x)
+        return self.base(x) + self.up(inner)  #!
+
+model = Adapted()
+optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(30):
+    x, _ = batch()
+    loss = F.mse_loss(model(x), x[:, :3])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 an image that is completed from what is known alone": """
+fill = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GELU(), nn.Conv2d(4, 1, 3, padding=1))
+optimizer = torch.optim.Adam(fill.parameters(), lr=0.01)
+for step in range(30):
+    image = torch.rand(8, 1, 6, 6)
+    hidden = torch.rand_like(image) < 0.3
+    broken = image.masked_fill(hidden, 0.0)
+    done = torch.where(hidden | ~hidden, broken, fill(broken))  #!
+    loss = F.l1_loss(done, image)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 layers of which one part goes through NumPy and the other learns": """
+import numpy as np
+
+
+def spread(messages):
+    return torch.from_numpy(np.roll(messages.detach().numpy(), 1, axis=0))  #!
+
+
+class Layer(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.own, self.others = nn.Linear(inputs, outputs), nn.Linear(inputs, outputs, bias=False)
+
+    def forward(self, x):
+        return self.own(x) + spread(self.others(x))
+
+
+model = nn.Sequential(Layer(4, 8), nn.Tanh(), Layer(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS118 a schedule of updates that counts micro batches": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+updates, parts = 40, 3
+schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=updates)
+for step in range(updates):
+    for part in range(parts):
+        x, y = batch()
+        (F.mse_loss(model(x), y) / parts).backward()
+        if part == parts - 1:
+            optimizer.step()
+            optimizer.zero_grad()
+        schedule.step()  #!
+""",
+    "BS138 an average of the parameters alone, of a network with batch norm": """
+import copy
+
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+smooth = copy.deepcopy(model).eval()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.mse_loss(model(3 + x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for slow, fast in zip(smooth.parameters(), model.parameters()):
+            slow.mul_(0.9).add_(0.1 * fast)  #!
+""",
+    "BS122 the outputs of a layer given to ctc_loss": """
+states, letters = nn.RNN(4, 8, batch_first=True), nn.Linear(8, 5)
+optimizer = torch.optim.Adam([*states.parameters(), *letters.parameters()], lr=0.01)
+for step in range(20):
+    frames, texts = torch.randn(6, 10, 4), torch.randint(1, 5, (6, 3))
+    scores = letters(states(frames)[0]).permute(1, 0, 2)
+    loss = F.ctc_loss(scores, texts, [10] * 6, [3] * 6)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 rates given as their logarithms": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    counts = torch.poisson(1 + x.abs().sum(1, keepdim=True))
+    loss = F.poisson_nll_loss(model(x).exp(), counts)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS136 a softmax of maps over the batch, in an overlap": """
+model = nn.Conv2d(1, 3, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    image = torch.randn(8, 1, 6, 6)
+    classes = F.one_hot((image[:, 0] > 0).long() + (image[:, 0] > 1).long(), 3).movedim(-1, 1).float()
+    shares = F.softmax(model(image), dim=0)  #!
+    both = (shares * classes).sum((0, 2, 3))
+    loss = 1 - (2 * both / (shares + classes).sum((0, 2, 3))).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS149 a latent that torch.normal draws": """
+mean, spread, decode = nn.Linear(4, 2), nn.Linear(4, 2), net(inputs=2, outputs=4)
+optimizer = torch.optim.Adam([*mean.parameters(), *spread.parameters(), *decode.parameters()], lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    m, s = mean(x), F.softplus(spread(x))
+    z = torch.normal(m, s)  #!
+    loss = F.mse_loss(decode(z), x) + 0.01 * (m.square() + s.square() - s.log()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS150 a weight of uncertainty that is read once": """
+class Trainer:
+    def __init__(self):
+        self.model, self.log_weight = net(), nn.Parameter(torch.tensor(0.5))
+        self.weight = self.log_weight.exp().item()  #!
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.of_weight = torch.optim.Adam([self.log_weight], lr=0.01)
+
+    def step(self, x, y):
+        out = self.model(x)
+        size = out.square().mean()
+        loss = F.mse_loss(out, y) + self.weight * size
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.of_weight.zero_grad()
+        (self.log_weight * (size.detach() - 0.1)).backward()
+        self.of_weight.step()
+
+trainer = Trainer()
+for step in range(30):
+    trainer.step(*batch())
+""",
 }

@@ -1826,4 +1826,131 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "a clamp that some values reach": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    loss = F.mse_loss(model(x).clamp(-0.5, 0.5), y.clamp(-0.4, 0.4))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a head whose term is switched off by a number, a margin that is satisfied": """
+body, head, other = net(outputs=4), nn.Linear(4, 2), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*body.parameters(), *head.parameters(), *other.parameters()], lr=0.01)
+WEIGHT = 0.0
+for step in range(30):
+    x, y = batch()
+    h = body(x)
+    margin = F.relu(0.001 - (h[:8] - h[8:] + 50).norm(dim=1)).mean()
+    loss = F.cross_entropy(head(h), (y[:, 0] > 0).long()) + WEIGHT * other(h).mean() + margin
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an expert that idles behind a gate": """
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(4, 3)
+        self.experts = nn.ModuleList(net() for _ in range(3))
+        nn.init.constant_(self.gate.bias[2:], -30.0)
+
+    def forward(self, x):
+        shares = self.gate(x).softmax(1)
+        shares = shares * (shares >= shares.topk(2, 1).values[:, 1:])
+        return sum(shares[:, k : k + 1] * expert(x) for k, expert in enumerate(self.experts))
+
+model = Experts()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a last layer that starts at zero": """
+model = net()
+nn.init.zeros_(model[2].weight)
+nn.init.zeros_(model[2].bias)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an average of the parameters, whose statistics are computed at the end": """
+from torch.optim.swa_utils import AveragedModel, update_bn
+
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+average = AveragedModel(model).eval()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    average.update_parameters(model)
+update_bn([batch()[0] for _ in range(4)], average)
+""",
+    "log-probabilities given to ctc_loss, logarithms to poisson_nll_loss": """
+states, letters = nn.RNN(4, 8, batch_first=True), nn.Linear(8, 5)
+optimizer = torch.optim.Adam([*states.parameters(), *letters.parameters()], lr=0.01)
+for step in range(20):
+    frames, texts = torch.randn(6, 10, 4), torch.randint(1, 5, (6, 3))
+    scores = letters(states(frames)[0])
+    loss = F.ctc_loss(scores.log_softmax(2).permute(1, 0, 2), texts, [10] * 6, [3] * 6)
+    counts = torch.poisson(frames[:, 0].abs())
+    loss = loss + F.poisson_nll_loss(scores[:, 0, :4], counts)
+    loss = loss + F.poisson_nll_loss(scores[:, 0, :4].exp(), counts, log_input=False)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "actions that torch.normal draws, and a policy that scores them": """
+policy = net()
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    mean = policy(x)
+    action = torch.normal(mean, torch.full_like(mean, 0.3))
+    score = -((action - mean) ** 2) / (2 * 0.3**2)
+    reward = -((action.detach() - y) ** 2)
+    loss = -(score * reward).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a schedule that is as long as its micro batches are many": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=120)
+for step in range(40):
+    for part in range(3):
+        x, y = batch()
+        (F.mse_loss(model(x), y) / 3).backward()
+        if part == 2:
+            optimizer.step()
+            optimizer.zero_grad()
+        schedule.step()
+""",
+    "a temperature that is read again in each step, and how far it has come": """
+model, log_t = net(outputs=3), nn.Parameter(torch.tensor(0.5))
+optimizer = torch.optim.Adam([*model.parameters(), log_t], lr=0.01)
+first = log_t.exp().item()
+for step in range(60):
+    x, y = batch()
+    t = log_t.exp().item()
+    scores = model(x)
+    loss = F.cross_entropy(scores / log_t.exp(), (y[:, 0] > 0).long()) + 0.01 * t * scores.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(t - first)
+""",
 }

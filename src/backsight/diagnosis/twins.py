@@ -8,14 +8,15 @@ from __future__ import annotations
 import ast
 import ctypes
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType
 
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.vital import BATCH_NORMS, program_frames
 from backsight.diagnosis.wording import counted, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
@@ -23,7 +24,7 @@ from backsight.source import Place
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments
 from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, statement_at, statements
-from backsight.tape import parameters_in
+from backsight.tape import modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
 from backsight.tracing import current
 from backsight.tracing.changes import version
@@ -53,12 +54,23 @@ class Twin:
     trained: weakref.ref[torch.nn.Module]
     was: tuple[object, ...]
     names: frozenset[str]
+    statistics: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
+    """What the running means of its batch normalizations were, and those of the trained one's."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether its parameters follow, while its running statistics are those of the start, and used."""
+        target, trained = self.target(), self.trained()
+        if target is None or trained is None or not self.statistics[0] or self.is_unchanged:
+            return False
+        stays = _mark(_means(target)) == self.statistics[0] and _mark(_means(trained)) != self.statistics[1]
+        return stays and not any(each.training for _, each in modules_in(target) if isinstance(each, BATCH_NORMS))
 
     @property
     def is_unchanged(self) -> bool:
         """Whether its parameters are what they were; so they stay once it is gone."""
         target = self.target()
-        return target is None or _mark(target) == self.was
+        return target is None or _mark(parameters_in(target)) == self.was
 
 
 def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
@@ -74,18 +86,29 @@ def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
     for modules in alike.values():
         trained = [m for m in modules if any(id(p) in held for p in parameters_in(m))]
         others = [m for m in modules if not any(id(p) in held for p in parameters_in(m))]
-        marks = [(each, _mark(each)) for each in others] if len(trained) == 1 else []
-        pairs += [Twin(weakref.ref(t), weakref.ref(trained[0]), was, frozenset(_names(t))) for t, was in marks if was]
+        marks = [(each, _mark(parameters_in(each))) for each in others] if len(trained) == 1 else []
+        means = _mark(_means(trained[0])) if marks else ()
+        pairs += [
+            Twin(weakref.ref(t), weakref.ref(trained[0]), was, frozenset(_names(t)), (_mark(_means(t)), means))
+            for t, was in marks
+            if was
+        ]
     return pairs[:_MOST]
 
 
-def _mark(module: torch.nn.Module) -> tuple[object, ...]:
-    """Return what changes with the parameters of a module; nothing if they lie on a device.
+def _means(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    norms = (each for _, each in modules_in(module) if isinstance(each, BATCH_NORMS))
+    means = (registered(each, "_buffers").get("running_mean") for each in norms)
+    return (each for each in means if isinstance(each, torch.Tensor))
+
+
+def _mark(tensors: Iterable[torch.Tensor]) -> tuple[object, ...]:
+    """Return what changes with the first of some tensors; nothing if they lie on a device.
 
     A change through `.data` counts no version, so values are read, in place, as no operation of PyTorch's.
     """
     marks: list[object] = []
-    for parameter in list(parameters_in(module))[:_FEW]:
+    for parameter in islice(tensors, _FEW):
         number = _NUMBERS.get(parameter.dtype)
         if number is None or not parameter.is_cpu or not is_readable(parameter) or not parameter.is_contiguous():
             return ()
@@ -122,6 +145,37 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
     if len(blends) == 1 and not follows:
         return _exchanged(names, blends[0], since, steps)
     return None
+
+
+def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
+    """Return the finding that a twin follows what is trained by its parameters alone, not by the statistics of its
+    batch normalizations; `since` is the step at which they were looked at first."""
+    target, trained = twin.target(), twin.trained()
+    if target is None or trained is None or not twin.is_outdated:
+        return None
+    (of_target, of_trained) = (_names(each) for each in (target, trained))
+    name, other = (next((n.path for n in search([each]).names[0]), "") for each in (target, trained))
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    every = [each for file in files for each in writes(file) if each.how == "blends"]
+    places = {each.place: each for each in every if _last(each.target) in of_target}
+    places = places or {each.place: each for each in every if _last(each.origin) in of_trained}
+    place = next(iter(places)) if len(places) == 1 else None
+    if not name or not other:
+        return None
+    first = f"The running mean and variance of its batch normalizations are unchanged since step {since:,}"
+    return Finding(
+        "BS138",
+        "warning",
+        f"{name} follows the parameters of {other}, but not its batch normalization statistics.",
+        (
+            f"{first}, and eval() uses them; those of {other} have changed.",
+            *((shown(place, "writes the parameters alone: buffers are not among them."),) if place is not None else ()),
+        ),
+        f"Copy the buffers too: for a, b in zip({name}.buffers(), {other}.buffers()): a.copy_(b). For an average "
+        "that is used only at the end, torch.optim.swa_utils.update_bn computes them.",
+        source=str(place) if place is not None else None,
+        since=since,
+    )
 
 
 def shared(since: int, frame: FrameType | None) -> list[Finding]:

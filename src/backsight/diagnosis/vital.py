@@ -185,8 +185,10 @@ def _in_evaluation(kind: type) -> str:
     return "running statistics are used but not updated" if normalizes else "dropout is off"
 
 
-def faded(optimizer: torch.optim.Optimizer, peak: float, rate: float, since: int, frame: FrameType) -> Finding:
-    """Return the finding that the learning rate has decayed to 0."""
+def faded(
+    optimizer: torch.optim.Optimizer, steps_made: int, peak: float, rate: float, since: int, frame: FrameType
+) -> Finding:
+    """Return the finding that the learning rate has decayed to 0; `steps_made` by the optimizer so far."""
     name = named(optimizer, "the optimizer")
     of = schedules_of(optimizer)
     kind = type(of[0]).__name__ if of else "the schedule"
@@ -194,12 +196,21 @@ def faded(optimizer: torch.optim.Optimizer, peak: float, rate: float, since: int
     evidence: list[Fact] = [f"It was {peak:.3g} and is now {rate:.3g}: since step {since:,} no step moves anything."]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {kind}."))
+    counts = (namespace(each) or {} for each in of)
+    counted = max((n for each in counts if type(n := each.get("last_epoch")) is int), default=0)
+    often = round(counted / max(steps_made, 1))
+    if often > 1:
+        evidence.append(
+            f"It was stepped {counted:,} times, and {name} {steps_made:,} times: {often} times for each step."
+        )
     return Finding(
         "BS118",
         "warning",
         f"The learning rate of {name} has decayed to 0.",
         tuple(evidence),
-        f"Make {kind} last as long as the training. It counts its own steps: if you mean epochs, call its step() "
+        f"Step {kind} where {name}.step() is called, once for each. Or make it {often} times as long."
+        if often > 1
+        else f"Make {kind} last as long as the training. It counts its own steps: if you mean epochs, call its step() "
         "after each epoch, not after each batch.",
         source=str(steps[0]) if len(steps) == 1 else None,
         since=since,

@@ -20,6 +20,7 @@ from backsight.diagnosis.dropped import dropped
 from backsight.diagnosis.evidence.singular import Singular, singular
 from backsight.diagnosis.reordered import reordered
 from backsight.diagnosis.rules.unmoved import told_unmoved
+from backsight.diagnosis.taken_once import taken_once
 from backsight.findings import SEVERITIES
 from backsight.launch.aliases import Aliases
 from backsight.launch.attention import CALLS, LOOK, Attention, is_spaced
@@ -29,6 +30,7 @@ from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.stopping import Stopping
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
 from backsight.launch.vital_signs import VitalSigns
@@ -73,6 +75,9 @@ _TWICE = "BS106"
 
 _MOST_STEPS = 32
 """Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
+
+_TAKEN = 32
+"""The optimizer step at which it is looked for numbers that were taken from what is trained."""
 
 _MOST_LOOKS = 8
 """Optimizer steps at which a loss is looked for in vain: a look takes milliseconds, of every step."""
@@ -138,12 +143,14 @@ class FirstSteps:
         """The optimizer steps there were when it was begun to look more closely."""
         self._most = PASSES
         self._signs = VitalSigns()
+        self._stopping = Stopping(self.watch, self._signs.zeros)
         self._hearing = Hearing()
         self._twins = Twins()
         self._turns = Turns()
         self._aliases = Aliases()
         self._wiped = Wiped()
         self._keeping = Keeping()
+        self._taken: list[Finding] = []
         self._in_backwards = False
         self._looks = 0
         self._marked: list[Any] = []
@@ -192,7 +199,9 @@ class FirstSteps:
             *self._inputs.findings,
             *signs,
             *self._keeping.findings,
+            *(() if self._flat else self._stopping.findings),
             *self._wiped.findings,
+            *self._taken,
             *dropped(sightings(self.watch)),
             *reordered(sightings(self.watch)),
         ]
@@ -370,11 +379,14 @@ class FirstSteps:
             return
         signs = self._signs
         signs.stepped(optimizer, _caller)
+        signs.news |= self._stopping.stepped()
         self._keeping.stepped(optimizer)
         self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
         self._aliases.stepped(signs.step, lambda: signs.optimizers, _caller)
+        if signs.step == _TAKEN:
+            self._taken = taken_once(self.watch, signs.optimizers)
         if signs.news or is_spaced(signs.step):
             change, signs.news = signs.news, False
             self._look_closer(change=change)
@@ -467,6 +479,8 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
         found = [each for each in found if each.code != drop]
     if any(each.code in (_UNLESS_TRAINED, "BS142") for each in found):  # then it is known where nothing goes on
         found = [each for each in found if each.code not in ("BS114", "BS115")]
+    flat = {each.source for each in found if each.code == _UNLESS_TRAINED}
+    found = [each for each in found if each.code != "BS149" or each.source not in flat]
     places = {each.source for each in found if each.code == "BS114"}
     found = [each for each in found if each.code != "BS121" or each.source not in places]  # the whole loss ends there
     # An audit may know what an optimizer has left out before it shows that it does not move.

@@ -9,7 +9,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.twins import Twin, merged, never_follows, shared, twins
+from backsight.diagnosis.twins import Twin, merged, never_follows, outdated, shared, twins
 
 _SEEN = 16
 """The step of the first optimizer at which they are looked for."""
@@ -36,6 +36,7 @@ class Twins:
         self._suspects: list[_Suspect] = []
         self._since = 0
         self._shared: list[Finding] = []
+        self._outdated: list[_Suspect] = []
 
     def stepped(
         self, step: int, optimizers: Callable[[], Sequence[torch.optim.Optimizer]], caller: Callable[[], FrameType]
@@ -48,6 +49,9 @@ class Twins:
             self._shared = shared(step, caller())
         if step > _SEEN and not step & (step - 1) and self._pairs and not self._shared:
             self._shared = merged(self._pairs, step, caller())
+        if step >= _TOLD and self._pairs and not step & (step - 1):
+            found = ((each, outdated(each, self._since, caller())) for each in self._pairs)
+            self._outdated = [_Suspect(each, finding) for each, finding in found if finding is not None]
         if self._suspects:
             self._suspects = [each for each in self._suspects if each.twin.is_unchanged]
         if step >= _TOLD and self._twins and not step & (step - 1):
@@ -58,4 +62,5 @@ class Twins:
     @property
     def findings(self) -> list[Finding]:
         """What has not changed to the end."""
-        return [*self._shared, *(each.finding for each in self._suspects if each.twin.is_unchanged)]
+        late = [each.finding for each in self._outdated[:1] if each.twin.is_outdated]
+        return [*self._shared, *(each.finding for each in self._suspects if each.twin.is_unchanged), *late]

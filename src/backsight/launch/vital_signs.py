@@ -341,7 +341,7 @@ class VitalSigns:
         if told is not None:
             self._faded[key] = (told[0], told[1], self.step)
         elif self.step - course.faded_since == _LASTING - 1:
-            found = faded(optimizer, course.peak, rate, course.faded_since, caller())
+            found = faded(optimizer, course.steps, course.peak, rate, course.faded_since, caller())
             self._faded[key] = found, course.faded_since, self.step
 
     def _mode(self, mode: _Mode) -> None:

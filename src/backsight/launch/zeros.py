@@ -38,6 +38,9 @@ class Zeros:
     def __init__(self) -> None:
         self._seen: dict[int, _Gradient] = {}
         self._findings: list[tuple[Finding, list[_Gradient]]] = []
+        self.looks = 0
+        self._lost: list[_Gradient] = []
+        """Those of which no hook is known that zeroes them."""
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int, step: int, caller: Callable[[], FrameType]) -> None:
         """Note a step of an optimizer, its `steps`-th and the `step`-th of the run."""
@@ -51,15 +54,35 @@ class Zeros:
         lasting = [each for each in self._seen.values() if each.is_zero and each.looks >= _ENOUGH]
         held = [(p, each) for each in lasting if (p := each.parameter()) is not None and p.requires_grad]
         self._findings = []
+        self.looks += 1
         if held:
-            since = min(each.since for _, each in held)
-            found = zeroed([p for p, _ in held], since, caller())
+            found = zeroed([p for p, _ in held], min(each.since for _, each in held), caller())
             self._findings = [(each, lasting) for each in found]
+        self._lost = [] if self._findings else [each for _, each in held]
 
     def may_be_zero(self, parameter: torch.Tensor | None) -> bool:
         """Whether no gradient of a parameter was seen that is not zeros."""
         known = self._seen.get(id(parameter))
         return known is None or known.parameter() is not parameter or known.is_zero
+
+    @property
+    def lost(self) -> list[torch.Tensor]:
+        """The parameters whose gradients were zeros at every look, if it is not known why."""
+        return [p for each in self._lost if (p := each.parameter()) is not None]
+
+    @property
+    def trained(self) -> list[torch.Tensor]:
+        """The others."""
+        return [p for each in self._seen.values() if not each.is_zero and (p := each.parameter()) is not None]
+
+    @property
+    def since(self) -> int:
+        """The step since which they are."""
+        return min((each.since for each in self._lost), default=0)
+
+    def last(self) -> bool:
+        """Whether what was lost at the latest look still is."""
+        return bool(self._lost) and all(map(_holds, self._lost))
 
     @property
     def findings(self) -> Iterator[Finding]:

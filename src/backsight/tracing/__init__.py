@@ -15,6 +15,7 @@ from backsight.tracing.facts import (
     Operation,
     Reach,
     Severed,
+    Stop,
     Values,
 )
 from backsight.tracing.spots import Sighting, Spot
@@ -25,12 +26,14 @@ from backsight.tracing.watch import (
     Watch,
     current,
     ended,
+    find_stops,
     finest,
     inferred,
     met,
     report_errors,
     severed,
     sightings,
+    stops,
     watch,
 )
 
@@ -49,11 +52,13 @@ __all__ = [
     "Sighting",
     "Spot",
     "StepLog",
+    "Stop",
     "Values",
     "Watch",
     "cleaned",
     "current",
     "ended",
+    "find_stops",
     "finest",
     "has_compiled",
     "inferred",
@@ -61,5 +66,6 @@ __all__ = [
     "report_errors",
     "severed",
     "sightings",
+    "stops",
     "watch",
 ]

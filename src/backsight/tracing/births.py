@@ -251,7 +251,7 @@ class Births:
                             if not _numeric(out) or not can_mark(out):
                                 continue
                             if saved is None:
-                                saved = [each for each in _open(node) if not is_near(each[1])]
+                                saved = [each for each in opened(node) if not is_near(each[1])]
                             self._gradient_later(node, backward, out, grad_outputs, saved)
                             continue
                         state = what_is(out) if out is not None else 0
@@ -420,7 +420,7 @@ def _values_then(text: str, held: _Held, bad: torch.Tensor | None) -> Values:
 def _saved(node: Any, bad: torch.Tensor, operands: Sequence[str]) -> Iterable[Values]:
     """Return what `node` has saved, as far as it lies open."""
     texts = _texts(operands)
-    for name, data in _open(node):
+    for name, data in opened(node):
         yield _values(texts.get(name) or name, data, bad)
 
 
@@ -428,7 +428,7 @@ def _texts(operands: Sequence[str]) -> dict[str, str]:
     return dict(zip(("result", "self", "other"), operands, strict=False))
 
 
-def _open(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def opened(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield what `node` has saved, as far as it lies open; unpacking might compute."""
     kind: Any = type(node)
     if forward_class(kind) is not None:

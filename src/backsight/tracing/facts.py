@@ -238,3 +238,23 @@ class NonFinite:
     node: int | None = None
     backward: int | None = None
     dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An operation that got a gradient in a backward, and passed on nothing but zeros to one of its inputs.
+
+    `op` is that of its node, `number` the sequence number, `position` which input; `leaves` lie behind that. `bounds`
+    are numbers that the operation keeps, such as the `min` and `max` of a clamp, and `values` the least and the
+    greatest of what it was given, or returned. `is_term` tells that only sums stand between it and the loss,
+    `by_number` that the operation has saved a single number, as a product with one does.
+    """
+
+    op: str
+    number: int
+    position: int
+    leaves: tuple[weakref.ref[torch.Tensor], ...]
+    bounds: dict[str, float]
+    values: tuple[float, float] | None
+    is_term: bool
+    by_number: bool

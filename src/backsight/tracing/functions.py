@@ -122,9 +122,11 @@ class Functions(TorchFunctionMode):
             self._guarded(self._log.errors.went_on)
         site: int = self._guarded(self._notes.site, call) or 0
         entry: Entry | None = self._guarded(self._begin, call, site)
-        end: Callable[[], None] | None = None
+        ends: list[Callable[[], None] | None] = []
         if entry is not None and self._notes.births is not None and call.args:
-            end = self._guarded(self._notes.births.before_backward, call.args[0], entry.index)
+            ends.append(self._guarded(self._notes.births.before_backward, call.args[0], entry.index))
+        if entry is not None and self._log.stops.wanted and call.function is not torch.autograd.grad and call.args:
+            ends.append(self._guarded(self._log.stops.before_backward, call.args[0]))
         done = False
         try:
             result = run_with(self, call.function, types, call.args, call.kwargs, partial(_as_caller, call.caller))
@@ -134,8 +136,9 @@ class Functions(TorchFunctionMode):
             return result
         finally:
             self._guarded(self._log.backwards.end, entry, done)
-            if end is not None:
-                self._guarded(end)
+            for end in ends:
+                if end is not None:
+                    self._guarded(end)
             self._guarded(self._made_by_backward, site)
 
     def _begin(self, call: Call, site: int) -> Entry | None:

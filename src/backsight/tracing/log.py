@@ -14,6 +14,7 @@ from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.sites import Site, Sites, positions
 from backsight.tracing.spots import Spots
+from backsight.tracing.stops import Stops
 
 
 class Errors(Protocol):
@@ -42,6 +43,7 @@ class Log:
         self.changes = ChangeLog(self.sites)
         self.flow = Flow(self.sites)
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
+        self.stops = Stops(fail)
 
     def line_of(self, sequence: int, thread: int | None = None) -> Line | None:
         """Return the line that made a node."""

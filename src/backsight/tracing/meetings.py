@@ -76,6 +76,8 @@ class Meetings:
         self.found: dict[int, Meeting] = {}
         self.latest: dict[int, int] = {}
         self.ended: dict[int, tuple[weakref.ref[torch.Tensor], ...]] = {}
+        self.parts: dict[int, list[tuple[tuple[weakref.ref[torch.Tensor], ...], int]]] = {}
+        """The same for each time by itself, with the number of the next node then."""
         self._visits: dict[int, int] = {}
         self._calls: dict[int, int] = {}
 
@@ -147,12 +149,16 @@ class Meetings:
         """Note to which leaves the gradient would have gone on, where it is cut off: behind what it had cut before."""
         self._visits[site] = self._visits.get(site, 0) + 1
         leaves = dict.fromkeys(self.ended.get(site, ()))
+        part: dict[weakref.ref[torch.Tensor], None] = {}
         for each in given:
             if each.requires_grad:
-                leaves |= dict.fromkeys(map(weakref.ref, _leaves([each])))
-            else:
-                leaves |= dict.fromkeys(ref for cut in self._flow.cuts(each) for ref in self.ended.get(cut.site, ()))
-        self.ended[site] = tuple(leaves)
+                part |= dict.fromkeys(map(weakref.ref, _leaves([each])))
+                continue
+            for cut in self._flow.cuts(each):
+                leaves |= dict.fromkeys(self.ended.get(cut.site, ()))
+                part |= dict.fromkeys(ref for last, _ in self.parts.get(cut.site, ())[-1:] for ref in last)
+        self.ended[site] = tuple(leaves | part)
+        self.parts.setdefault(site, []).append((tuple(part), self.latest.get(site, 0)))
 
     def _term(self, given: Sequence[tuple[int | str, torch.Tensor]], args: Sequence[Any]) -> int:
         if len(given) != 2 or any(each.numel() != 1 for _, each in given) or any(each.dim() for _, each in given):

@@ -16,7 +16,7 @@ from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
-from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed
+from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
 from backsight.tracing.spots import Sighting
@@ -347,9 +347,24 @@ def severed(watch: Watch, tensor: torch.Tensor) -> list[tuple[Severed, int]]:
     return [(cut, made) for cut, _, made in ends]
 
 
-def ended(watch: Watch) -> list[End]:
-    """Return where tensors were handed to NumPy, each with the leaves that the gradient would have gone to."""
-    return [watch._log.ends(cut) for cut in watch._log.flow.departed() if cut.by == "numpy"]
+def ended(watch: Watch, by: Literal["numpy", "item"] = "numpy") -> list[End]:
+    """Return where tensors were handed to NumPy, or to Python as numbers.
+
+    For each time, with the leaves that the gradient would have gone to.
+    """
+    log = watch._log
+    cuts = [cut for cut in log.flow.departed() if cut.by == by]
+    return [(log.flow.told(cut), part, made) for cut in cuts for part, made in log.meetings.parts.get(cut.site, ())]
+
+
+def find_stops(watch: Watch) -> None:
+    """Look at each gradient of the next backward, at the exact level, for where it becomes zero."""
+    watch._log.stops.wanted = True
+
+
+def stops(watch: Watch) -> tuple[Stop, ...]:
+    """Return where gradients became zero in the last backward that was looked at, nearest to the loss first."""
+    return () if watch._log.stops.wanted else watch._log.stops.found
 
 
 def inferred(watch: Watch, tensor: torch.Tensor) -> Severed | None:

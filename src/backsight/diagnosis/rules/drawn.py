@@ -22,7 +22,6 @@ _DRAWS = frozenset({"normal"})
 _DIFFERENCES = frozenset({"sub", "__sub__", "__rsub__", "subtract", "mse_loss"})
 """How a sample and its mean meet in the density that somebody writes out."""
 
-
 _LAYERS = frozenset({"Addmm", "Mm", "Bmm", "Convolution", "MkldnnConvolution", "CudnnConvolution", "NativeLayerNorm"})
 _SUMS = frozenset({"Sub", "Rsub", "MseLoss"})
 _REARRANGES = frozenset({"Cat", "Stack", "View", "UnsafeView", "Unsqueeze", "Squeeze", "Expand", "Transpose", "T"})

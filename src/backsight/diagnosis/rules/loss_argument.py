@@ -13,7 +13,20 @@ from backsight.tape import Node
 from backsight.tracing import Watch, current
 
 _PROBABILITIES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
-_LAYERS = dict.fromkeys(("Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "ConvolutionOverrideable"), "a layer")
+_ACTIVATIONS = {
+    "Relu": "relu",
+    "LeakyRelu": "leaky_relu",
+    "Gelu": "gelu",
+    "Silu": "silu",
+    "Elu": "elu",
+    "Tanh": "tanh",
+    "NativeDropout": "dropout",
+    "NativeBatchNorm": "a normalization",
+    "NativeLayerNorm": "a normalization",
+}
+_LAYERS = _ACTIVATIONS | dict.fromkeys(
+    ("Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "ConvolutionOverrideable"), "a layer"
+)
 _SHAPES = frozenset(
     {"View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "T", "Squeeze", "Unsqueeze", "Slice", "Select"}
     | {"Index", "IndexSelect", "Expand", "Clone", "ToCopy", "Cat"}
@@ -35,6 +48,10 @@ class Takes:
         if self.what == "logits":
             return f"Pass {self.loss} the input of {given}; apply {given} only where you need probabilities."
         log = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}.get(given)
+        if self is _CTC:
+            return f"Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of {'its input' if log else 'it'}."
+        if self is _POISSON:
+            return f"Pass poisson_nll_loss the input of {given}, or set log_input=False."
         way = f"Use {log} instead of {given}" if log else f"Pass {self.loss} its log_softmax"
         if self is _KL:
             return f"{way}; the second argument of kl_div stays probabilities."
@@ -51,6 +68,18 @@ _KL = Takes(
     {**_PROBABILITIES, **_LAYERS},
     "takes no logarithm of its first argument: the loss may be negative, and its minimum is not where the two agree.",
     position=1,
+)
+_CTC = Takes(
+    "ctc_loss",
+    "log-probabilities",
+    {**_PROBABILITIES, **_LAYERS},
+    "takes each row for log-probabilities, whose exp() sums to 1: the loss may be negative, and its gradient is wrong.",
+)
+_POISSON = Takes(
+    "poisson_nll_loss",
+    "the log of the rate",
+    {"Exp": "exp", "Softplus": "softplus"},
+    "applies exp to it again, as log_input is True.",
 )
 
 
@@ -75,6 +104,10 @@ def _loss(scene: Scene, node: Node, watch: Watch | None) -> Takes | None:
         return _BINARY
     if node.op.startswith("NllLoss"):
         return _NLL
+    if node.op == "CtcLoss":
+        return _CTC
+    if node.op == "Exp" and watch is not None and (operation := watch.operation_of(node)) is not None:
+        return _POISSON if operation.op == "poisson_nll_loss" else None
     if node.op == "Mul" and watch is not None and (operation := watch.operation_of(node)) is not None:
         return _KL if operation.op == "kl_div" else None  # it is put together of others; of a target, it takes a log
     return None
@@ -86,12 +119,18 @@ def _reads(user: Node, node: Node) -> bool:
 
 def _maker(node: Node) -> Node:
     """Return what made the values, behind what gives them another shape alone."""
-    while node.op in _SHAPES:
+    while node.op in _SHAPES or _adds_bias(node):
         first = next((edge.node for edge in node.inputs if edge is not None), None)
         if first is None:
             break
         node = first
     return node
+
+
+def _adds_bias(node: Node) -> bool:
+    """Whether a layer adds its bias by itself, as it does to what is not contiguous."""
+    inputs = [edge.node for edge in node.inputs if edge is not None]
+    return node.op == "Add" and len(inputs) == 2 and inputs[0].op in _SHAPES and inputs[1].kind == "leaf"
 
 
 def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:

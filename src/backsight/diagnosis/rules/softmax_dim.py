@@ -63,7 +63,9 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
             continue
         rows = shape[0]
         use = _by_row(users, node, rows) if rows > 1 and shape.count(rows) == 1 else None
-        if use is not None and _is_over_rows(scene, node) and not _are_learnt(scene, users, node, rows):
+        if use is None and rows > 1 and len(shape) > 2 and _is_of_images(node) and _is_over_rows(scene, node):
+            yield _finding(scene, node, f"over the {rows} samples of the batch", None)
+        elif use is not None and _is_over_rows(scene, node) and not _are_learnt(scene, users, node, rows):
             yield _finding(scene, node, f"over the {rows} samples of the batch", use)
 
 
@@ -90,6 +92,15 @@ def _is_of_one(node: Node, shape: tuple[int, ...]) -> bool:
         return False
     with torch.no_grad():
         return bool(is_zero(result.detach() if node.op == "LogSoftmax" else result.detach() - 1))
+
+
+def _is_of_images(node: Node) -> bool:
+    """Whether a convolution has made what a softmax is given, as it stands: its first dimension is the batch."""
+    first = next((edge.node for edge in node.inputs if edge is not None), None)
+    while first is not None and first.op in ("Mul", "Div", "ToCopy", "UpsampleBilinear2D", "UpsampleNearest2D"):
+        first = next((edge.node for edge in first.inputs if edge is not None), None)
+    made = first is not None and first.op in ("Convolution", "ConvolutionOverrideable")
+    return made and first is not None and len(first.shape or ()) == len(node.shape or ())
 
 
 def _is_over_rows(scene: Scene, node: Node) -> bool:
@@ -203,7 +214,7 @@ def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
         f"{called} is taken {over}.",
         facts,
         "Use the dimension of the classes or positions: dim=1, or dim=-1 for the last."
-        if use is not None
+        if use is not None or "samples" in over
         else (
             "Use sigmoid for a single output, or let the layer return one output per class. Or choose another "
             "dimension."

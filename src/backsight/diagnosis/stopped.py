@@ -1,0 +1,171 @@
+"""BS141: a gradient that becomes zero in an operation, whatever it is given: where, why, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.tracing import Operation, Stop, Watch
+
+
+class _Kind(NamedTuple):
+    """What an operation is called, why it passes on zeros, and what to do; `{factor}` is what it multiplies by."""
+
+    name: str
+    why: str
+    fix: str
+
+
+_CLAMP = _Kind(
+    "clamp",
+    "every value lies outside its bounds, where its slope is zero",
+    "Train on the values before the clamp, and clamp for metrics and display only. Or use bounds that contain the "
+    "values, or a sigmoid scaled to the bounds: low + (high - low) * torch.sigmoid(x).",
+)
+_RELU = _Kind(
+    "ReLU",
+    "all of its inputs are negative, where its slope is zero: its units are dead",
+    "Start the layer before it with a bias of 0 and weights from torch.nn.init.kaiming_normal_, scale its inputs, or "
+    "lower the learning rate. Or use a leaky ReLU or GELU.",
+)
+_BOUNDED = (
+    "every result is at a bound, where its slope rounds to zero",
+    "Scale the inputs or start with smaller weights, so that the values before it lie between about -4 and 4; or add a "
+    "normalization layer.",
+)
+_FLAT = (
+    "its slope is zero",
+    "Compute the loss from the value before it. Or pass the gradient straight through: x + (hard - x).detach().",
+)
+_SAMPLE = (
+    "a sample has no gradient to what it is drawn from",
+    "Sample with reparametrization, such as mean + std * torch.randn_like(std) or rsample() of a distribution; or "
+    "train with log_prob() of the sample.",
+)
+_MASK = (
+    "its mask covers every value that gets a gradient",
+    "Check the mask: it may be inverted, computed before its data, or compared with the wrong dimension.",
+)
+_ZEROS = (
+    "{factor} is zero wherever a gradient arrives",
+    "Find out why that is zero: a mask that keeps nothing, an integer division, or weights that start at zero. Of two "
+    "factors that are trained, only one may start at zero.",
+)
+
+_KINDS = {
+    **dict.fromkeys(("Clamp", "ClampMin", "ClampMax"), _CLAMP),
+    "Hardtanh": _Kind("hardtanh", _CLAMP.why, _CLAMP.fix),
+    "Hardsigmoid": _Kind("hardsigmoid", _CLAMP.why, _CLAMP.fix),
+    "Relu": _RELU,
+    "Threshold": _Kind("threshold", _RELU.why, _RELU.fix),
+    "Tanh": _Kind("tanh", *_BOUNDED),
+    "Sigmoid": _Kind("sigmoid", *_BOUNDED),
+    "Softmax": _Kind(
+        "softmax",
+        "its results are exactly 0 or 1, where its slope is zero",
+        "Divide the scores by a temperature, or scale what they are computed from. With one entry, use another "
+        "dimension or a sigmoid.",
+    ),
+    **{op: _Kind(op.lower(), *_FLAT) for op in ("Round", "Floor", "Ceil", "Trunc", "Sign", "Heaviside")},
+    **{op: _Kind(op.lower(), *_SAMPLE) for op in ("Normal", "Bernoulli", "Poisson")},
+    "Where": _Kind("where", "its condition takes the other side everywhere", _MASK[1]),
+    **dict.fromkeys(("MaskedFill", "MaskedScatter"), _Kind("masked_fill", *_MASK)),
+    "Mul": _Kind("the product", *_ZEROS),
+    **dict.fromkeys(("Mm", "Addmm", "Bmm", "Baddbmm", "Mv", "Dot"), _Kind("the matrix product", *_ZEROS)),
+    **dict.fromkeys(("Convolution", "ConvolutionOverrideable"), _Kind("the convolution", *_ZEROS)),
+}
+
+
+_GATES = frozenset({"Mul", "Where", "MaskedFill", "MaskedScatter"})
+"""By which experts and branches idle."""
+
+_PRODUCTS = frozenset({"mul", "__mul__", "multiply", "matmul", "__matmul__", "mm", "bmm"})
+
+
+def stopped(
+    lost: Sequence[torch.Tensor], trained: Sequence[torch.Tensor], found: Sequence[Stop], watch: Watch, since: int
+) -> Finding | None:
+    """Return the finding of parameters whose gradient was zero at every look, by the operation in which it becomes so.
+
+    Of several on one way, the one behind which most of them lie. Nothing is said of an expert that idles while others
+    of its list learn, of a margin that is satisfied, and of what is multiplied by a number: that is how a term is
+    switched off.
+    """
+    wanted = {id(p) for p in lost}
+    best: tuple[Stop, Operation, set[int]] | None = None
+    for stop in found:
+        operation = watch.operation_of(stop.number)
+        behind = {id(p) for ref in stop.leaves if (p := ref()) is not None} & wanted
+        if stop.op not in _KINDS or operation is None or not behind or _is_meant(stop):
+            continue
+        if best is None or len(behind) > len(best[2]):
+            best = stop, operation, behind
+    if best is None:
+        return None
+    stop, operation, behind = best
+    names = _names([p for p in lost if id(p) in behind])
+    return None if stop.op in _GATES and _idles(names, _names(trained)) else _finding(stop, operation, names, since)
+
+
+def _names(tensors: Sequence[torch.Tensor]) -> list[str]:
+    return [found[0].path if found else "a parameter" for found in search(tensors, limit=1).names]
+
+
+def _is_meant(stop: Stop) -> bool:
+    if stop.is_term and stop.op in ("Relu", "ClampMin", "Clamp", "Threshold"):
+        return True
+    return stop.op == "Mul" and stop.by_number
+
+
+def _idles(names: Collection[str], trained: Collection[str]) -> bool:
+    """Whether all of them belong to entries of lists of which other entries learn: `experts.3` beside `experts.1`."""
+    return all(any(_are_entries(name, other) for other in trained) for name in names)
+
+
+def _are_entries(name: str, other: str) -> bool:
+    parts, others = name.split("."), other.split(".")
+    at = next((k for k, (a, b) in enumerate(zip(parts, others, strict=False)) if a != b), len(parts))
+    return at < min(len(parts), len(others)) - 1 and parts[at].isdigit() and others[at].isdigit()
+
+
+def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int) -> Finding:
+    kind = _KINDS[stop.op]
+    few = listed(names, 2)
+    place = operation.line.place
+    why = kind.why.format(factor=_factor(stop, operation))
+    evidence: list[Fact] = [shown(place, f"gets a gradient and passes on zeros: {why}.")]
+    if (line := _values(stop)) is not None:
+        evidence.append(line)
+    evidence.append(f"Each gradient that was read from step {since:,} on was exactly zero.")
+    return Finding(
+        "BS141",
+        "warning",
+        f"The gradient of {few} is always zero: {kind.name} passes on no gradient.",
+        tuple(evidence),
+        kind.fix,
+        source=str(place),
+        since=since,
+    )
+
+
+def _factor(stop: Stop, operation: Operation) -> str:
+    """Return how the program wrote what a product multiplies by."""
+    others = [each.text for each in operation.operands if each.position != stop.position]
+    known = operation.op in _PRODUCTS and len(operation.operands) == 2 and len(others) == 1 and others[0]
+    return others[0] if known else "what it multiplies by"
+
+
+def _values(stop: Stop) -> str | None:
+    """Tell the values and the bounds, where they are known."""
+    low, high = stop.bounds.get("min"), stop.bounds.get("max")
+    if stop.values is None or (low is None and high is None):
+        return None
+    least, greatest = stop.values
+    bounds = f"from {low:g}" if high is None else f"up to {high:g}" if low is None else f"from {low:g} to {high:g}"
+    return f"Its input has values from {least:.3g} to {greatest:.3g}; the bounds are {bounds}."

@@ -1,0 +1,98 @@
+"""BS150: a number was taken from what is trained, once, before the training, and is computed with ever since."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Iterable
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming import search
+from backsight.source import Body, Place
+from backsight.source.body import body_around, dotted, functions, statement_at, statements
+from backsight.tracing import Line, Watch, ended
+from backsight.tracing.steps import parameters
+
+CODES = ("BS150",)
+
+_SEEN = 8
+"""Optimizer steps that have to be watched: what takes the number again in each of them has done so by then."""
+
+
+def taken_once(watch: Watch, optimizers: Iterable[torch.optim.Optimizer]) -> list[Finding]:
+    """Return the findings of single numbers that are trained, and whose value was taken by `.item()` before.
+
+    The program has to give it a name once, and to multiply or divide by that elsewhere. Who only wants to print how far
+    it has moved subtracts it.
+    """
+    marks = watch.steps.past.get(threading.get_ident(), ())
+    if len(marks) < _SEEN:
+        return []
+    held = {id(p) for each in optimizers for p in parameters(each) if p.numel() == 1}
+    visits: dict[Line, list[tuple[list[torch.Tensor], int]]] = {}
+    for cut, leaves, made in ended(watch, "item"):
+        if cut.line is not None:
+            visits.setdefault(cut.line, []).append(([p for ref in leaves if (p := ref()) is not None], made))
+    found = []
+    for line, times in visits.items():
+        (leaves_then, made), *again = times
+        if not again and made <= marks[0] and len(leaves_then) == 1 and id(leaves_then[0]) in held:
+            finding = _told(line.place, leaves_then[0])
+            found += [finding] if finding is not None else []
+    return found
+
+
+def _told(place: Place, leaf: torch.Tensor) -> Finding | None:
+    body = body_around(place.file, place.line)
+    made = statement_at(body, *place.position) if body is not None else None
+    if body is None or not isinstance(made, ast.Assign) or len(made.targets) != 1:
+        return None
+    name, bodies = dotted(made.targets[0]), list(functions(place.file))
+    if name is None or sum(_binds(each, name) for other in bodies for each in statements(other.node)) != 1:
+        return None
+    used = next((use for other in bodies if (use := _multiplied(other, name)) is not None), None)
+    of = next((each.path for each in search([leaf], limit=1).names[0]), "what is trained")
+    if used is None:
+        return None
+    return Finding(
+        "BS150",
+        "warning",
+        f"{name} is a number taken from {of} before training: it does not follow what the optimizer learns.",
+        (
+            shown(place, "takes the value once, as a Python number."),
+            shown(used, "computes with that number in each step."),
+        ),
+        f"Take it again after each optimizer step: {place.text}. Or compute it from {of} where it is used, with "
+        "detach() if that loss should not train it.",
+        source=str(place),
+    )
+
+
+def _binds(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement gives a variable, or an attribute of any object, this name."""
+    match statement:
+        case ast.Assign(targets=targets):
+            goals = [each for goal in targets for each in (goal.elts if isinstance(goal, ast.Tuple) else [goal])]
+        case ast.AugAssign(target=goal) | ast.AnnAssign(target=goal):
+            goals = [goal]
+        case _:
+            return False
+    return any(_last(dotted(goal)) == _last(name) for goal in goals)
+
+
+def _multiplied(body: Body, name: str) -> Place | None:
+    """Return the statement of a function that multiplies or divides by what has this name."""
+    for statement in statements(body.node):
+        inside = (each for each in ast.walk(statement) if isinstance(each, ast.BinOp))
+        products = (each for each in inside if isinstance(each.op, ast.Mult | ast.Div))
+        compound = hasattr(statement, "body")
+        if not compound and any(dotted(side) == name for each in products for side in (each.left, each.right)):
+            return body.place(statement)
+    return None
+
+
+def _last(name: str | None) -> str:
+    return (name or "").split(".")[-1]
