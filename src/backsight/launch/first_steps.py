@@ -64,6 +64,9 @@ _NON_FINITE = ("BS108", "BS112")
 _MOST_SINGULAR = 8
 """Operations whose gradient may be infinite: one may have cost the weights, among many it is no help to say so."""
 
+_END_GRADIENTS = frozenset({"BS121", "BS131", "BS136", "BS141", "BS142", "BS143"})
+"""The findings that tell by themselves where a gradient ends."""
+
 _OF_THE_START = "BS131"
 """The code of what is a fault only if it is so from the first step on, and stays so."""
 
@@ -199,12 +202,13 @@ class FirstSteps:
             *self._inputs.findings,
             *signs,
             *self._keeping.findings,
-            *(() if self._flat else self._stopping.findings),
             *self._wiped.findings,
             *self._taken,
             *dropped(sightings(self.watch)),
             *reordered(sightings(self.watch)),
         ]
+        if not any(each.code in _END_GRADIENTS for each in found):
+            found += self._stopping.findings
         found = _one_for_each_cause(found)
         since = None if self.failed else self._signs.lost_since
         if since is not None:  # what was seen later of weights that were lost by then is told with the right step
