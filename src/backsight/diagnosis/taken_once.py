@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -28,7 +28,7 @@ def taken_once(watch: Watch, optimizers: Iterable[torch.optim.Optimizer]) -> lis
     The program has to give it a name once, and to multiply or divide by that elsewhere. Who only wants to print how far
     it has moved subtracts it.
     """
-    marks = watch.steps.past.get(threading.get_ident(), ())
+    marks: Sequence[int] = watch.steps.past.get(threading.get_ident(), ())
     if len(marks) < _SEEN:
         return []
     held = {id(p) for each in optimizers for p in parameters(each) if p.numel() == 1}
@@ -38,8 +38,8 @@ def taken_once(watch: Watch, optimizers: Iterable[torch.optim.Optimizer]) -> lis
             visits.setdefault(cut.line, []).append(([p for ref in leaves if (p := ref()) is not None], made))
     found = []
     for line, times in visits.items():
-        (leaves_then, made), *again = times
-        if not again and made <= marks[0] and len(leaves_then) == 1 and id(leaves_then[0]) in held:
+        leaves_then, made = times[0]
+        if len(times) == 1 and made <= marks[0] and len(leaves_then) == 1 and id(leaves_then[0]) in held:
             finding = _told(line.place, leaves_then[0])
             found += [finding] if finding is not None else []
     return found

@@ -65,7 +65,7 @@ _LOOKS = (1, 10, 100, 1_000, 10_000, 100_000)
 _SMALL = 16
 """Values of a parameter that are read at each step: a microsecond. A NaN in one gradient is mostly one in all."""
 
-_NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
+_NUMBERS: dict[torch.dtype, Any] = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
 
 _READ = 2
 """The step of an optimizer at which the text around it is read."""
@@ -293,7 +293,7 @@ class VitalSigns:
         if held is None or number is None or not place:  # moved to a device since, or given back
             return
         # Read in place, by no operation of PyTorch's: a profiler of the program's would show one in each step.
-        values = (number * min(held.numel(), _SMALL)).from_address(place)[:]
+        values: list[float] = (number * min(held.numel(), _SMALL)).from_address(place)[:]
         if isfinite(sum(values)) or all(value == value for value in values):
             self._lost.pop(key, None)
         else:
