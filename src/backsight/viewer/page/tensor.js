@@ -189,7 +189,8 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     ridges ? "1" : "",
     (each) => go({ ridges: each || undefined }),
   );
-  panels.push(panel("Magnitudes", histogram, choice, "share of elements by power of two"));
+  const title = ridges ? "Distribution" : "Magnitudes";
+  panels.push(panel(title, histogram, choice, "share of elements by power of two"));
   if (values[SHARE].some((v) => v > 0)) {
     const zeros = line(SHARE, "line2");
     panels.push(
@@ -229,7 +230,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
       rows,
     ),
   );
-  magnitudes(histogram, { state, first, last, cursor, pick, app });
+  magnitudes(histogram, { state, first, last, cursor, pick, finite: wrong < 0, app });
   if (LIVE) valueTable(rows, { state, info, step, app });
 }
 
