@@ -17,7 +17,7 @@ AT_ONCE = 1 << 16
 MOST_RIDGES = 40
 """One curve in front of the other: more of them hide each other."""
 
-_HARDLY_ANY = 1 / 100
+_HARDLY_ANY = 1 / 30
 """Of the largest share: what hardly an element has would leave no room for the rest."""
 
 Shares = NDArray[np.float64]

@@ -4,17 +4,21 @@ function ridges(answer, { tensor, pick, finite }) {
   const { columns, low, most, rest } = answer.ridges,
     sides = ["positive", "negative"].filter((side) => answer.ridges[side]),
     signed = sides.length > 1,
+    of = Object.fromEntries(sides.map((side) => [side, unpacked(answer.ridges[side])])),
+    some = (side) => of[side]?.some((v) => v > 0),
     bins = answer.ridges.positive.shape[1],
     shares = Object.fromEntries(
-      sides.map((side) => [side, Float32Array.from(unpacked(answer.ridges[side]), (v) => most * (v / 255) ** 2)]),
+      sides.map((side) => [side, Float32Array.from(of[side], (v) => most * (v / 255) ** 2)]),
     ),
     n = columns.length;
   // What stands where, from left to right: a side and a bin, or the zeros.
   const upward = Array.from({ length: bins }, (_, b) => ({ side: "positive", bin: b })),
-    slots = signed
-      ? [...upward.map(({ bin }) => ({ side: "negative", bin })).reverse(), { side: "zero" }, ...upward]
-      : upward;
-  const middle = signed ? bins : -1,
+    downward = upward.map(({ bin }) => ({ side: "negative", bin })).reverse();
+  // A side on which nothing ever is, as below the outputs of a ReLU, gets no room.
+  const left = some("negative") ? downward : [],
+    right = some("positive") || !left.length ? upward : [],
+    slots = signed ? [...left, { side: "zero" }, ...right] : upward,
+    middle = signed ? left.length : -1,
     top = 46,
     bottom = 24;
   const shareAt = (slot, k) => (slot.side === "zero" ? rest[k] : shares[slot.side][k * bins + slot.bin]),
@@ -32,8 +36,9 @@ function ridges(answer, { tensor, pick, finite }) {
       pen.lineJoin = "round";
       for (let k = 0; k < n; k++) {
         const y = top + k * each,
-          runs = signed ? [slots.slice(0, middle), slots.slice(middle + 1)] : [slots];
+          runs = signed ? [left, right] : [slots];
         runs.forEach((run, at) => {
+          if (!run.length) return;
           const from = at ? middle + 1 : 0;
           const curve = () => {
             pen.beginPath();
@@ -52,7 +57,9 @@ function ridges(answer, { tensor, pick, finite }) {
           curve();
           pen.strokeStyle = ink("ink");
           pen.lineWidth = 0.8;
+          pen.globalAlpha = 0.6;
           pen.stroke();
+          pen.globalAlpha = 1;
         });
         if (signed && rest[k] > 0) {
           pen.fillStyle = ink("soft");
@@ -111,10 +118,12 @@ function ridges(answer, { tensor, pick, finite }) {
   });
   board.addEventListener("mouseleave", hush);
   board.addEventListener("click", (event) => pick(answer.steps[columns[rowAt(event)]]));
-  return [board, ridgeLegend(answer.steps, columns, { most, signed, zeros: rest.some((v) => v > 0), finite, ageColor })];
+  const only = signed && (!left.length ? "negative" : !right.length ? "positive" : null),
+    zeros = rest.some((v) => v > 0);
+  return [board, ridgeLegend(answer.steps, columns, { most, signed, only, zeros, finite, ageColor })];
 }
 
-function ridgeLegend(steps, columns, { most, signed, zeros, finite, ageColor }) {
+function ridgeLegend(steps, columns, { most, signed, only, zeros, finite, ageColor }) {
   const bar = h("span", { class: "ramp" }),
     last = columns.length - 1;
   bar.style.background = `linear-gradient(90deg,${Array.from({ length: 13 }, (_, k) => ageColor((k / 12) * last)).join(",")})`;
@@ -129,6 +138,7 @@ function ridgeLegend(steps, columns, { most, signed, zeros, finite, ageColor }) 
     signed && zeros
       ? h("span", { class: "soft" }, `gray bar: exactly zero${finite ? "" : ", NaN or ∞"}, full height is 100 %`)
       : null,
+    only ? h("span", { class: "soft" }, `no ${only} values`) : null,
     signed ? null : h("span", { class: "soft" }, "by magnitude: this run was recorded without signs"),
   );
 }
