@@ -80,6 +80,7 @@ def segment(rows: Columns, levels: list[Columns], first: int, count: int) -> Ite
     counts[:, 30:48] = np.random.default_rng(1).multinomial(8192, 2.0 ** -np.arange(18, 0, -1), count)
     seen, zero = np.full(count, 8192, "<i8"), np.zeros(count, "<i8")
     number = np.full(count, WITH_HISTOGRAMS, "<i8")
-    yield "H", {"tensor": number, "step": steps, "call": zero, "sampled": seen, "counts": counts}
+    signs = {"signed": np.ones(count, "<i8"), "negatives": counts // 2}
+    yield "H", {"tensor": number, "step": steps, "call": zero, "sampled": seen, "counts": counts, **signs}
     for level in levels:
         yield "C", {**level, "step": level["step"] + first}

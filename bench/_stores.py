@@ -112,7 +112,7 @@ class Histograms(Backsight):
         self.counts = counts
 
     def append(self, step: int, rows: np.ndarray, flush: bool) -> None:
-        self.writer.append(step, self.ids, rows, histograms=self.counts)
+        self.writer.append(step, self.ids, rows, histograms=self.counts, negatives=self.counts // 2)
         if flush:
             self.writer.flush()
 

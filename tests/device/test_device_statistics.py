@@ -64,6 +64,7 @@ def agree(tensors: list[torch.Tensor]) -> None:
             off = n[at] * (1e-14 * largest[at]) ** 2
             np.testing.assert_allclose(found.rows["m2"][at], rows["m2"][at], rtol=2e-5, atol=off)
     np.testing.assert_array_equal(found.histograms, expected.histograms)
+    np.testing.assert_array_equal(found.negatives, expected.negatives)
     np.testing.assert_array_equal(found.sampled, expected.sampled)
 
 

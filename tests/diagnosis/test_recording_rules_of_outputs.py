@@ -40,6 +40,24 @@ class TestDeadOutput:
             one(train(tmp_path / "run", model, loss), "BS304").title == "1 (ReLU) has returned only zeros since step 7."
         )
 
+    def test_a_layer_of_which_a_unit_comes_up_in_a_batch_now_and_then_is_dead(self, tmp_path: Path) -> None:
+        model = layers(1, width=64)
+        nn.init.constant_(model[0].bias, -10)
+        nn.init.constant_(model[0].weight[:, 0], -0.1)
+        nn.init.constant_(model[0].weight[3, 0], 0.1)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            if step % 15 == 4:
+                x[0, 0] = 120
+            return (model(x) - y).square().mean()
+
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        finding = one(train(tmp_path / "run", model, loss, optimizer, steps=40), "BS304")
+        assert finding.title == "1 (ReLU) has returned almost only zeros since step 0."
+        assert "were 0 in 37 of 40 recorded steps, to the end, although its input" in finding.evidence[0]
+        assert finding.evidence[1] == "Layers before it get hardly any gradient through it."
+
     def test_modules_that_only_pass_zeros_on_are_not_named(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8, bias=False), nn.Tanh(), nn.Linear(8, 1))
         nn.init.constant_(model[0].bias, -10)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from audits import codes, one
+from audits import codes, of, one
 from recorded import batch, grave, layers, train
 from torch import nn
 
@@ -75,6 +75,18 @@ class TestNeverMoves:
         report = train(tmp_path / "run", model, loss)
         assert not grave(report)
         assert one(report, "BS306").title == "2 of 6 weights never moved and got almost no gradient."
+
+    def test_weights_whose_gradients_vanish_are_led_to_the_cause(self, tmp_path: Path) -> None:
+        model = nn.Sequential(*(part for _ in range(12) for part in (nn.Linear(8, 8), nn.Sigmoid())), nn.Linear(8, 3))
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return (model(x) - y).square().mean()
+
+        report = train(tmp_path / "run", model, loss, torch.optim.SGD(model.parameters(), lr=1e-3))
+        (finding,) = (each for each in of(report, "BS306") if each.severity == "note")
+        assert "the largest gradient norm, of " in finding.evidence[0]
+        assert finding.fix.startswith("The loss does depend on them. If gradients vanish on the way (BS302), fix that")
 
     def test_a_model_that_has_converged_is_in_order(self, tmp_path: Path) -> None:
         model = layers(1)

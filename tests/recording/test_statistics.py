@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backsight.recording.statistics import Measured, measure, native
+from backsight.recording.statistics.measured import Found
 from backsight.recording.statistics.source import NATIVE
 from backsight.runs import BINS, LOWEST_EXPONENT
 
@@ -136,6 +137,7 @@ def test_special_values_are_counted_and_left_out(way, values, dtype, repeats):
         measured = measure([x])
     check(measured, [x])
     np.testing.assert_array_equal(measured.histograms[0], magnitudes(x))
+    np.testing.assert_array_equal(measured.negatives[0], magnitudes(x[x < 0]))
     assert measured.sampled[0] == x.numel()
 
 
@@ -191,12 +193,26 @@ def test_large_tensors_are_sampled_evenly(way):
     looked_at = torch.cat([piece[:512] for piece in x.split(8192)])
     assert measured.sampled[0] == looked_at.numel()
     np.testing.assert_array_equal(measured.histograms[0], magnitudes(looked_at))
+    np.testing.assert_array_equal(measured.negatives[0], magnitudes(looked_at[looked_at < 0]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(values=st.lists(st.one_of(st.sampled_from(SPECIAL), st.floats()), max_size=1100), dtype=st.sampled_from(NATIVE))
+@pytest.mark.parametrize("way", WAYS)
+def test_turned_around_the_positive_numbers_are_the_negative_ones(way, values, dtype):
+    x = torch.tensor(values, dtype=torch.float64).nan_to_num(3.0, 1e4, -1e4).clamp(-100, 100).to(dtype)
+    x = x.float() if dtype in (torch.bool, torch.uint8) else x  # of these there is no negative number to turn to
+    with by(way):
+        there, back = measure([x]), measure([-x.double()])
+    np.testing.assert_array_equal(there.histograms, back.histograms)
+    np.testing.assert_array_equal(there.negatives + back.negatives, there.histograms)
 
 
 def test_without_histogram_the_numbers_are_the_same(way):
     x = torch.randn(100_000)
     bare, full = measure([x], histogram=False), measure([x])
     assert bare.histograms is None
+    assert bare.negatives is None
     assert bare.sampled is None
     np.testing.assert_array_equal(bare.rows, full.rows)
 
@@ -214,9 +230,10 @@ def test_rows_of_parts_merge_to_the_row_of_the_whole(sizes, scale, seed):
     parts = measure(x.split(sizes))
     numbers = np.array([list(row) for row in parts.rows.tolist()])
     whole = np.array([joined(numbers)], parts.rows.dtype)
-    check(Measured(whole, None, None, {}), [x])
+    check(Measured(Found(whole), {}), [x])
     if x.numel():
         np.testing.assert_array_equal(parts.histograms.sum(0), measure([x]).histograms[0])
+        np.testing.assert_array_equal(parts.negatives.sum(0), measure([x]).negatives[0])
 
 
 def test_a_list_is_measured_like_its_tensors_one_by_one(way):
@@ -225,6 +242,7 @@ def test_a_list_is_measured_like_its_tensors_one_by_one(way):
     together, alone = measure(tensors), [measure([x]) for x in tensors]
     assert together.rows.tobytes() == b"".join(one.rows.tobytes() for one in alone)
     np.testing.assert_array_equal(together.histograms, np.concatenate([one.histograms for one in alone]))
+    np.testing.assert_array_equal(together.negatives, np.concatenate([one.negatives for one in alone]))
 
 
 def test_nothing_is_measured_of_an_empty_list(way):

@@ -68,6 +68,7 @@ def test_all_levels_agree(level):
         for name in ("mean", "m2"):
             np.testing.assert_allclose(other.rows[name], found[0].rows[name], rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(other.histograms, found[0].histograms)
+        np.testing.assert_array_equal(other.negatives, found[0].negatives)
         np.testing.assert_array_equal(other.sampled, found[0].sampled)
 
 
@@ -93,6 +94,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(threads, count):
     together = measure(tensors)
     assert together.rows.tobytes() == alone.rows.tobytes()
     assert together.histograms.tobytes() == alone.histograms.tobytes()
+    assert together.negatives.tobytes() == alone.negatives.tobytes()
 
 
 def test_several_threads_of_the_program_may_measure_at_once():
@@ -168,27 +170,28 @@ def test_a_sheet_measures_plain_tensors_as_their_arrays_are(asked):
     tensors = [torch.nn.Parameter(torch.randn(50, 50)), torch.randn(3, 200_000), torch.arange(-3, 4), torch.ones(2) > 0]
     tensors += [torch.randn(3).to(dtype) for dtype in NATIVE] + [torch.tensor(3.0), torch.ones(1, 4).expand(1, 4)]
     arrays = native.arrays(tensors)
-    rows, histograms, sampled = kernel.measure(arrays.addresses, arrays.counts, arrays.kinds, True, 2)
+    rows, *counts, sampled = kernel.measure(arrays.addresses, arrays.counts, arrays.kinds, True, 2)
     for together in (True, False):
         noted: list[object] = []
         sheet = kernel.Sheet(noted, True)
         entries = [entry(tensor, call) for call, tensor in enumerate(tensors)]
         assert sheet.note_all(entries) if together else all(sheet.note(*each) for each in entries)
         found = joined([Records(*sheet.take())], True)
-        packed = PackedHistograms.of(np.frombuffer(histograms, np.uint32).reshape(-1, 64))
         assert found.rows.tobytes() == bytes(rows)
         assert found.sampled.tobytes() == bytes(sampled)
-        assert found.histograms.filled.tobytes() == packed.filled.tobytes()
-        assert found.histograms.counts == packed.counts
+        for held, each in zip((found.histograms, found.negatives), counts, strict=True):
+            packed = PackedHistograms.of(np.frombuffer(each, np.uint32).reshape(-1, 64))
+            assert held.filled.tobytes() == packed.filled.tobytes()
+            assert held.counts == packed.counts
         assert noted == [(slot, call, tensor.shape, tensor.dtype) for slot, call, tensor in entries]
 
 
 def test_without_histograms_a_sheet_has_rows_alone(asked):
     sheet = kernel.Sheet([], False)
     assert sheet.note(*entry(torch.tensor([1.0, 2.0])))
-    records, counts = sheet.take()
+    records, counts, negatives = sheet.take()
     assert np.frombuffer(records, STATISTICS)["max"].tolist() == [2.0]
-    assert (counts, sheet.take()) == (b"", (b"", b""))
+    assert (counts, negatives, sheet.take()) == (b"", b"", (b"", b"", b""))
 
 
 def test_a_sheet_that_begins_anew_has_forgotten_what_was_on_it(asked):
@@ -267,7 +270,7 @@ def test_what_is_not_plain_is_left_to_python(asked, other):
     assert not sheet.note(*entry(other))
     assert not sheet.note_all([entry(torch.ones(2)), entry(other)])
     assert rows == []
-    assert sheet.take() == (b"", b"")
+    assert sheet.take() == (b"", b"", b"")
 
 
 def test_released_memory_is_not_read(asked):

@@ -25,6 +25,7 @@ def assert_stands_for(tensor: torch.Tensor, numbers: torch.Tensor) -> None:
     np.testing.assert_allclose(measured.rows["mean"], expected.rows["mean"], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(measured.rows["m2"], expected.rows["m2"], rtol=1e-5, atol=1e-9)
     np.testing.assert_array_equal(measured.histograms, expected.histograms)
+    np.testing.assert_array_equal(measured.negatives, expected.negatives)
     np.testing.assert_array_equal(measured.sampled, expected.sampled)
 
 

@@ -95,6 +95,7 @@ def same(values, dtype):
     measured = measure([x])
     check(measured, [x])
     np.testing.assert_array_equal(measured.histograms[0], magnitudes(x))
+    np.testing.assert_array_equal(measured.negatives[0], magnitudes(x[x < 0]))
     assert measured.sampled[0] == x.numel()
 
 same()
@@ -110,6 +111,7 @@ assert measured.rows.tobytes() == again.rows.tobytes()
 triton_launch.DEVICES = ()
 expected = measure(tensors)
 np.testing.assert_array_equal(measured.histograms, expected.histograms)
+np.testing.assert_array_equal(measured.negatives, expected.negatives)
 assert measured.sampled.tolist() == expected.sampled.tolist()
 assert measure(tensors, histogram=False).histograms is None
 """)

@@ -42,4 +42,8 @@ def test_the_pure_torch_path_records_the_same_rows(tmp_path, without_kernel):
         else:
             assert found[name].tolist() == column.tolist(), name
     of = {"tensor": "first.weight", "kind": "grad"}
-    assert by_torch.histograms(**of).counts.tolist() == by_kernel.histograms(**of).counts.tolist()
+    torch_counts, kernel_counts = by_torch.histograms(**of), by_kernel.histograms(**of)
+    assert torch_counts.counts.tolist() == kernel_counts.counts.tolist()
+    assert torch_counts.negatives.tolist() == kernel_counts.negatives.tolist()
+    assert torch_counts.signed.all()
+    assert kernel_counts.signed.all()

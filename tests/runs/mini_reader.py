@@ -13,7 +13,7 @@ MEASURED = ["count:i", "mean:f", "m2:f", "min:f", "max:f", "zeros:i", "nans:i", 
 COLUMNS = {
     b"S": ["step:i", "time:f"],
     b"R": ["tensor:i", "step:i", "call:i", "order:i", *MEASURED],
-    b"H": ["tensor:i", "step:i", "call:i", "sampled:i", "counts:h"],
+    b"H": ["tensor:i", "step:i", "call:i", "sampled:i", "counts:h", "signed:i", "negatives:h"],
     b"C": ["tensor:i", "step:i", "stretch:i", "steps:i", *MEASURED],
     b"V": ["tensor:i", "step:i", "call:i", "metric:i", "element:i", "value:f"],
     b"I": ["table:i", "tensor:i", "rows:i", "first:i", "last:i", "nonfinite:i", "offset:i", "length:i"],
@@ -76,7 +76,7 @@ def blocks(data: bytes) -> Iterator[tuple[bytes, list[Row]]]:
 
 def decoded(layout: list[str], columns: int, n: int, payload: bytes) -> list[Row]:
     names, values, at = [], [], columns
-    for code, column in zip(payload, layout, strict=False):  # the payload is longer
+    for code, column in zip(payload[:columns], layout, strict=False):  # either may have columns that the other lacks
         name, kind = column.split(":")
         found, size = decode(code, kind, n, payload[at:])
         names.append(name)

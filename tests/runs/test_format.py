@@ -23,10 +23,13 @@ STEP = st.tuples(
 )
 
 
+@pytest.mark.parametrize("unsigned", [False, True], ids=["signed", "without signs"])
 @pytest.mark.parametrize("close", [False, True], ids=["live", "sorted"])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=1, max_size=6))
-def test_another_reader_reads_the_same(tmp_path_factory: pytest.TempPathFactory, close: bool, steps: list) -> None:
+def test_another_reader_reads_the_same(
+    tmp_path_factory: pytest.TempPathFactory, close: bool, unsigned: bool, steps: list
+) -> None:
     path = tmp_path_factory.mktemp("format") / "run"
     writer = RunWriter(path)
     ids = [writer.tensor(f"t{k}", "grad") for k in range(4)]
@@ -38,7 +41,8 @@ def test_another_reader_reads_the_same(tmp_path_factory: pytest.TempPathFactory,
             rows[name] = integers[:, k]
         for k, name in enumerate(("mean", "m2", "min", "max")):
             rows[name] = floats[:, k]
-        writer.append(step, ids, rows, call=1, histograms=counts, sampled=[1, 2, 3, 4])
+        below = None if unsigned else counts // 3
+        writer.append(step, ids, rows, call=1, histograms=counts, sampled=[1, 2, 3, 4], negatives=below)
         writer.values(step, gap, ids, floats, call=1)
         expected.update({(k, step): (rows[k], counts[k], floats[k]) for k in range(4)})
         if flush:
@@ -49,9 +53,14 @@ def test_another_reader_reads_the_same(tmp_path_factory: pytest.TempPathFactory,
     assert read.keys() == expected.keys()
     for key, row in read.items():
         assert tuple(row[name] for name in STATISTICS.names) == expected[key][0].item()
-    assert {(row["tensor"], row["step"]): row["counts"] for row in read_table(rank, b"H")} == {
+    histograms = {(row["tensor"], row["step"]): row for row in read_table(rank, b"H")}
+    assert {key: row["counts"] for key, row in histograms.items()} == {
         key: held[1].tolist() for key, held in expected.items()
     }
+    for key, row in histograms.items():
+        assert ("negatives" in row) != unsigned
+        if not unsigned:
+            assert (row["signed"], row["negatives"]) == (1, (expected[key][1] // 3).tolist())
     values = {(row["tensor"], row["step"], row["element"]): row["value"] for row in read_table(rank, b"V")}
     assert values == {(*key, k): value for key, held in expected.items() for k, value in enumerate(held[2].tolist())}
     ours = open_run(path).frame(as_="numpy", stat=["count", "gap"])

@@ -109,6 +109,49 @@ def test_magnitudes_are_shares_of_the_elements(library, runs):
     assert ((shares > 0) == (expected > 0)).all()
 
 
+def ridges_of(answer):
+    ridges = answer["ridges"]
+    sides = {
+        side: ridges["most"] * (numbers(ridges[side]) / 255) ** 2 for side in ("positive", "negative") if side in ridges
+    }
+    return ridges, sides
+
+
+def test_ridges_are_shares_by_sign_and_of_what_is_zero(library, runs):
+    ridges, sides = ridges_of(library.ask("first", "histograms", {"tensor": "stem.weight", "kind": "grad"}))
+    held = bs.open_run(runs / "first").histograms("stem.weight", kind="grad")
+    assert len(ridges["columns"]) == 40
+    assert (ridges["columns"][0], ridges["columns"][-1]) == (0, 59)
+    bins = slice(ridges["low"], ridges["low"] + sides["positive"].shape[1])
+    of = held.counts[ridges["columns"]], held.negatives[ridges["columns"]], held.sampled[ridges["columns"], None]
+    np.testing.assert_allclose(sides["negative"], (of[1] / of[2])[:, bins], atol=0.01)
+    np.testing.assert_allclose(sides["positive"], ((of[0] - of[1]) / of[2])[:, bins], atol=0.01)
+    np.testing.assert_allclose(ridges["rest"], 1 - (of[0] / of[2]).sum(axis=1), atol=1e-6)
+
+
+def test_ridges_of_a_run_without_signs_are_of_magnitudes(tmp_path):
+    counts = np.zeros((1, 64), "<u4")
+    counts[0, 40:44] = 2
+    rows = np.zeros(1, STATISTICS)
+    rows["count"] = 16
+    with RunWriter(tmp_path / "run") as writer:
+        writer.append(0, [writer.tensor("w", "grad")], rows, histograms=counts)
+    ridges, sides = ridges_of(Library(tmp_path).ask("run", "histograms", {"tensor": "w", "kind": "grad"}))
+    assert list(sides) == ["positive"]
+    assert ridges["low"] == 39
+    np.testing.assert_allclose(sides["positive"], [[0, *[0.125] * 4, 0]], atol=1e-6)
+    assert ridges["rest"] == [0.5]
+
+
+def test_a_tensor_without_histograms_has_no_ridges(tmp_path):
+    rows = np.zeros(1, STATISTICS)
+    rows["count"] = 16
+    with RunWriter(tmp_path / "run") as writer:
+        writer.append(0, [writer.tensor("w", "grad")], rows)
+    answer = Library(tmp_path).ask("run", "histograms", {"tensor": "w", "kind": "grad"})
+    assert (answer["steps"], answer["ridges"]["columns"], answer["ridges"]["rest"]) == ([], [], [])
+
+
 def test_rows_are_the_newest_of_too_many(library, monkeypatch):
     monkeypatch.setattr("backsight.viewer.answers.rows.MOST_ROWS", 5)
     answer = library.ask("first", "rows", {"tensor": "stem.output", "kind": "output"})

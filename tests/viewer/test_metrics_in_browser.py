@@ -261,3 +261,18 @@ def test_a_finding_leads_to_the_page_of_its_code(look):
     assert "BS301" in told.inner_text()
     page.keyboard.press("Escape")
     assert told.count() == 0
+
+
+def test_a_number_that_ends_in_nan_says_since_when_and_is_marked(look):
+    page = look("#/broken/metrics")
+    card = chart(page, "loss")
+    expect(card.locator(".now")).to_have_text("NaN from step 30 on")
+    marked = """(board) => { const pen = board.getContext("2d"), d = pen.getImageData(0, 8, board.width, 4).data;
+        let first = -1;
+        for (let k = 0; k < d.length; k += 4)
+            if (d[k] > 180 && d[k + 1] < 60 && d[k + 2] > 80) {
+                const x = (k / 4) % board.width;
+                first = first < 0 ? x : Math.min(first, x);
+            }
+        return first / board.width }"""
+    assert 0.5 < card.locator("canvas").evaluate(marked) < 0.75

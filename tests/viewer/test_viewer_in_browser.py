@@ -497,4 +497,53 @@ def test_magnitudes_are_shown_as_ridges_with_the_newest_in_front(look):
     page.get_by_role("radio", name="ridges").click()
     drawn(page)
     assert "ridges=1" in at(page)
-    assert page.get_by_label("ridges of the magnitudes of head.weight").count() == 1
+    board = page.get_by_label("ridges of head.weight, negative values on the left")
+    assert board.count() == 1
+    legend = page.locator(".panel .legend").inner_text()
+    assert legend.startswith("step")
+    assert "59" in legend
+    box = board.bounding_box()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 100)
+    expect(page.locator(".bubble")).to_contain_text("from −")
+    page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 100)
+    expect(page.locator(".bubble")).not_to_contain_text("−")
+
+
+def test_ridges_of_a_run_without_signs_say_so(tmp_path, browser):
+    import numpy as np
+
+    from backsight.runs import STATISTICS, RunWriter
+    from backsight.viewer import Library, Server
+
+    counts = np.zeros((1, 64), "<u4")
+    counts[0, 40:44] = 2
+    rows = np.zeros(1, STATISTICS)
+    rows["count"] = 8
+    with RunWriter(tmp_path / "run") as writer:
+        tensor = writer.tensor("w", "grad")
+        for step in range(5):
+            writer.append(step, [tensor], rows, histograms=counts)
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/run/tensor?tensor=w&kind=grad&ridges=1")
+        page.get_by_text("by magnitude: this run was recorded without signs").wait_for()
+        assert page.get_by_label("ridges of the magnitudes of w").count() == 1
+        page.close()
+
+
+def test_a_tensor_that_is_not_there_leads_to_those_that_are_called_alike(look):
+    page = look("#/first/tensor?tensor=head.wieght&kind=grad")
+    assert page.get_by_text("This run has no tensor “head.wieght” of the kind “grad”.").count() == 1
+    page.get_by_role("link", name="head.weight").click()
+    drawn(page)
+    assert "tensor=head.weight&kind=grad" in at(page)
+    assert page.locator("figcaption h3").first.inner_text() == "Values"
+
+
+def test_events_are_sentences(look):
+    page = look("#/first/about")
+    text = page.locator("article", has=page.get_by_role("heading", name="Other events")).inner_text()
+    assert "optimizer AdamW: " in text
+    assert "lr 0.003" in text
+    assert "{" not in text

@@ -89,6 +89,7 @@ class Book:
             found.rows,
             call=np.tile(layout.calls, count),
             histograms=found.histograms,
+            negatives=found.negatives,
             sampled=found.sampled,
             ended={page.step: page.ended for page in pages},
         )

@@ -128,9 +128,9 @@ class Page:
     def _end_sheet(self) -> None:
         """Put what is on the sheet below the readings so far."""
         if self._sheet is not None:
-            records, counts = self._sheet.take()
+            records, counts, negatives = self._sheet.take()
             if records:
-                self.readings.append(Records(records, counts))
+                self.readings.append(Records(records, counts, negatives))
 
     def finish(self) -> None:
         """Note when this was, and let go of what points to tensors."""

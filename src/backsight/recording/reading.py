@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from backsight.recording.statistics import Measured
 from backsight.runs import BINS, STATISTICS, PackedHistograms
 
-RECORD = np.dtype([("row", STATISTICS), ("sampled", "<i8"), ("filled", "u1", BINS // 8)])
+RECORD = np.dtype(
+    [("row", STATISTICS), ("sampled", "<i8"), ("filled", "u1", BINS // 8), ("below", "u1", BINS // 8)],
+)
 """One tensor's numbers, as the kernel lays them out; without histograms it is the row alone."""
 
 
@@ -20,6 +22,8 @@ class Records(NamedTuple):
 
     records: bytes
     counts: bytes
+    negatives: bytes
+    """How many of these are below zero, in the bins where some are."""
 
 
 Reading = Records | Measured
@@ -31,18 +35,20 @@ class Numbers(NamedTuple):
 
     rows: NDArray[np.void]
     histograms: PackedHistograms | None
+    negatives: PackedHistograms | None
     sampled: NDArray[np.int64] | None
 
 
 def joined(readings: Iterable[Reading], histogram: bool) -> Numbers:
     """Put the numbers of readings one below the other; waits for other devices, leaves out what was skipped."""
     whole = [reading if isinstance(reading, Records) else _records(reading, histogram) for reading in readings]
-    data = b"".join([records for records, _ in whole])
+    data = b"".join([each.records for each in whole])
     if not histogram:
-        return Numbers(np.frombuffer(data, STATISTICS), None, None)
+        return Numbers(np.frombuffer(data, STATISTICS), None, None, None)
     held = np.frombuffer(data, RECORD)
-    packed = PackedHistograms(held["filled"], b"".join([counts for _, counts in whole]))
-    return Numbers(held["row"], packed, held["sampled"])
+    packed = PackedHistograms(held["filled"], b"".join([each.counts for each in whole]))
+    negatives = PackedHistograms(held["below"], b"".join([each.negatives for each in whole]))
+    return Numbers(held["row"], packed, negatives, held["sampled"])
 
 
 def skipped(readings: Iterable[Reading], histogram: bool) -> dict[int, str]:
@@ -60,10 +66,11 @@ def skipped(readings: Iterable[Reading], histogram: bool) -> dict[int, str]:
 
 def _records(measured: Measured, histogram: bool) -> Records:
     there = np.array([index not in measured.skipped for index in range(len(measured.rows))], bool)
-    rows, histograms, sampled = measured.rows[there], measured.histograms, measured.sampled
-    if not histogram or histograms is None or sampled is None:
-        return Records(rows.tobytes(), b"")
-    packed = PackedHistograms.of(histograms[there])
+    rows, histograms, negatives = measured.rows[there], measured.histograms, measured.negatives
+    if not histogram or histograms is None or negatives is None or measured.sampled is None:
+        return Records(rows.tobytes(), b"", b"")
+    packed, below = PackedHistograms.of(histograms[there]), PackedHistograms.of(negatives[there])
     records = np.zeros(len(rows), RECORD)
-    records["row"], records["sampled"], records["filled"] = rows, sampled[there], packed.filled
-    return Records(records.tobytes(), packed.counts)
+    records["row"], records["sampled"] = rows, measured.sampled[there]
+    records["filled"], records["below"] = packed.filled, below.filled
+    return Records(records.tobytes(), packed.counts, below.counts)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backsight.runs import columns
-from backsight.runs.schema import TABLES, Columns, is_sound, rows_in
+from backsight.runs.schema import LATER, TABLES, Columns, is_sound, nothing, rows_in
 
 MAGIC = b"BSB1"
 
@@ -52,6 +52,8 @@ class Skipped:
 def packed(table: str, rows: Mapping[str, columns.Column]) -> bytes:
     """Return a block of these rows, at least one."""
     encoded = [columns.encode(rows[name]) for name, _ in TABLES[table]]
+    if table in LATER and encoded[-LATER[table]][0] == columns.ZERO:  # the first of these says whether there is more
+        del encoded[-LATER[table] :]
     payload = bytes(code for code, _ in encoded) + b"".join(data for _, data in encoded)
     fields = _FIELDS.pack(MAGIC, table.encode(), len(encoded), 0, rows_in(rows), len(payload), zlib.crc32(payload))
     return fields + struct.pack("<I", zlib.crc32(fields)) + payload
@@ -108,15 +110,17 @@ def unpacked(blocks: Sequence[Block]) -> Columns:
     if not first.rows or len(first.payload) < first.columns:
         raise columns.NotAColumn(f"a block of {first.rows} rows with {first.columns} columns")
     layout = TABLES[first.table]
-    if first.columns < len(layout):
+    if first.columns < len(layout) - LATER.get(first.table, 0):
         raise columns.NotAColumn(f"a block of table {first.table} with {first.columns} of {len(layout)} columns")
     joined = first.payload if len(blocks) == 1 else b"".join(block.payload for block in blocks)
     data = np.frombuffer(joined, "u1").reshape(len(blocks), -1)
     found: Columns = {}
     position = first.columns
-    for code, (name, kind) in zip(first.payload[: len(layout)], layout, strict=True):
+    for code, (name, kind) in zip(first.payload[: first.columns], layout, strict=False):
         found[name], used = columns.decode(code, kind, data[:, position:], first.rows)
         position += used
+    for name, kind in layout[first.columns :]:
+        found[name] = nothing(kind, len(blocks) * first.rows)
     if not is_sound(found):
         raise columns.NotAColumn(f"rows of table {first.table} that belong nowhere")
     return found

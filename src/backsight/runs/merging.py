@@ -78,7 +78,9 @@ def merged_counts(rows: Columns, keys: Sequence[str]) -> Columns:
     out = chosen(rows, starts)
     if len(starts):
         out["sampled"] = np.add.reduceat(rows["sampled"], starts)
-        out["counts"] = np.add.reduceat(rows["counts"].astype("<u8"), starts, axis=0)
+        out["signed"] = np.minimum.reduceat(rows["signed"], starts)
+        for name in ("counts", "negatives"):
+            out[name] = np.add.reduceat(rows[name].astype("<u8"), starts, axis=0)
     return out
 
 

@@ -45,6 +45,11 @@ class PackedHistograms:
         return cls(np.packbits(filled, axis=1, bitorder="little").reshape(-1, BINS // 8), out.tobytes())
 
     @classmethod
+    def none(cls, rows: int) -> PackedHistograms:
+        """Return so many that are empty."""
+        return cls(np.zeros((rows, BINS // 8), "u1"), b"")
+
+    @classmethod
     def joined(cls, parts: Iterable[PackedHistograms]) -> PackedHistograms:
         """Return the parts one below the other."""
         held = list(parts)

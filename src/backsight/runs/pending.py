@@ -21,8 +21,8 @@ class Pending:
 
     size: int = 0
     parts: dict[str, list[Columns]] = field(default_factory=dict)
-    histograms: list[PackedHistograms] = field(default_factory=list)
-    """What the parts of table H lack."""
+    histograms: list[tuple[PackedHistograms, PackedHistograms]] = field(default_factory=list)
+    """What the parts of table H lack: all counts, and those of negative numbers."""
     times: dict[int, float] = field(default_factory=dict)
     last: tuple[int, int] = (-1, 0)
     """The step of the last row, and how many rows it has so far: their order goes on over a flush."""
@@ -42,6 +42,7 @@ class Pending:
         call: ArrayLike,
         sampled: ArrayLike,
         histograms: ArrayLike | PackedHistograms | None,
+        negatives: ArrayLike | PackedHistograms | None = None,
         ended: Mapping[int, float] | None = None,
     ) -> None:
         """Keep rows of the statistics and the histograms of those that were looked at: all of them, or nothing.
@@ -52,12 +53,13 @@ class Pending:
         times, part = _times(step), _keyed(step, tensors, call)
         looked_at = _column(sampled, len(rows))
         there = looked_at > 0
-        packed = None if histograms is None else _packed(histograms, there)
+        packed = None if histograms is None else _packed(histograms, negatives, there)
         self.times.update({number: (ended or {}).get(number, now) for number, now in times.items()})
         if not len(rows):
             return
         if packed:
-            self._keep("H", chosen({**part, "sampled": looked_at}, there))
+            signed = _column(int(negatives is not None), len(rows))
+            self._keep("H", chosen({**part, "sampled": looked_at, "signed": signed}, there))
             self.histograms.append(packed)
         part["order"] = self._order(part["step"])
         for name in STATISTICS.names or ():
@@ -88,7 +90,8 @@ class Pending:
         steps: Columns = {"step": np.array(list(self.times), "<i8"), "time": np.array(list(self.times.values()), "<f8")}
         tables: dict[str, dict[str, Any]] = {table: {**joined(table, parts)} for table, parts in self.parts.items()}
         if self.histograms:
-            tables["H"]["counts"] = PackedHistograms.joined(self.histograms)
+            for name, held in zip(("counts", "negatives"), zip(*self.histograms, strict=True), strict=True):
+                tables["H"][name] = PackedHistograms.joined(held)
         return packed("S", steps) + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
 
     def _order(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -125,11 +128,21 @@ def _keyed(step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Colu
     return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
 
 
-def _packed(counts: ArrayLike | PackedHistograms, there: NDArray[np.bool_]) -> PackedHistograms:
-    """Return the histograms of those rows that were looked at."""
+def _packed(
+    counts: ArrayLike | PackedHistograms, negatives: ArrayLike | PackedHistograms | None, there: NDArray[np.bool_]
+) -> tuple[PackedHistograms, PackedHistograms]:
+    """Return the histograms of those rows that were looked at, and of the negative numbers among them."""
+    held = _packed_one("histograms", counts, there)
+    below = PackedHistograms.none(len(held)) if negatives is None else _packed_one("negatives", negatives, there)
+    if (below.filled & ~held.filled).any():
+        raise ValueError("negatives counts numbers in bins in which histograms counts none.")
+    return held, below
+
+
+def _packed_one(name: str, counts: ArrayLike | PackedHistograms, there: NDArray[np.bool_]) -> PackedHistograms:
     if isinstance(counts, PackedHistograms):
         return counts.but_empty(there)
     held = np.asarray(counts, "<u4")
     if held.shape != (len(there), BINS):
-        raise ValueError(f"histograms must be [{len(there)}, {BINS}]; it is {list(held.shape)}.")
+        raise ValueError(f"{name} must be [{len(there)}, {BINS}]; it is {list(held.shape)}.")
     return PackedHistograms.of(held[there])

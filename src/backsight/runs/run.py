@@ -303,7 +303,9 @@ class Run(Outward):
     def histograms(
         self, tensor: str, *, kind: str | None = None, steps: Steps = None, rank: int | None = None
     ) -> Histograms:
-        """Return the histograms of a tensor; those of the ranks are added, and calls are taken as in `series`.
+        """Return the histograms of a tensor, by magnitude and by sign; those of the ranks are added.
+
+        Calls are taken as in `series`. Earlier recordings have no signs, which `signed` says.
 
             run.histograms("layer1.weight", kind="grad").counts.sum(axis=0)
 
@@ -315,7 +317,8 @@ class Run(Outward):
         query = Query((key,), sliced(steps), self._ranks.checked(rank))
         rows = gathering.histograms(self._ranks.now(), known, query, ("step",))
         self._ranks.warn()
-        return Histograms(*key, rows["step"], rows["counts"], rows["sampled"])
+        signed = rows["signed"] > 0
+        return Histograms(*key, rows["step"], rows["counts"], rows["sampled"], rows["negatives"], signed)
 
     def heatmap(
         self,

@@ -1,4 +1,4 @@
-"""What a row of a recording is: ten numbers of one tensor at one step, and a histogram of its magnitudes."""
+"""What a row of a recording is: ten numbers of one tensor at one step, and a histogram of its magnitudes by sign."""
 
 from __future__ import annotations
 
@@ -54,7 +54,15 @@ TABLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("order", "<i8"),
         *((name, STATISTICS[name].str) for name in STATISTICS.names or ()),
     ),
-    "H": (("tensor", "<i8"), ("step", "<i8"), ("call", "<i8"), ("sampled", "<i8"), ("counts", "histogram")),
+    "H": (
+        ("tensor", "<i8"),
+        ("step", "<i8"),
+        ("call", "<i8"),
+        ("sampled", "<i8"),
+        ("counts", "histogram"),
+        ("signed", "<i8"),
+        ("negatives", "histogram"),
+    ),
     "C": (
         ("tensor", "<i8"),
         ("step", "<i8"),
@@ -87,8 +95,11 @@ S: the steps and when each ended. R: the rows. H: the histograms. C: coarse rows
 values of the user's own metrics. I: the index of a sorted segment.
 """
 
+LATER = {"H": 2}
+"""How many of the last columns of a table a block may lack, as those of earlier recordings do: all is zero in these."""
+
 PLACES = {
-    **dict.fromkeys(("tensor", "step", "call", "order", "metric", "sampled", "table", "first", "last"), 0),
+    **dict.fromkeys(("tensor", "step", "call", "order", "metric", "sampled", "signed", "table", "first", "last"), 0),
     **dict.fromkeys(("rows", "stretch", "steps"), 1),
     **dict.fromkeys(("element", "nonfinite"), -1),
     **dict.fromkeys(("offset", "length"), 0),
@@ -100,17 +111,18 @@ MOST = 1 << 62
 
 
 def is_sound(columns: Columns) -> bool:
-    """Whether what says where rows belong can be true: readers count, index and divide by it."""
-    return all(
+    """Whether what says where rows belong can be true, and parts are no more than the whole: readers count on it."""
+    placed = all(
         not len(column) or (column.min() >= PLACES[name] and column.max() < MOST)
         for name, column in columns.items()
         if name in PLACES
     )
+    return placed and ("negatives" not in columns or bool((columns["negatives"] <= columns["counts"]).all()))
 
 
 def empty(table: str) -> Columns:
     """Return the table without a row."""
-    return {name: _nothing(kind) for name, kind in TABLES[table]}
+    return {name: nothing(kind, 0) for name, kind in TABLES[table]}
 
 
 def joined(table: str, parts: list[Columns]) -> Columns:
@@ -132,5 +144,6 @@ def rows_in(columns: Mapping[str, Sized]) -> int:
     return len(next(iter(columns.values())))
 
 
-def _nothing(kind: str) -> NDArray[Any]:
-    return np.zeros((0, BINS), "<u4") if kind == "histogram" else np.zeros(0, kind)
+def nothing(kind: str, rows: int) -> NDArray[Any]:
+    """Return a column of zeros."""
+    return np.zeros((rows, BINS), "<u4") if kind == "histogram" else np.zeros(rows, kind)

@@ -37,6 +37,7 @@ class Histograms:
     """The histograms of one tensor by step.
 
     counts: [n, BINS], of the elements that were looked at; `sampled` says how many these were.
+    negatives: [n, BINS], how many of `counts` are below zero. Where `signed`, [n], is false, nobody counted them.
     """
 
     tensor: str
@@ -44,6 +45,8 @@ class Histograms:
     steps: NDArray[np.int64]
     counts: NDArray[Any]
     sampled: NDArray[np.int64]
+    negatives: NDArray[Any]
+    signed: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -141,6 +141,7 @@ class RunWriter:
         call: ArrayLike = 0,
         histograms: ArrayLike | PackedHistograms | None = None,
         sampled: ArrayLike | None = None,
+        negatives: ArrayLike | PackedHistograms | None = None,
         ended: Mapping[int, float] | None = None,
     ) -> None:
         """Add rows in the order in which they came about; they are copied, and written by `flush`.
@@ -151,6 +152,7 @@ class RunWriter:
         call: [n] or one number: which call of the module in this step.
         histograms: [n, BINS] counts, or packed already; rows with `sampled` 0 have none.
         sampled: [n], how many elements each histogram looked at; `count` if not given.
+        negatives: as `histograms`, how many of their counts are of negative numbers; unknown if not given.
         ended: when steps ended, in seconds since 1970; now if not given.
 
         Raises:
@@ -162,7 +164,7 @@ class RunWriter:
         numbers = self._known(tensors, len(rows))
         with self._writing():
             looked_at = rows["count"] if sampled is None else sampled
-            self._pending.rows(step, numbers, rows, call, looked_at, histograms, ended)
+            self._pending.rows(step, numbers, rows, call, looked_at, histograms, negatives, ended)
             if self._pending.size >= BATCH_ROWS:
                 self.flush()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.recordings.quiet import given, is_zero, silences
+from backsight.diagnosis.recordings.quiet import Silence, given, is_dying, is_zero, silences
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.wording import counted
@@ -21,16 +21,29 @@ _OF_LAYERS = (
 
 @rule("BS304")
 def dead_output(recording: Recording) -> Iterator[Finding]:
-    """All of an output has been zero for ten steps up to the end, though the input of the module is not constant."""
-    for silence in silences(recording, is_zero):
+    """All of an output has been zero for ten steps up to the end, though the input of the module is not constant.
+
+    Hardly any element in a few of these steps makes no difference.
+    """
+    for silence in silences(recording, is_dying):
+        zeros, steps = _zero_steps(silence), silence.steps
+        almost, no = ("", "no") if zeros == steps else ("almost ", "hardly any")
+        often = counted(steps, "recorded step") if zeros == steps else f"{zeros} of {counted(steps, 'recorded step')}"
         yield Finding(
             "BS304",
             "warning",
-            f"{silence.module.label} has returned only zeros since step {silence.since}.",
+            f"{silence.module.label} has returned {almost}only zeros since step {silence.since}.",
             (
                 f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "
-                f"{counted(silence.steps, 'recorded step')}, to the end{given(recording, silence.module)}.",
-                "Layers before it get no gradient through it.",
+                f"{often}, to the end{given(recording, silence.module)}.",
+                f"Layers before it get {no} gradient through it.",
             ),
             _OF_LAYERS if silence.module.trains else _OF_ACTIVATIONS,
         )
+
+
+def _zero_steps(silence: Silence) -> int:
+    """Return in how many of its steps all of the output is zero."""
+    rows = silence.rows.during(silence.since)
+    steps = set(rows["step"].tolist())
+    return len(steps - set(rows["step"][~is_zero(rows)].tolist()))

@@ -34,7 +34,7 @@ def never_moves(recording: Recording) -> Iterator[Finding]:
         yield _of_pulled(recording, pulled, pulls)
     idle = [rows for rows in still if rows not in pulled and recording.module(rows).trains.get(rows.tensor.name)]
     if idle and pulls:
-        yield _of_idle(recording, idle)
+        yield _of_idle(recording, idle, pulls)
 
 
 def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]) -> Finding:
@@ -55,14 +55,20 @@ def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]
     )
 
 
-def _of_idle(recording: Recording, idle: list[Rows]) -> Finding:
-    return Finding(
-        "BS306",
-        "note",
-        f"{_some(recording, idle)} never moved and got almost no gradient.",
-        (f"{listed([rows.tensor.name for rows in idle], 4)}: the gradient was 0, almost 0, or missing.",),
-        "Nothing to do if they are unused. Otherwise, check whether the loss depends on them.",
-    )
+def _of_idle(recording: Recording, idle: list[Rows], pulls: dict[str, float]) -> Finding:
+    names = [rows.tensor.name for rows in idle]
+    found = f"{listed(names, 4)}: the gradient was 0, almost 0, or missing."
+    fix = "Nothing to do if they are unused. Otherwise, check whether the loss depends on them."
+    if all(pulls.get(name, 0.0) > 0 for name in names):
+        strongest = max(names, key=lambda name: pulls[name])
+        found = (
+            f"{listed(names, 4)}: the largest gradient norm, of {strongest}, is {pulls[strongest]:.2g} in the median."
+        )
+        fix = (
+            "The loss does depend on them. If gradients vanish on the way (BS302), fix that; otherwise, check the "
+            "scale of the loss."
+        )
+    return Finding("BS306", "note", f"{_some(recording, idle)} never moved and got almost no gradient.", (found,), fix)
 
 
 def _some(recording: Recording, rows: list[Rows]) -> str:

@@ -33,7 +33,7 @@ class Strange:
 
     def shown(self) -> str:
         """`3 NaN and 1 infinite of 640 elements; output of module 4.`"""
-        parts = [f"{number} {noun}" for number, noun in ((self.nans, "NaN"), (self.infs, "infinite")) if number]
+        parts = [f"{number:,} {noun}" for number, noun in ((self.nans, "NaN"), (self.infs, "infinite")) if number]
         kind = _KINDS.get(self.kind, self.kind)
         where = f" of module {self.module}" if self.module else " of the model itself" if self.module == "" else ""
         call = f", call {self.call}" if self.call else ""

@@ -11,6 +11,8 @@ from backsight.diagnosis.recordings.modules import Module
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.rows import Mask, Rows
 
+_HARDLY_ANY, _MOSTLY = 0.999, 0.75
+
 Quiet = Callable[[Rows], Mask]
 """Whether each row says nothing."""
 
@@ -57,6 +59,15 @@ def is_zero(rows: Rows) -> Mask:
     """Whether all elements are zero."""
     zero: Mask = rows["zeros"] == rows["count"]
     return zero
+
+
+def is_dying(rows: Rows) -> Mask:
+    """Whether at most one element in a thousand is not zero, of an output that has none in three rows of four.
+
+    The last units of a layer that has died come up in some batches, and save nothing.
+    """
+    hardly: Mask = rows["zeros"] >= _HARDLY_ANY * rows["count"]
+    return hardly if hardly.any() and is_zero(rows)[hardly].mean() >= _MOSTLY else is_zero(rows)
 
 
 def given(recording: Recording, module: Module) -> str:

@@ -100,18 +100,19 @@ TARGET static void LEVEL(block_float)(const float *x, int n, float *centre, Row 
     }
 }
 
-/* The bin of each number; BINS, which nobody reads, for zeros, NaN and infinities. */
+/* The bin of each number, on the side of its sign; BINS, which nobody reads, for zeros, NaN and infinities. */
 #define TALLY(TYPE, BITS, UNSIGNED, MANTISSA, INFINITE, BIAS)                                                          \
     TARGET static void LEVEL(tally_##TYPE)(const TYPE *x, int n, Tally *tally)                                         \
     {                                                                                                                  \
         UNSIGNED bins[BLOCK];                                                                                          \
         SIMD()                                                                                                         \
         for (int i = 0; i < n; i++) {                                                                                  \
-            const UNSIGNED bits = BITS(x[i]) << 1;                                                                     \
+            const UNSIGNED signed_ = BITS(x[i]), bits = signed_ << 1;                                                  \
             const UNSIGNED exponent = bits >> (MANTISSA + 1);                                                          \
             UNSIGNED bin = exponent < (BIAS) - BIN_OF_ONE ? 0 : exponent - ((BIAS) - BIN_OF_ONE);                      \
             bin = bin > BINS - 1 ? BINS - 1 : bin;                                                                     \
-            bins[i] = bits == 0 || exponent == (INFINITE) ? BINS : bin;                                                \
+            bin = bits == 0 || exponent == (INFINITE) ? BINS : bin;                                                    \
+            bins[i] = bin + (SIDE & (0 - (signed_ >> (8 * sizeof signed_ - 1))));                                      \
         }                                                                                                              \
         int i = 0; /* four tables, so that equal neighbours do not wait for one another */                             \
         for (; i + 4 <= n; i += 4) {                                                                                   \
@@ -190,9 +191,15 @@ TARGET static void LEVEL(stretch)(const char *source, int64_t count, int kind, i
         }
         partial->sampled += looked_at;
     }
-    for (int bin = 0; sample && bin < BINS; bin++)
-        partial->histogram[bin] +=
-            tally.bins[0][bin] + tally.bins[1][bin] + tally.bins[2][bin] + tally.bins[3][bin];
+    for (int bin = 0; sample && bin < BINS; bin++) {
+        uint32_t positive = 0, negative = 0;
+        for (int table = 0; table < 4; table++) {
+            positive += tally.bins[table][bin];
+            negative += tally.bins[table][SIDE + bin];
+        }
+        partial->histogram[bin] += positive + negative;
+        partial->negatives[bin] += negative;
+    }
 }
 
 /* Adds each number to the bucket of its place, with the sign of its place: in this order, whatever the processor. */

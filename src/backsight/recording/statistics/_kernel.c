@@ -38,19 +38,24 @@ static PyObject *apart(const Job *job)
     const Py_ssize_t n = job->array_count, sampled_count = job->histogram ? n : 0;
     PyObject *rows = PyByteArray_FromStringAndSize(NULL, n * (Py_ssize_t)sizeof(Row));
     PyObject *histograms = PyByteArray_FromStringAndSize(NULL, sampled_count * BINS * (Py_ssize_t)sizeof(uint32_t));
+    PyObject *negatives = PyByteArray_FromStringAndSize(NULL, sampled_count * BINS * (Py_ssize_t)sizeof(uint32_t));
     PyObject *sampled = PyByteArray_FromStringAndSize(NULL, sampled_count * (Py_ssize_t)sizeof(int64_t));
-    PyObject *answer = rows && histograms && sampled ? PyTuple_Pack(3, rows, histograms, sampled) : NULL;
+    const int whole_there = rows && histograms && negatives && sampled;
+    PyObject *answer = whole_there ? PyTuple_Pack(4, rows, histograms, negatives, sampled) : NULL;
     for (Py_ssize_t i = 0; answer && i < n; i++) {
         const Partial *whole = gathered(job, i);
         ((Row *)PyByteArray_AsString(rows))[i] = whole->row;
         if (job->histogram) {
             memcpy(PyByteArray_AsString(histograms) + i * sizeof whole->histogram, whole->histogram,
                    sizeof whole->histogram);
+            memcpy(PyByteArray_AsString(negatives) + i * sizeof whole->negatives, whole->negatives,
+                   sizeof whole->negatives);
             ((int64_t *)PyByteArray_AsString(sampled))[i] = whole->sampled;
         }
     }
     Py_XDECREF(rows);
     Py_XDECREF(histograms);
+    Py_XDECREF(negatives);
     Py_XDECREF(sampled);
     return answer;
 }
@@ -111,7 +116,8 @@ static PyObject *use(PyObject *module, PyObject *name)
 
 static PyMethodDef METHODS[] = {
     {"measure", (PyCFunction)(void (*)(void))measure, METH_FASTCALL,
-     "measure(addresses, counts, kinds, histogram, threads) -> (rows, histograms, sampled), as bytearrays"},
+     "measure(addresses, counts, kinds, histogram, threads) -> (rows, histograms, their negative part, sampled), as "
+     "bytearrays"},
     {"imprint", (PyCFunction)(void (*)(void))imprint, METH_FASTCALL,
      "imprint(addresses, counts, kinds, layouts, threads) -> fingerprints, as a bytearray; a layout is None where the "
      "tensor is contiguous, and else its sizes and strides as one tuple"},

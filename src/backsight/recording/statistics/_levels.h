@@ -20,7 +20,9 @@ static const unsigned SIZES[KIND_COUNT] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 1};
 #define SMALLEST_SQUARED 9.094947e-13f
 #define INFINITE_DOUBLE (UINT64_C(0x7ff0000000000000) << 1) /* the bits of an infinity without its sign */
 
-typedef struct { uint32_t bins[4][BINS + 1]; } Tally;
+/* The bins of positive numbers and those of negative ones; the last of each is for what is not counted. */
+enum { SIDE = BINS + 1 };
+typedef struct { uint32_t bins[4][2 * SIDE]; } Tally;
 
 /* `#pragma omp simd` lets the compiler reorder sums without -ffast-math, and needs no OpenMP library. */
 #define PRAGMA(text) _Pragma(#text)

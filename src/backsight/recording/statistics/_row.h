@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
     Row row;
-    uint32_t histogram[BINS];
+    uint32_t histogram[BINS], negatives[BINS]; /* all that were counted, and how many of these are below zero */
     int64_t sampled;        /* numbers that the histogram looked at */
 } Partial;
 
@@ -68,13 +68,15 @@ static void settle(Row *row)
         row->mean = row->min = row->max = NAN;
 }
 
+static uint32_t saturated(uint64_t sum) { return sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum; }
+
 static void merge_partial(Partial *into, const Partial *other)
 {
     merge(&into->row, &other->row);
     into->sampled += other->sampled;
     for (int bin = 0; bin < BINS; bin++) {
-        const uint64_t sum = (uint64_t)into->histogram[bin] + other->histogram[bin];
-        into->histogram[bin] = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
+        into->histogram[bin] = saturated((uint64_t)into->histogram[bin] + other->histogram[bin]);
+        into->negatives[bin] = saturated((uint64_t)into->negatives[bin] + other->negatives[bin]);
     }
 }
 

@@ -13,20 +13,23 @@ enum {
 };
 
 /* A record as it is handed out; without histograms it is the row alone. What is in the bins that are not empty follows
- * elsewhere, packed as in the file: LEB128, seven bits a byte, the lowest first. */
-typedef struct { Row row; int64_t sampled; uint64_t filled; } Record;
+ * elsewhere, packed as in the file: LEB128, seven bits a byte, the lowest first; of all numbers and of negative ones. */
+typedef struct { Row row; int64_t sampled; uint64_t filled, below; } Record;
 
 enum { LONGEST = 5 * BINS }; /* bytes of a packed histogram */
 
 typedef struct { char *bytes; size_t size, room; } Buffer;
 
-typedef struct { PyObject *tensor, *reference; int64_t version; size_t record, counts, counts_end; } Known;
+/* Where something of the sheet begins, or ends. */
+typedef struct { size_t counts, negatives; } Place;
+
+typedef struct { PyObject *tensor, *reference; int64_t version; size_t record; Place from, to; } Known;
 
 typedef struct {
     PyObject_HEAD
     PyObject *rows;   /* a list: for each record (slot, call, shape, dtype) */
-    Buffer records, counts;
-    size_t last_counts; /* where those of the last record begin */
+    Buffer records, counts, negatives;
+    Place last; /* where those of the last record begin */
     int histogram, remembers;
     Known known[KNOWN]; /* by the address of the object, which is no proof: the reference is */
 } Sheet;
@@ -55,31 +58,41 @@ static void append(Buffer *buffer, const void *bytes, size_t size)
     buffer->size += size;
 }
 
-/* Packs the bins that are not empty; returns which these are. */
-static uint64_t pack(const uint32_t *histogram, Buffer *counts)
+static char *packed(char *out, uint32_t left)
 {
-    uint64_t filled = 0;
-    char *out = counts->bytes + counts->size;
+    for (; left >= 0x80; left >>= 7)
+        *out++ = (char)(left | 0x80);
+    *out++ = (char)left;
+    return out;
+}
+
+static Place place_in_sheet(const Sheet *sheet) { return (Place){sheet->counts.size, sheet->negatives.size}; }
+
+/* Packs the bins that are not empty, and says in the record which these are. */
+static void pack(const Partial *measured, Sheet *sheet, Record *record)
+{
+    char *out = sheet->counts.bytes + sheet->counts.size, *below = sheet->negatives.bytes + sheet->negatives.size;
     for (int bin = 0; bin < BINS; bin++) {
-        uint32_t left = histogram[bin];
-        if (!left)
+        if (!measured->histogram[bin])
             continue;
-        filled |= UINT64_C(1) << bin;
-        for (; left >= 0x80; left >>= 7)
-            *out++ = (char)(left | 0x80);
-        *out++ = (char)left;
+        record->filled |= UINT64_C(1) << bin;
+        out = packed(out, measured->histogram[bin]);
+        if (measured->negatives[bin]) {
+            record->below |= UINT64_C(1) << bin;
+            below = packed(below, measured->negatives[bin]);
+        }
     }
-    counts->size = (size_t)(out - counts->bytes);
-    return filled;
+    sheet->counts.size = (size_t)(out - sheet->counts.bytes);
+    sheet->negatives.size = (size_t)(below - sheet->negatives.bytes);
 }
 
 /* Empties the sheet, but for the rows, which are not its own. */
 static void clear(Sheet *sheet)
 {
-    sheet->records.size = sheet->counts.size = 0;
+    sheet->records.size = sheet->counts.size = sheet->negatives.size = 0;
     for (int i = 0; sheet->remembers && i < KNOWN; i++) {
         Py_XDECREF(sheet->known[i].reference);
-        sheet->known[i] = (Known){NULL, NULL, 0, 0, 0, 0};
+        sheet->known[i] = (Known){NULL, NULL, 0, 0, {0, 0}, {0, 0}};
     }
     sheet->remembers = 0;
 }
@@ -114,8 +127,8 @@ static void remember(Sheet *sheet, PyObject *tensor, PyObject *reference, int64_
     Known *known = place_of(sheet, tensor);
     Py_XDECREF(known->reference);
     sheet->remembers = 1;
-    *known = (Known){tensor, reference, version, sheet->records.size - record_size(sheet), sheet->last_counts,
-                     sheet->counts.size};
+    *known = (Known){tensor, reference, version, sheet->records.size - record_size(sheet), sheet->last,
+                     place_in_sheet(sheet)};
 }
 
 /* Whether this is the row of a tensor of this shape and type. */
@@ -150,6 +163,8 @@ static int add_row(Sheet *sheet, PyObject *row)
     if (added == 0)
         added = extend(&sheet->counts, LONGEST);
     if (added == 0)
+        added = extend(&sheet->negatives, LONGEST);
+    if (added == 0)
         added = PyList_Append(sheet->rows, row);
     Py_DECREF(row);
     return added;
@@ -160,10 +175,10 @@ static int put(Sheet *sheet, const Partial *measured, PyObject *row)
 {
     if (add_row(sheet, row) < 0)
         return -1;
-    Record record = {measured->row, measured->sampled, 0};
-    sheet->last_counts = sheet->counts.size;
+    Record record = {measured->row, measured->sampled, 0, 0};
+    sheet->last = place_in_sheet(sheet);
     if (sheet->histogram)
-        record.filled = pack(measured->histogram, &sheet->counts);
+        pack(measured, sheet, &record);
     append(&sheet->records, &record, record_size(sheet));
     return 0;
 }
@@ -175,7 +190,8 @@ static int put_again(Sheet *sheet, const Known *known, PyObject *row)
     if (add_row(sheet, row) < 0)
         return -1;
     append(&sheet->records, sheet->records.bytes + at.record, record_size(sheet));
-    append(&sheet->counts, sheet->counts.bytes + at.counts, at.counts_end - at.counts);
+    append(&sheet->counts, sheet->counts.bytes + at.from.counts, at.to.counts - at.from.counts);
+    append(&sheet->negatives, sheet->negatives.bytes + at.from.negatives, at.to.negatives - at.from.negatives);
     return 0;
 }
 
@@ -290,9 +306,11 @@ static PyObject *take(PyObject *self, PyObject *none)
     Sheet *sheet = (Sheet *)self;
     PyObject *records = PyBytes_FromStringAndSize(sheet->records.bytes, (Py_ssize_t)sheet->records.size);
     PyObject *counts = PyBytes_FromStringAndSize(sheet->counts.bytes, (Py_ssize_t)sheet->counts.size);
-    PyObject *taken = records && counts ? PyTuple_Pack(2, records, counts) : NULL;
+    PyObject *negatives = PyBytes_FromStringAndSize(sheet->negatives.bytes, (Py_ssize_t)sheet->negatives.size);
+    PyObject *taken = records && counts && negatives ? PyTuple_Pack(3, records, counts, negatives) : NULL;
     Py_XDECREF(records);
     Py_XDECREF(counts);
+    Py_XDECREF(negatives);
     if (taken)
         clear(sheet);
     return taken;
@@ -337,6 +355,7 @@ static void end_sheet(PyObject *self)
     clear(sheet);
     free(sheet->records.bytes);
     free(sheet->counts.bytes);
+    free(sheet->negatives.bytes);
     Py_XDECREF(sheet->rows);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -348,8 +367,9 @@ static PyMethodDef SHEET_METHODS[] = {
     {"note_all", note_all, METH_O, "note_all([(slot, call, tensor), ...]): the same of many, all of them or none."},
     {"begin", begin, METH_O, "begin(rows): empty the sheet, and from here on add rows to this list."},
     {"take", take, METH_NOARGS,
-     "take() -> (records, counts): row, sampled count and the bins that are filled, of one tensor after the other, or "
-     "without histograms the row; and what is in these bins, packed. The sheet is empty then."},
+     "take() -> (records, counts, negatives): row, sampled count, the bins that are filled, and those with negative "
+     "numbers, of one tensor after the other, or without histograms the row; and what is in these bins, packed, of all "
+     "numbers and of negative ones. The sheet is empty then."},
     {NULL, NULL, 0, NULL},
 };
 

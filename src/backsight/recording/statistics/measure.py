@@ -21,7 +21,8 @@ def measure(tensors: Sequence[torch.Tensor], *, histogram: bool = True) -> Measu
 
     Nothing of the tensors is kept, no user's override is run, and no device is waited for: `Measured` waits when it is
     looked at. A tensor that cannot be read is in `skipped`, with the reason. The histogram counts all elements of a
-    tensor of up to 65,536, and 512 of every 8,192 of a larger one; `sampled` says how many.
+    tensor of up to 65,536, and 512 of every 8,192 of a larger one; `sampled` says how many, and `negatives` how many of
+    them are below zero.
 
     Source: the layout of a row is `backsight.runs.STATISTICS`.
     """
@@ -31,7 +32,7 @@ def measure(tensors: Sequence[torch.Tensor], *, histogram: bool = True) -> Measu
             return _with_sources(None, *_sources(held, range(len(held))), len(held), histogram)
         arrays = native.arrays(held)
         if not arrays.others:
-            return Measured(*native.run(arrays, histogram), {})
+            return Measured(native.run(arrays, histogram), {})
         return _with_sources(arrays, *_sources(held, arrays.others), len(held), histogram)
 
 
@@ -70,7 +71,7 @@ def _with_sources(
     with torch.no_grad(), without_modes():
         late = tuple(_on_the_way(tensors, histogram) for tensors in elsewhere.values())
     weights = {i: Weight(found.copies, found.zeros) for i, found in sources.items() if found[1:] != (1, 0)}
-    return Measured(*numbers, skipped, late, weights)
+    return Measured(numbers, skipped, late, weights)
 
 
 def _on_the_way(tensors: dict[int, torch.Tensor], histogram: bool) -> plain.OnTheWay:

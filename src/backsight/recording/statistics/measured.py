@@ -17,8 +17,18 @@ Integers = NDArray[np.int64]
 Parts = NDArray[np.float64]
 
 FIELDS = STATISTICS.names or ()
-WIDTH = len(FIELDS) + 1 + BINS
-"""Numbers of a part: the statistics in the order of STATISTICS, how many elements were sampled, the histogram."""
+WIDTH = len(FIELDS) + 1 + 2 * BINS
+"""Numbers of a part: the statistics in the order of STATISTICS, how many elements were sampled, the histogram of the
+numbers above zero, and that of those below."""
+
+
+class Found(NamedTuple):
+    """Rows; and if asked for histograms, how many of each are below zero, and how many elements were looked at."""
+
+    rows: Rows
+    histograms: Counts | None = None
+    negatives: Counts | None = None
+    sampled: Integers | None = None
 
 
 class Late(Protocol):
@@ -39,23 +49,19 @@ class Weight(NamedTuple):
 class Measured:
     """The statistics of a list of tensors; row i belongs to tensor i.
 
-    Those of tensors on another device are waited for when `rows`, `histograms` or `sampled` is first looked at.
+    Those of tensors on another device are waited for when one of its properties is first looked at.
     """
 
-    __slots__ = ("_histograms", "_late", "_rows", "_sampled", "_weights", "skipped")
+    __slots__ = ("_found", "_late", "_weights", "skipped")
 
     def __init__(
         self,
-        rows: Rows,
-        histograms: Counts | None,
-        sampled: Integers | None,
+        found: Found,
         skipped: dict[int, str],
         late: tuple[Late, ...] = (),
         weights: dict[int, Weight] | None = None,
     ) -> None:
-        self._rows = rows
-        self._histograms = histograms
-        self._sampled = sampled
+        self._found = found
         self.skipped = skipped
         """The tensors that were not measured, by index, and why; their rows have a count of 0."""
         self._late = late
@@ -66,23 +72,27 @@ class Measured:
     @property
     def rows(self) -> Rows:
         """A structured array of STATISTICS; mean, min and max are NaN where nothing is finite."""
-        if self._late:
-            self._settle()
-        return self._rows
+        return self._settled().rows
 
     @property
     def histograms(self) -> Counts | None:
         """Counts of floor(log2|x|), [n, BINS], or None if none were asked for."""
-        if self._late:
-            self._settle()
-        return self._histograms
+        return self._settled().histograms
+
+    @property
+    def negatives(self) -> Counts | None:
+        """How many of these are below zero, [n, BINS], or None as above."""
+        return self._settled().negatives
 
     @property
     def sampled(self) -> Integers | None:
         """How many elements of each tensor the histogram looked at, or None as above."""
+        return self._settled().sampled
+
+    def _settled(self) -> Found:
         if self._late:
             self._settle()
-        return self._sampled
+        return self._found
 
     def _settle(self) -> None:
         with _SETTLING:
@@ -95,18 +105,22 @@ class Measured:
             self._late = ()
 
     def _fill(self, index: int, parts: Parts) -> None:
-        self._rows[index] = joined(parts)
-        if self._histograms is not None and self._sampled is not None:
-            self._histograms[index] = _saturated(parts[:, -BINS:].sum(0))
-            self._sampled[index] = int(parts[:, len(FIELDS)].sum())
+        rows, histograms, negatives, sampled = self._found
+        rows[index] = joined(parts)
+        if histograms is not None and negatives is not None and sampled is not None:
+            above, below = parts[:, -2 * BINS : -BINS].sum(0), parts[:, -BINS:].sum(0)
+            histograms[index], negatives[index] = _saturated(above + below), _saturated(below)
+            sampled[index] = int(parts[:, len(FIELDS)].sum())
 
     def _weigh(self, index: int, weight: Weight) -> None:
-        row, copies, zeros = self._rows[index], weight.copies, weight.zeros
-        if self._histograms is not None and self._sampled is not None:
-            self._histograms[index] = _saturated(self._histograms[index] * float(copies))
-            seen, stored = int(self._sampled[index]), int(row["count"])
+        rows, histograms, negatives, sampled = self._found
+        row, copies, zeros = rows[index], weight.copies, weight.zeros
+        if histograms is not None and negatives is not None and sampled is not None:
+            histograms[index] = _saturated(histograms[index] * float(copies))
+            negatives[index] = _saturated(negatives[index] * float(copies))
+            seen, stored = int(sampled[index]), int(row["count"])
             # of the zeros that are not stored the histogram looks at as large a part as of the rest
-            self._sampled[index] = seen * copies + (zeros if seen == stored else zeros * seen // stored)
+            sampled[index] = seen * copies + (zeros if seen == stored else zeros * seen // stored)
         for name in ("count", "m2", "zeros", "nans", "infs"):
             row[name] *= copies
         if zeros:
@@ -116,14 +130,15 @@ class Measured:
 _SETTLING = threading.Lock()
 
 
-def unmeasured(count: int, histogram: bool) -> tuple[Rows, Counts | None, Integers | None]:
-    """Return the rows, histograms and sampled counts of so many tensors without elements."""
+def unmeasured(count: int, histogram: bool) -> Found:
+    """Return what is found of so many tensors without elements."""
     rows: Rows = np.zeros(count, STATISTICS)
     for name in ("mean", "min", "max"):
         rows[name] = np.nan
     if not histogram:
-        return rows, None, None
-    return rows, np.zeros((count, BINS), np.uint32), np.zeros(count, np.int64)
+        return Found(rows)
+    histograms, negatives = np.zeros((2, count, BINS), np.uint32)
+    return Found(rows, histograms, negatives, np.zeros(count, np.int64))
 
 
 def joined(parts: Parts) -> tuple[float, ...]:

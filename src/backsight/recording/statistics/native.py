@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from backsight.recording.statistics._torch import function_mode
-from backsight.recording.statistics.measured import Counts, Integers, Rows
+from backsight.recording.statistics.measured import Found, Rows
 from backsight.recording.statistics.source import NATIVE, fills_its_memory
 from backsight.runs import BINS, STATISTICS
 
@@ -96,15 +96,16 @@ def sheet(histogram: bool) -> Any:
     return kernel.Sheet([], histogram) if available() else None
 
 
-def run(arrays: Arrays, histogram: bool) -> tuple[Rows, Counts | None, Integers | None]:
-    """Return rows, histograms and sampled counts; on as many threads as PyTorch would use."""
-    rows, histograms, sampled = kernel.measure(
+def run(arrays: Arrays, histogram: bool) -> Found:
+    """Return rows, histograms, their negative part and sampled counts; on as many threads as PyTorch would use."""
+    rows, *counts, sampled = kernel.measure(
         arrays.addresses, arrays.counts, arrays.kinds, histogram, torch.get_num_threads()
     )
-    found = np.frombuffer(rows, STATISTICS)
+    found: Rows = np.frombuffer(rows, STATISTICS)
     if not histogram:
-        return found, None, None
-    return found, np.frombuffer(histograms, np.uint32).reshape(-1, BINS), np.frombuffer(sampled, np.int64)
+        return Found(found)
+    all_of_them, negatives = (np.frombuffer(each, np.uint32).reshape(-1, BINS) for each in counts)
+    return Found(found, all_of_them, negatives, np.frombuffer(sampled, np.int64))
 
 
 def reaches(tensor: torch.Tensor) -> bool:

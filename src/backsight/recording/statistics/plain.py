@@ -113,11 +113,11 @@ def _sampled(x: torch.Tensor, sample: int) -> torch.Tensor:
 
 
 def _histogram(x: torch.Tensor) -> torch.Tensor:
-    """Count the finite, non-zero elements by the exponent in their bits."""
+    """Count the finite, non-zero elements by the exponent in their bits: those above zero, then those below."""
     if x.dtype == torch.float64:
         exponent = (x.view(torch.int64) >> 52 & 0x7FF) - 1023
     else:
         exponent = (x.view(torch.int32) >> 23 & 0xFF) - 127
-    bins = (exponent - LOWEST_EXPONENT).clamp(0, BINS - 1).long()
+    bins = (exponent - LOWEST_EXPONENT).clamp(0, BINS - 1).long() + BINS * (x < 0)
     counted = (x.isfinite() & (x != 0)).to(x.dtype)
-    return x.new_zeros(BINS).scatter_add_(0, bins, counted)
+    return x.new_zeros(2 * BINS).scatter_add_(0, bins, counted)

@@ -51,7 +51,7 @@ def measure_chunks(table, owners, rows, histograms, HISTOGRAM: tl.constexpr):
     sampled = tl.zeros((), tl.int64)
     if HISTOGRAM:
         sample = tl.where(count <= _WHOLE, _PERIOD, _SAMPLE)
-        sampled = _tally(address, kind, start, end, sample, histograms + chunk * _BINS)
+        sampled = _tally(address, kind, start, end, sample, histograms + chunk * 2 * _BINS)
     tl.store(row + _FIELDS, sampled.to(tl.float64))
 
 
@@ -75,7 +75,7 @@ def merge_chunks(table, rows, histograms, out, HISTOGRAM: tl.constexpr):
     _store(part, count.to(tl.float64), mean, m2, low, high, zeros, nans, infs)
     tl.store(part + _FIELDS, sampled)
     if HISTOGRAM:
-        _add_histograms(histograms + first * _BINS, chunks, part + _FIELDS + 1)
+        _add_histograms(histograms + first * 2 * _BINS, chunks, part + _FIELDS + 1)
 
 
 @triton.jit
@@ -166,9 +166,9 @@ def _store(row, count, mean, m2, low, high, zeros, nans, infs):
 
 @triton.jit
 def _tally(address, kind, start, end, sample, histogram):
-    """Write the histogram of `sample` of every PERIOD numbers, and return how many these were."""
+    """Write the histograms of `sample` of every PERIOD numbers, by sign, and return how many these were."""
     lane = tl.arange(0, _BLOCK)
-    bins = tl.zeros((2 * _BINS,), tl.int32)
+    bins = tl.zeros((4 * _BINS,), tl.int32)
     sampled = tl.zeros((), tl.int64)
     for period in range(start, end, _PERIOD):
         stop = tl.minimum(period + sample, end)
@@ -178,21 +178,22 @@ def _tally(address, kind, start, end, sample, histogram):
             exponent = (x.to(tl.int64, bitcast=True) >> 52) & 0x7FF
             bin = tl.minimum(tl.maximum(exponent - 1023 - _LOWEST, 0), _BINS - 1)
             counted = looked_at & (x != 0) & (tl.abs(x) < _INFINITY)
+            side = tl.where(x < 0, bin + _BINS, bin)
             # the upper half is for what is not counted: not every Triton's histogram takes a mask
-            bins += tl.histogram(tl.where(counted, bin, _BINS).to(tl.int32), 2 * _BINS)
+            bins += tl.histogram(tl.where(counted, side, 2 * _BINS).to(tl.int32), 4 * _BINS)
             sampled += tl.sum(looked_at.to(tl.int64))
-    each = tl.arange(0, 2 * _BINS)
-    tl.store(histogram + each, bins, each < _BINS)
+    each = tl.arange(0, 4 * _BINS)
+    tl.store(histogram + each, bins, each < 2 * _BINS)
     return sampled
 
 
 @triton.jit
 def _add_histograms(histograms, chunks, out):
     """Write the sum of so many histograms."""
-    bin, tile = tl.arange(0, _BINS), tl.arange(0, _TILE)
-    total = tl.zeros((_BINS,), tl.int64)
+    bin, tile = tl.arange(0, 2 * _BINS), tl.arange(0, _TILE)
+    total = tl.zeros((2 * _BINS,), tl.int64)
     for chunk in range(0, chunks, _TILE):
         there = (chunk + tile < chunks)[:, None]
-        found = tl.load(histograms + (chunk + tile)[:, None] * _BINS + bin[None, :], there, other=0)
+        found = tl.load(histograms + (chunk + tile)[:, None] * 2 * _BINS + bin[None, :], there, other=0)
         total += tl.sum(found.to(tl.int64), 0)
     tl.store(out + bin, total.to(tl.float64))

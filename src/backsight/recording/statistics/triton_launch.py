@@ -78,7 +78,7 @@ def _launched(tensors: list[torch.Tensor], histogram: bool) -> torch.Tensor:
         numbers = numbers.pin_memory().to(device, non_blocking=True)
     table, owners = numbers[: len(listed)], numbers[len(listed) :]
     rows = torch.empty((len(owners), len(FIELDS) + 1), dtype=torch.float64, device=device)
-    counts = torch.empty((len(owners) if histogram else 0, BINS), dtype=torch.int32, device=device)
+    counts = torch.empty((len(owners) if histogram else 0, 2 * BINS), dtype=torch.int32, device=device)
     out = torch.zeros((len(tensors), WIDTH), dtype=torch.float64, device=device)
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
         if len(owners):

@@ -22,6 +22,7 @@ SCRIPTS = (
     "curves.js",
     "metrics.js",
     "heatmap.js",
+    "ridges.js",
     "magnitudes.js",
     "tensor.js",
     "selected.js",

@@ -27,12 +27,19 @@ function aboutPage(state, info) {
           ),
         )
       : null;
-  const news = info.events.map((each) => [
-    `${each.step === null ? moment(each.time) : `step ${count(each.step)}`}${info.world > 1 ? `, rank ${each.rank}` : ""}`,
-    `${each.event}: ${Object.entries(each.details || {})
-      .map(([k, v]) => `${k} ${said(v)}`)
-      .join(", ")}`,
-  ]);
+  // What several ranks say alike is said once.
+  const alike = new Map();
+  for (const each of [...info.events].sort((a, b) => (a.step ?? Infinity) - (b.step ?? Infinity) || a.time - b.time)) {
+    const when = each.step === null ? moment(each.time) : `step ${count(each.step)}`,
+      text = eventText(each.event, each.details || {}),
+      key = `${when} ${text}`;
+    if (!alike.has(key)) alike.set(key, { when, text, ranks: [] });
+    alike.get(key).ranks.push(each.rank);
+  }
+  const news = [...alike.values()].map(({ when, text, ranks }) => {
+    const all = new Set(ranks).size === info.world ? "all ranks" : plural(ranks.length, "rank");
+    return [info.world > 1 ? `${when}, ${ranks.length > 1 ? all : `rank ${ranks[0]}`}` : when, text];
+  });
   return h(
     "section",
     { class: "page narrow" },
@@ -48,3 +55,22 @@ function aboutPage(state, info) {
     list("Other events", news),
   );
 }
+
+// An event as a sentence; those that have none are told by their details.
+function eventText(event, details) {
+  if (event === "optimizer" && Array.isArray(details.groups))
+    return `optimizer ${details.optimizer}${details.name ? ` (${details.name})` : ""}: ${details.groups.map(groupText).join("; ")}`;
+  if (event === "loss") return `backward() ran on ${details.name}`;
+  if (event === "graph") return `captured the graph: ${plural(details.nodes, "node")}, ${count(details.leaves)} of them leaves`;
+  return `${event}: ${Object.entries(details)
+    .map(([k, v]) => `${k} ${said(v)}`)
+    .join(", ")}`;
+}
+// What is set in a group of parameters; what is off or 0 goes without saying, but for a learning rate.
+const groupText = ({ tensors, ...set }) =>
+  [
+    plural(tensors, "tensor"),
+    ...Object.entries(set)
+      .filter(([name, v]) => name === "lr" || (v && v !== "none"))
+      .map(([name, v]) => (v === true ? name : `${name} ${said(v)}`)),
+  ].join(", ");

@@ -150,21 +150,17 @@ function chart({
       stroke(pen, line);
     }
     pen.restore();
-    if (nonfinite) {
-      pen.fillStyle = ink("nonfinite");
-      for (let k = 0; k < nonfinite.values.length; k++) {
-        if (!nonfinite.values[k]) continue;
+    pen.fillStyle = ink("nonfinite");
+    for (const { values, at } of nonfinite ? [nonfinite].flat() : [])
+      for (let k = 0; k < values.length; k++) {
+        if (!values[k]) continue;
         let end = k + 1;
-        while (end < nonfinite.values.length && nonfinite.values[end]) end++;
-        pen.fillRect(
-          x(nonfinite.at(k)) - 1,
-          edge.top,
-          Math.max(2, Math.min(x(nonfinite.at(end)), width - edge.right) - x(nonfinite.at(k))),
-          4,
-        );
+        while (end < values.length && values[end]) end++;
+        const left = Math.max(x(at(k)) - 1, edge.left),
+          right = Math.min(x(at(end)), width - edge.right);
+        if (right >= edge.left && left <= width - edge.right) pen.fillRect(left, edge.top, Math.max(2, right - left), 4);
         k = end;
       }
-    }
     if (board.dragged) {
       const [from, to] = board.dragged.map(x).sort((a, b) => a - b);
       pen.fillStyle = ink("ink");
@@ -313,6 +309,9 @@ function newCursor(step) {
 // A line of equal columns, as answers hold them, and one of steps of its own.
 const even = (answer, values) => ({ values, at: (k) => answer.first + k * answer.stretch });
 const uneven = (steps, values) => ({ values, at: (k) => (k < steps.length ? steps[k] : steps[steps.length - 1]) });
+
+// Where the numbers of a line are not finite, to be marked as such.
+const spoilt = ({ values, at }) => ({ values: Array.from(values, (v) => (Number.isFinite(v) ? 0 : 1)), at });
 
 // The loss that stands beside other pictures; where none is known, what was tagged first.
 const lossOf = (marks) => (marks.losses || [])[0] ?? Object.keys(marks.lines)[0];

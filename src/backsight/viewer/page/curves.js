@@ -169,6 +169,7 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       first,
       last,
       lines,
+      nonfinite: lines.map(spoilt),
       log: Boolean(state.log) && positive,
       show,
       label: `${name} over the ${AXES[axis].name}s`,
@@ -177,10 +178,23 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       smooth: Number(state.smooth || 0) / 100,
       axis: AXES[axis],
     });
-    const now = lines.length === 1 ? h("span", { class: "now" }, show(asNumber(lines[0].now))) : null;
+    const now = lines.length === 1 ? nowOf(lines[0], show, AXES[axis]) : null;
     charts.push(panel(METRIC_NAMES[name] || name, board, now, METRIC_NAMES[name] ? name : null));
   }
   return charts;
+}
+
+// The newest number of a line; of one that ended in NaN, since when.
+function nowOf({ values, at, now }, show, axis) {
+  let from = values.length;
+  while (from > 0 && !Number.isFinite(values[from - 1])) from--;
+  if (from === values.length) return h("span", { class: "now" }, show(asNumber(now)));
+  const since = axis.told(at(from));
+  return h(
+    "span",
+    { class: "now bad" },
+    `${show(values[values.length - 1])} ${since.startsWith("after") ? since : `from ${since} on`}`,
+  );
 }
 
 // Several runs by name, each with its colour, to be shown or not.

@@ -494,6 +494,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
         first,
         last: lastSeen,
         lines: [line],
+        nonfinite: spoilt(line),
         label: `${name} over the steps; click for a step`,
         cursor: shared,
         pick: (step) => {

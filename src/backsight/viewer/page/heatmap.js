@@ -497,6 +497,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       first: answer.first,
       last: lastSeen,
       lines: [line],
+      nonfinite: spoilt(line),
       label: `${name} over the steps`,
       cursor: shared,
     });

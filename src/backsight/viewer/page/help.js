@@ -70,8 +70,7 @@ function strangeIn(state, info) {
 }
 const ranksOf = (info) => [...info.ranks.map(String), ...(info.rank === null ? [] : [ALL_RANKS])];
 function wishesWithout(state, info) {
-  const tensors = () => info.modules.flatMap((m) => m.tensors),
-    one = (what, key, there) =>
+  const one = (what, key, there) =>
       state[key] !== undefined && !there.includes(state[key])
         ? `This link asks for ${what} “${state[key]}”, which this run does not have${
             there.length && there.length < 30 ? `: it has ${there.filter(Boolean).join(", ")}` : ""
@@ -85,11 +84,6 @@ function wishesWithout(state, info) {
     one("the scale", "scale", ["", "row"]),
     state.step !== undefined && info.steps.count && (+state.step < info.steps.first || +state.step > info.steps.last)
       ? `This link asks for step ${count(+state.step)}; this run has steps ${count(info.steps.first)} to ${count(info.steps.last)}.`
-      : null,
-    state.page === "tensor" &&
-    state.tensor &&
-    !tensors().some(([name, kind]) => name === state.tensor && kind === state.kind)
-      ? `This run has no tensor “${state.tensor}” of the kind “${state.kind}”.`
       : null,
   ].filter(Boolean);
 }

@@ -1,7 +1,5 @@
-// How the magnitudes of a tensor are spread over the steps: as a picture, or as ridges, the newest in front.
-const MOST_RIDGES = 40;
-
-async function magnitudes(place, { state, first, last, cursor, pick, app }) {
+// How the magnitudes of a tensor are spread over the steps: as a picture, or as ridges by sign, the newest in front.
+async function magnitudes(place, { state, first, last, cursor, pick, finite, app }) {
   const given = {
     tensor: state.tensor,
     kind: state.kind,
@@ -37,14 +35,7 @@ async function magnitudes(place, { state, first, last, cursor, pick, app }) {
     low = Math.max(0, low - 1);
     high = Math.min(bins - 1, high + 1);
     if (state.ridges) {
-      // What hardly an element has would leave no room for the rest.
-      const seen_ = Array.from({ length: bins }, (_, b) => b).filter((b) => {
-        for (let k = 0; k < n; k++) if (shares[k * bins + b] > answer.most / 100) return true;
-        return false;
-      });
-      low = Math.max(0, seen_[0] - 1);
-      high = Math.min(bins - 1, seen_[seen_.length - 1] + 1);
-      fill(place, ridges(answer, shares, { low, high, bins, tensor: state.tensor, pick }));
+      fill(place, ridges(answer, { tensor: state.tensor, pick, finite }));
       return;
     }
     const board = picture(answer, shares, { low, high, bins, first, last, cursor, tensor: state.tensor });
@@ -144,79 +135,3 @@ const shareLegend = (most) => {
     h("span", { class: "soft" }, "by its root"),
   );
 };
-
-// A curve of the shares for each of some steps, one behind the other.
-function ridges(answer, shares, { low, high, bins, tensor, pick }) {
-  const n = answer.steps.length,
-    count_ = Math.min(MOST_RIDGES, n),
-    shown = Array.from({ length: count_ }, (_, k) => Math.round((k * (n - 1)) / Math.max(count_ - 1, 1)));
-  const top = 46,
-    bottom = 24;
-  const places = (height) => (height - top - bottom) / Math.max(count_ - 1, 1);
-  const board = canvas(
-    260,
-    (pen, width, height) => {
-      pen.clearRect(0, 0, width, height);
-      const x = (b) => EDGE.left + ((b - low) / Math.max(high - low, 1)) * (width - EDGE.left - EDGE.right),
-        each = places(height);
-      pen.textBaseline = "middle";
-      pen.lineJoin = "round";
-      shown.forEach((column, k) => {
-        const y = top + k * each,
-          curve = () => {
-            pen.beginPath();
-            for (let b = low; b <= high; b++)
-              pen.lineTo(x(b), y - (shares[column * bins + b] / answer.most) * top * 0.95);
-          };
-        curve();
-        pen.lineTo(x(high), y);
-        pen.lineTo(x(low), y);
-        pen.closePath();
-        pen.fillStyle = ink("page");
-        pen.fill();
-        pen.fillStyle = color("ramp", 0.15 + (0.7 * k) / Math.max(count_ - 1, 1));
-        pen.globalAlpha = 0.55;
-        pen.fill();
-        pen.globalAlpha = 1;
-        curve();
-        pen.strokeStyle = ink("ink");
-        pen.lineWidth = 0.8;
-        pen.stroke();
-        if (k % Math.ceil(count_ / 6) === 0 || k === count_ - 1) {
-          pen.fillStyle = ink("soft");
-          pen.textAlign = "right";
-          pen.fillText(count(answer.steps[column]), EDGE.left - 8, y);
-        }
-      });
-      pen.fillStyle = ink("soft");
-      pen.textAlign = "center";
-      const stride = Math.max(1, Math.ceil((high - low) / Math.max(2, Math.floor(width / 90))));
-      for (let b = low; b <= high; b += stride) pen.fillText(num(2 ** (b + answer.lowest), 2), x(b), height - 10);
-    },
-    `ridges of the magnitudes of ${tensor}, the newest in front; click for a step`,
-  );
-  const at = (event) => {
-    const box = board.getBoundingClientRect();
-    return shown[clamp(Math.round((event.clientY - box.top - top) / places(box.height)), 0, count_ - 1)];
-  };
-  board.addEventListener("mousemove", (event) => {
-    const box = board.getBoundingClientRect(),
-      b = clamp(
-        Math.round(
-          low + ((event.clientX - box.left - EDGE.left) / (box.width - EDGE.left - EDGE.right)) * (high - low),
-        ),
-        low,
-        high,
-      ),
-      column = at(event);
-    tell(
-      event,
-      `step ${count(answer.steps[column])}`,
-      `${percent(shares[column * bins + b])} of the elements`,
-      `from ${num(2 ** (b + answer.lowest))} to ${num(2 ** (b + 1 + answer.lowest))} in magnitude`,
-    );
-  });
-  board.addEventListener("mouseleave", hush);
-  board.addEventListener("click", (event) => pick(answer.steps[at(event)]));
-  return board;
-}

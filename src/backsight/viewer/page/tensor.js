@@ -12,6 +12,11 @@ function tensorPage(state, info, app) {
     body,
   );
   app.refreshed = async () => {
+    const there = info.modules.flatMap((m) => m.tensors);
+    if (!there.some(([n, k]) => n === tensor && k === kind)) {
+      fill(body, noTensor(state, there));
+      return;
+    }
     const [answer, related, marks] = await Promise.all([
       ask(state.run, "lines", given, app.signal),
       ask(state.run, "related", { tensor, kind }, app.signal),
@@ -36,6 +41,30 @@ function tensorPage(state, info, app) {
     app.go({ ...state, step: clamp(from + by * (event.shiftKey ? 10 : 1), info.steps.first, info.steps.last) });
   };
   return page;
+}
+
+// What to say of a tensor that this run does not have, with ways to those that are called alike.
+function noTensor(state, there) {
+  const of = there.filter(([, k]) => k === state.kind),
+    close = near(
+      state.tensor,
+      (of.length ? of : there).map(([n]) => n),
+    ).map((n) => there.find(([name, k]) => name === n && (k === state.kind || !of.length)));
+  return h(
+    "div",
+    { class: "empty" },
+    h("h2", {}, "No such tensor"),
+    h("p", {}, `This run has no tensor “${state.tensor}” of the kind “${state.kind}”.`),
+    close.length
+      ? h(
+          "p",
+          { class: "near" },
+          "Close to it: ",
+          close.map(([n, k]) => link({ page: "tensor", run: state.run, tensor: n, kind: k }, n, { class: "way" })),
+        )
+      : null,
+    h("p", {}, link({ page: "heatmap", run: state.run }, "All tensors")),
+  );
 }
 
 function drawTensor(page, body, answer, related, marks, norms, { state, info, app }) {
@@ -189,7 +218,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     ridges ? "1" : "",
     (each) => go({ ridges: each || undefined }),
   );
-  panels.push(panel("Magnitudes", histogram, choice, "share of elements by power of two"));
+  const title = ridges ? "Distribution" : "Magnitudes";
+  panels.push(panel(title, histogram, choice, "share of elements by power of two"));
+  panels[panels.length - 1].classList.add("tall");
   if (values[SHARE].some((v) => v > 0)) {
     const zeros = line(SHARE, "line2");
     panels.push(
@@ -203,7 +234,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
   const loss = lossOf(marks);
   if (loss) {
     const each = { name: loss, color: "line3", ...uneven(marks.lines[loss].steps, unpacked(marks.lines[loss].values)) };
-    panels.push(panel(loss, chart({ ...common, height: 110, lines: [each], label: loss }), null));
+    panels.push(
+      panel(loss, chart({ ...common, height: 110, lines: [each], nonfinite: spoilt(each), label: loss }), null),
+    );
   }
   const rows = h(
     "div",
@@ -229,7 +262,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
       rows,
     ),
   );
-  magnitudes(histogram, { state, first, last, cursor, pick, app });
+  magnitudes(histogram, { state, first, last, cursor, pick, finite: wrong < 0, app });
   if (LIVE) valueTable(rows, { state, info, step, app });
 }
 

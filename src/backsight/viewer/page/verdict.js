@@ -66,7 +66,7 @@ function verdict(sets) {
           h(
             "tr",
             {},
-            ["", `${name}, mean of the last tenth`, "lowest", best ? `apart from ${best.set.name}` : ""].map((text) =>
+            ["", `${name}, mean of the last tenth`, best ? `apart from ${best.set.name}` : "", "lowest"].map((text) =>
               h("th", {}, text),
             ),
           ),
@@ -80,8 +80,8 @@ function verdict(sets) {
               { class: row === best ? "best" : "" },
               h("td", {}, dotOf(row.set), row.set.name),
               h("td", { class: Number.isFinite(row.end) ? "" : "bad" }, num(row.end, 4)),
-              h("td", {}, row.low < 0 ? "–" : `${num(row.values[row.low], 4)} at step ${count(row.steps[row.low])}`),
               h("td", {}, parted(row)),
+              h("td", {}, row.low < 0 ? "–" : `${num(row.values[row.low], 4)} at step ${count(row.steps[row.low])}`),
             ),
           ),
         ),
