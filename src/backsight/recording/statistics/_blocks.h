@@ -89,11 +89,11 @@ TARGET static void LEVEL(tiny_block)(const float *x, int n, Row *row)
     float enlarged[BLOCK], centre = 0;
     SIMD()
     for (int i = 0; i < n; i++)
-        enlarged[i] = x[i] * 0x1p64f;
+        enlarged[i] = x[i] * ENLARGING;
     LEVEL(Sweep_float) swept = LEVEL(sweep_float)(enlarged, n, centre);
-    const double m2 = LEVEL(settle_float)(enlarged, n, &centre, &swept) * 0x1p-128;
-    const double mean = (centre + (double)swept.sum / n) * 0x1p-64;
-    const Row block = block_row(n, mean, m2, swept.low * 0x1p-64, swept.high * 0x1p-64, swept.zeros);
+    const double m2 = LEVEL(settle_float)(enlarged, n, &centre, &swept) / ENLARGING / ENLARGING;
+    const double mean = (centre + (double)swept.sum / n) / ENLARGING;
+    const Row block = block_row(n, mean, m2, (double)swept.low / ENLARGING, (double)swept.high / ENLARGING, swept.zeros);
     merge(row, &block);
 }
 
@@ -106,7 +106,7 @@ TARGET static void LEVEL(block_float)(const float *x, int n, float *centre, Row 
         const double m2 = LEVEL(settle_float)(x, n, centre, &swept);
         const Row block = block_row(n, *centre + (double)swept.sum / n, m2, swept.low, swept.high, swept.zeros);
         merge(row, &block);
-    } else if (finite && largest > SMALLEST_SQUARED * 0x1p-64f) {
+    } else if (finite && largest > SMALLEST_SQUARED / ENLARGING) {
         LEVEL(tiny_block)(x, n, row);
         *centre = 0;
     } else {
