@@ -110,14 +110,12 @@ class _Joining:
             for _, (array, shape) in sorted(parts.items())
             if array is not None and array.size == np.prod(shape, dtype=int)
         ]
-        print_, whole = None, None
-        if len(arrays) == shards[0].parts:
-            whole = np.concatenate(arrays, shards[0].dimension)
-            dtype = getattr(torch, values[0].dtype)
-            print_ = fingerprints([torch.from_numpy(whole).to(dtype)])[0][0]
-        else:
+        whole = _concatenated(arrays, shards[0]) if len(arrays) == shards[0].parts else None
+        tensor = _tensor(whole, values[0].dtype)
+        if tensor is None:
             self._miss("are sharded, and were not kept whole: trace with values=True to compare them", held)
-        self._add(held, replace(values[0], shape=shards[0].shape), print_, whole)
+        print_ = None if tensor is None else fingerprints([tensor])[0][0]
+        self._add(held, replace(values[0], shape=shards[0].shape), print_, None if tensor is None else whole)
 
     def _averaged(self, held: Held, values: Sequence[Value]) -> None:
         """Average gradients; of all else that differs between ranks, the first rank's counts."""
@@ -128,10 +126,10 @@ class _Joining:
         self._miss("are gradients that differ between ranks: their average is compared", held)
         kept = [trace.kept.get(value.mark) for trace, value in zip(self._ranks, values, strict=True)]
         arrays = [each.ravel() for each in kept if each is not None]
-        dtype = getattr(torch, values[0].dtype)
+        whole = None
         if len(arrays) == len(kept) and len({each.size for each in arrays}) == 1:
             whole = np.mean([each.astype(np.float64) for each in arrays], 0)
-            tensor = torch.from_numpy(whole).to(dtype)
+        if (tensor := _tensor(whole, values[0].dtype)) is not None:
             self._add(held, values[0], fingerprints([tensor])[0][0], tensor.to(torch.float64).numpy())
         else:
             self._add(held, values[0], self._mean(values), None)
@@ -159,6 +157,26 @@ class _Joining:
                 self._kept[mark] = whole
         self._values.append(replace(value, number=number, mark=mark, maker=-1))
         self._held.append(replace(held, value=number))
+
+
+def _concatenated(arrays: Sequence[NDArray[np.generic]], shard: Shard) -> NDArray[np.generic] | None:
+    """Return parts as the whole that they are said to be; None where they do not make it."""
+    try:
+        whole = np.concatenate(arrays, shard.dimension)
+    except (ValueError, IndexError):  # of a trace that is damaged
+        return None
+    return whole if whole.shape == shard.shape else None
+
+
+def _tensor(whole: NDArray[np.generic] | None, dtype: str) -> torch.Tensor | None:
+    """Return numbers that have been joined as a tensor; None where there are none, or no tensor holds them."""
+    kind = getattr(torch, dtype, None)
+    if whole is None or not isinstance(kind, torch.dtype) or kind.is_complex:
+        return None
+    try:
+        return torch.from_numpy(whole).to(kind)
+    except (RuntimeError, TypeError):
+        return None
 
 
 def _place(held: Held) -> tuple[int, str, str, str]:
