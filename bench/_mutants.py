@@ -6,6 +6,8 @@ The line that a mistake changes ends with its name as a comment; where PyTorch's
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -280,14 +282,25 @@ def optimizer_of(model: nn.Module, on: On) -> torch.optim.Optimizer:
     return kind(model.parameters(), lr=lr, betas=betas, weight_decay=decay, foreach=foreach)
 
 
-def train(model: str, on: On, steps: int, begin: int = 0, held: dict | None = None) -> nn.Module:
-    """Train a model for some steps; what is named in `on` is done otherwise."""
+def train(model: str, on: On, steps: int, within: Callable[[nn.Module], AbstractContextManager] | None = None):
+    """Train a model for some steps; what is named in `on` is done otherwise.
+
+    within: a context manager of the model that is entered for the steps.
+    """
     torch.manual_seed(1 if "seed" in on else 0)
     if "threads" in on:
         torch.set_num_threads(1)
     net = MODELS[model](on)
+    with within(net) if within is not None else nullcontext():
+        _steps(model, net, on, steps)
+    if "threads" in on:
+        torch.set_num_threads(2)
+    return net
+
+
+def _steps(model: str, net: nn.Module, on: On, steps: int) -> None:
     optimizer = optimizer_of(net, on)
-    for step in range(begin, steps):
+    for step in range(steps):
         x, y = batch(model, step, on)
         optimizer.zero_grad()
         if "micro batches" in on or "wrong average" in on:
@@ -311,6 +324,3 @@ def train(model: str, on: On, steps: int, begin: int = 0, held: dict | None = No
         if "frozen" in on:
             next(net.parameters()).grad = None
         optimizer.step()
-    if "threads" in on:
-        torch.set_num_threads(2)
-    return net

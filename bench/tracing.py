@@ -1,18 +1,21 @@
-"""What a traced step costs, beside the plain one and PyTorch's DebugMode with hashes, and what each finds.
+"""What a traced step costs, beside the plain one, PyTorch's DebugMode with hashes and torchtitan's numerics debugging.
 
-    python bench/tracing.py             # a small GPT and one of 110 M parameters; a quarter of an hour
-    python bench/tracing.py --quick     # the small one, once: to see that it runs
+    python bench/tracing.py                         # a small GPT and one of 110 M parameters; a quarter of an hour
+    python bench/tracing.py --quick                 # the small one, once: to see that it runs
+    python bench/tracing.py --torchtitan CHECKOUT   # with what is in `agent_tooling/numerics_debugging` of it
 
-A step is forward, backward and AdamW on two sequences of 256 tokens. It is run plain, traced and under DebugMode in
+A step is forward, backward and AdamW on two sequences of 256 tokens. It is run plain, traced and under the others in
 turn, and the median of the ratios to the plain step is told, with the size of what was written: the file of the trace,
-and for DebugMode its log as text, which it keeps in memory. Then two traces are compared, of the model and of the same
-one with another epsilon, and both tools look for ten of the mistakes of `_mutants.py`: DebugMode with hashes of inputs
-and results, modules and stack traces, by its own `check_hash_mismatches`.
+the log of torchtitan, and for DebugMode its log as text, which it keeps in memory. Then two traces are compared, of the
+model and of the same one with another epsilon, and all look for ten of the mistakes of `_mutants.py`: DebugMode with
+hashes of inputs and results, modules and stack traces, by its own `check_hash_mismatches`; torchtitan as `_titan.py`
+says, of results of any size.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 import warnings
@@ -20,10 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import _mutants
 import torch
 import torch.nn.functional as F
 from _measure import median, report, simple_table, verdict
 from _mutants import train
+from _titan import Titan
 from parting import Case, _cases, _named
 from rich.table import Table
 from torch import Tensor, nn
@@ -37,6 +42,9 @@ except ImportError:  # before PyTorch 2.10
 
 RATIO, MEGABYTES, SECONDS = 2.0, 20.0, 3.0
 """What a traced step may cost beside the plain one, what it may write, and how long a comparison may take."""
+
+MOST = 44
+"""Letters of what a tool says that are shown."""
 
 SOUGHT = (
     *("gpt: no scale", "gpt: gelu tanh", "gpt: transposed", "gpt: custom backward", "gpt: dropout p", "gpt: lr"),
@@ -118,12 +126,14 @@ class Cost:
     size: int
 
 
-def costs(size: str, rounds: int, folder: Path) -> tuple[float, dict[str, Cost]]:
+def costs(size: str, rounds: int, folder: Path, titan: Titan | None) -> tuple[float, dict[str, Cost]]:
     """Return the seconds of a plain step, and what each tool costs."""
     training = Training(size)
     tools: dict[str, Callable[[], int]] = {"backsight": lambda: training.traced(folder / "cost")}
     if DebugMode is not None:
         tools["DebugMode"] = training.hashed
+    if titan is not None:
+        tools["torchtitan"] = lambda: titan.traced(training.model, training.step, folder)
     for _ in range(2):  # moments of AdamW, pages of memory
         training.step()
     ratios: dict[str, list[float]] = {name: [] for name in tools}
@@ -139,15 +149,24 @@ def costs(size: str, rounds: int, folder: Path) -> tuple[float, dict[str, Cost]]
     return median(plains), found
 
 
-def compared(size: str, rounds: int, folder: Path) -> float:
+def compared(size: str, rounds: int, folder: Path, titan: Titan | None) -> dict[str, float]:
     """Return the seconds that it takes to compare the traces of a step with those of another epsilon."""
-    paths = []
+    paths, logs = [], []
     for eps in (1e-5, 1e-6):
         with bs.trace(folder / "compared") as trace:
             Training(size, eps).step()
         paths.append(trace.path)
-    bs.diff(*paths)  # imports
-    return median(_timed(lambda: bs.diff(*paths))[0] for _ in range(rounds))
+        if titan is not None:
+            logs.append(folder / f"compared {eps}.log")
+            training = Training(size, eps)
+            with titan.tracing(training.model, logs[-1]):
+                training.step()
+    ways: dict[str, Callable[[], object]] = {"backsight": lambda: bs.diff(*paths)}
+    if titan is not None:
+        ways["torchtitan"] = lambda: titan.compared(*logs)
+    for compare in ways.values():
+        compare()  # imports
+    return {name: median(_timed(way)[0] for _ in range(rounds)) for name, way in ways.items()}
 
 
 def _timed(run: Callable[[], object]) -> tuple[float, object]:
@@ -189,6 +208,23 @@ def found_by_debug_mode(case: Case) -> tuple[bool, str]:
     return _is_at(logs[0][first], case), text
 
 
+def found_by_titan(case: Case, titan: Titan, folder: Path) -> tuple[bool, str]:
+    """Return whether the first row that differs is that of the mistake, and what it says."""
+    logs = []
+    for on in (case.with_, case.with_ | {case.name}):
+        logs.append(folder / f"sought {len(logs)}.log")
+        train(case.model, on, 2, lambda net: titan.tracing(net, logs[-1], least=1))
+    row, _ = titan.first(*logs, beside=Path(_mutants.__file__))
+    if row is None:
+        return False, "no difference"
+    kind, _, name = case.where.partition(" ")
+    if kind == "optimizer":
+        return row.file.startswith("optim/"), row.said
+    if kind in ("module", "start"):  # the last name alone: its rows begin with the backward of a later block
+        return bool(name) and row.module.rpartition(".")[2] == name.rpartition(".")[2], row.said
+    return case.where in row.line, row.said
+
+
 def _hashes(call: object) -> object:
     log = getattr(call, "log", None)
     return log.get("hash") if log is not None else None
@@ -205,22 +241,26 @@ def _is_at(call: object, case: Case) -> bool:
     return any(case.where in line.partition("#")[2] for line in stack.splitlines())
 
 
-def sought(folder: Path) -> tuple[Table, dict[str, int]]:
+def sought(folder: Path, titan: Titan | None) -> tuple[Table, dict[str, int]]:
     """Return a table of what each says of the ten mistakes, and how often the place is named."""
-    columns = ("backsight", "DebugMode") if DebugMode is not None else ("backsight",)
-    table = simple_table("mistake", *columns, "what DebugMode says", title="Whether the place of a mistake is named")
-    named = dict.fromkeys(columns, 0)
+    tools: dict[str, Callable[[Case], tuple[bool, str]]] = {"backsight": lambda case: found_by_backsight(case, folder)}
+    if DebugMode is not None:
+        tools["DebugMode"] = found_by_debug_mode
+    if titan is not None:
+        tools["torchtitan"] = lambda case: found_by_titan(case, titan, folder)
+    others = [name for name in tools if name != "backsight"]
+    said = [f"what {name} says" for name in others]
+    table = simple_table("mistake", *tools, *said, title="Whether the place of a mistake is named")
+    named = dict.fromkeys(tools, 0)
     for case in _cases():
         if f"{case.model}: {case.name}" not in SOUGHT:
             continue
-        answers = {"backsight": found_by_backsight(case, folder)}
-        if DebugMode is not None:
-            answers["DebugMode"] = found_by_debug_mode(case)
+        answers = {name: tool(case) for name, tool in tools.items()}
         for name, (right, _) in answers.items():
             named[name] += right
-        said = answers["DebugMode"][1] if "DebugMode" in answers else ""
         shown = ["yes" if right else "no" for right, _ in answers.values()]
-        table.add_row(f"{case.model}: {case.name}", *shown, said.splitlines()[0][:56] if said else "")
+        told = [next(iter(answers[name][1].splitlines()), "")[:MOST] for name in others]
+        table.add_row(f"{case.model}: {case.name}", *shown, *told)
     return table, named
 
 
@@ -228,25 +268,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the small GPT, one round")
     parser.add_argument("--rounds", type=int, default=5)
+    checkout = os.environ.get("TORCHTITAN")  # bench/performance.py gives no arguments
+    parser.add_argument("--torchtitan", type=Path, default=checkout, help="a checkout of torchtitan")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(2)
+    titan = Titan(Path(options.torchtitan)) if options.torchtitan else None
     sizes, rounds = (list(SIZES)[:1], 1) if options.quick else (list(SIZES), options.rounds)
     title = f"One step of {torch.get_num_threads()} threads, median of {rounds} rounds"
     table = simple_table("", "plain", "tool", "times the step", "MB a step", "s to compare", title=title)
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for size in sizes:
-            plain, found = costs(size, rounds, Path(folder))
-            seconds = compared(size, rounds, Path(folder))
+            plain, found = costs(size, rounds, Path(folder), titan)
+            spent = compared(size, rounds, Path(folder), titan)
             for name, cost in found.items():
-                own = f"{seconds:.2f}" if name == "backsight" else ""
+                own = f"{spent[name]:.2f}" if name in spent else ""
                 table.add_row(size, f"{plain:.2f} s", name, f"{cost.ratio:.2f}", f"{cost.size / 1e6:.2f}", own)
-            ours = found["backsight"]
+            ours, seconds = found["backsight"], spent["backsight"]
             met = ours.ratio <= RATIO and ours.size <= MEGABYTES * 1e6 and seconds < SECONDS
             text = f"{size}: {ours.ratio:.2f} times the step, {ours.size / 1e6:.2f} MB, compared in {seconds:.2f} s"
             lines.append((met, text))
-        mistakes, named = sought(Path(folder))
+        mistakes, named = sought(Path(folder), titan)
     told = ", ".join(f"{name} {count} of {len(SOUGHT)}" for name, count in named.items())
     report(table, mistakes, *(verdict(*line) for line in lines), f"the place is named: {told}")
 

@@ -160,6 +160,8 @@ def test_a_large_offset_costs_no_digits_of_the_spread(way, dtype, offset, count)
         lambda: torch.cat([torch.full((5000,), 1e6), torch.randn(5000)]),
         lambda: torch.cat([torch.randn(5000) * 1e-20, torch.randn(5000) * 1e20]),
         lambda: torch.randn(5000) * 1e-25,
+        lambda: torch.randn(5000).square() * 1e-13,
+        lambda: torch.cat([torch.rand(1500) * 4e-32, torch.rand(1500) * 6e-32, torch.rand(1500) * 1e-40]),
         lambda: torch.randn(5000, dtype=torch.float64) * 1e-120,
         lambda: torch.where(torch.arange(9000) % 512 == 0, 1e4, torch.randn(9000)),
         lambda: torch.where(torch.rand(9000) < 0.5, -torch.inf, torch.randn(9000)),
@@ -169,7 +171,7 @@ def test_a_large_offset_costs_no_digits_of_the_spread(way, dtype, offset, count)
         lambda: torch.full((2000,), torch.nan),
         lambda: torch.tensor([2**62 + 1, -(2**62), 7]).repeat(600),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_drift_scale_and_outliers_do_no_harm(way, program):
     torch.manual_seed(2)

@@ -108,12 +108,15 @@ def test_a_sum_that_overflows_is_the_same():
 def test_large_transposed_tensors_are_the_same_on_any_threads():
     whole = torch.randn(700, 900)
     views = [whole.t(), whole.view(70, 10, 900).transpose(0, 1), whole[:, ::2], whole.t()[3:, 5:], whole.view(-1)[1:]]
+    views.append(torch.randn(2100, 1000).t())
+    expected = {id(view): by_numpy(view) for view in views}
     threads = torch.get_num_threads()
     try:
         for count in (1, 2, 5):
             torch.set_num_threads(count)
-            for view in views:
-                assert_same(by_kernel(view), by_numpy(view))
+            many = np.frombuffer(imprints(views * 3), PRINT)  # large enough for several threads
+            for row, view in zip(many, views * 3, strict=True):
+                assert_same(row, expected[id(view)])
     finally:
         torch.set_num_threads(threads)
 

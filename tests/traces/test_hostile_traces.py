@@ -244,3 +244,60 @@ def test_a_pipe_and_names_of_files_that_are_no_ranks_are_refused(real, tmp_path)
     (tmp_path / f"{'9' * 200}.trace").write_bytes(real[1])
     with pytest.raises(bs.TraceError, match="holds no trace"):
         bs.open_trace(tmp_path)
+
+
+def of_two_ranks(folder: Path, frames: Frames, other: Frames, sharded: bool) -> Path:
+    """Write the same trace as that of two ranks, where they hold halves of each weight."""
+    ranks = folder / "ranks"
+    ranks.mkdir(exist_ok=True)
+    for rank, mine in enumerate((frames, other)):
+        said = []
+        for kind, payload in mine:
+            if kind == b"H":
+                payload = json.dumps({**json.loads(payload), "rank": rank, "world": 2}).encode()
+            said.append((kind, payload))
+            if kind == b"S" and sharded:
+                said.append((b"D", json.dumps(halves(frames, json.loads(payload), rank)).encode()))
+        written(folder, said)
+        (folder / "bad" / "0.trace").replace(ranks / f"{rank}.trace")
+    return ranks
+
+
+def halves(frames: Frames, held: object, rank: int) -> list[object]:
+    values = [row for kind, payload in frames if kind == b"V" for row in json.loads(payload)]
+    weights = [row for row in held if row[2] in ("weight", "grad") and values[row[4]][0]]
+    shapes = [(row[4], values[row[4]][0]) for row in weights]
+    return [[number, [2 * first, *rest], 0, rank, 2] for number, (first, *rest) in shapes]
+
+
+def test_two_ranks_that_hold_halves_are_joined(real):
+    folder, _, frames = real
+    found = bs.diff(of_two_ranks(folder, frames, frames, sharded=True), folder / "t")
+    weights = [each for each in found.steps[0].points if each.what == "weight"]
+    assert len(weights) == 14 and not found.same
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_nonsense_of_one_rank_is_no_traceback(real, data):
+    folder, _, frames = real
+    sharded = data.draw(st.booleans())
+    other = frames.copy()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.sampled_from([k for k, (kind, _) in enumerate(frames) if kind not in b"PKH"]))
+        kind, payload = other[at]
+        other[at] = kind, json.dumps(changed(json.loads(payload), data)).encode()
+    pair = (other, frames) if data.draw(st.booleans()) else (frames, other)
+    try:
+        ranks = of_two_ranks(folder, *pair, sharded=sharded)
+    except (LookupError, TypeError, ValueError):  # not even the test can make halves of that
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            found = [bs.diff(folder / "t", ranks), bs.diff(ranks, folder / "t"), bs.diff(ranks, ranks, rank=1)]
+        except bs.TraceError as refusal:
+            assert len(str(refusal)) < 600
+            return
+        for difference in found:
+            assert difference.text() and json.loads(difference.to_json()) and difference.html()

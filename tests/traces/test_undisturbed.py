@@ -139,11 +139,11 @@ def test_an_error_of_the_program_passes_and_what_was_done_is_there(tmp_path):
 def test_a_failure_of_ours_ends_the_trace_and_not_the_training(tmp_path, monkeypatch):
     from backsight.traces import ledger
 
-    def fails(tensors):
+    def fails(tensor):
         raise ValueError("of ours")
 
     expected = bits(None)
-    monkeypatch.setattr(ledger, "fingerprints", fails)
+    monkeypatch.setattr(ledger, "fingerprint", fails)
     with pytest.warns(bs.TraceWarning, match="stopped tracing in step 0; the training continues: ValueError: of ours"):
         assert all(map(torch.equal, bits(None, tmp_path / "t"), expected))
     assert torch._C._len_torch_dispatch_stack() == 0

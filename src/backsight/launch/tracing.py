@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backsight.launch.arrival import when_imported
-from backsight.launch.ranks import rank
+from backsight.launch.ranks import rank, ranks
 from backsight.launch.voice import failed, say
 
 if TYPE_CHECKING:
@@ -51,13 +51,24 @@ class TracingObserver:
             from backsight.traces.tracer import Tracer
 
             require("traces")
-            folder = self._start / (self._into or f"traces/{time.strftime('%Y-%m-%d-%H-%M-%S')}-{self._program}")
-            tracer = Tracer(folder, self._steps, values=self._values, say=lambda text: say(f"backsight: {text}"))
+            tracer = Tracer(
+                self._folder(), self._steps, values=self._values, say=lambda text: say(f"backsight: {text}")
+            )
             tracer.start(at_call=True)
             self._tracer = tracer
         except Exception as failure:  # a failure of ours is not a failure of the program
             if rank() == 0:
                 failed("not tracing", failure)
+
+    def _folder(self) -> Path:
+        """Return where the trace goes: of several processes, where nothing tells all the same time, without it."""
+        from backsight.recording.environment import began
+
+        if self._into:
+            return self._start / self._into
+        moment = began() if ranks() > 1 else time.time()
+        when = "" if moment is None else time.strftime("%Y-%m-%d-%H-%M-%S-", time.localtime(moment))
+        return self._start / "traces" / f"{when}{self._program}"
 
     def _said(self) -> str | None:
         if self._tracer is None:

@@ -54,6 +54,8 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
     notes += _only(one, other)
     if len(ranks[0]) != len(ranks[1]):
         return _across(ranks, common, notes)
+    if _strangers(one, other):
+        notes.append("no module has the same name in both programs")
     distances = Distances(one, other)
     with np.errstate(all="ignore"):  # statistics may be infinite
         steps = tuple(_parted(distances, step, first=step == common[0]) for step in common)
@@ -131,10 +133,16 @@ def _only(a: Trace, b: Trace) -> list[str]:
     for name, mine, others in (("A", a, b), ("B", b, a)):
         if only := [step for step in mine.steps if step not in others.steps]:
             found.append(f"only {name} has {_listed(only)}, which cannot be compared")
-    versions = a.head.get("torch"), b.head.get("torch")
+    versions = [str(trace.head.get("torch", "unknown"))[:40] for trace in (a, b)]
     if versions[0] != versions[1]:
         found.append(f"PyTorch is {versions[0]} in A and {versions[1]} in B")
     return found
+
+
+def _strangers(a: Trace, b: Trace) -> bool:
+    """Whether both programs have modules, and none has the name of another's."""
+    ours, theirs = ({each.module for each in trace.operations if each.module} for trace in (a, b))
+    return bool(ours and theirs) and not ours & theirs
 
 
 def _listed(steps: Iterable[int]) -> str:

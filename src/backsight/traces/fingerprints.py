@@ -46,6 +46,14 @@ def fingerprints(tensors: Sequence[torch.Tensor]) -> tuple[NDArray[np.void], lis
     return rows, plain
 
 
+def fingerprint(tensor: torch.Tensor) -> tuple[bytes, torch.Tensor | None]:
+    """Return the row of PRINT of one tensor as bytes, and the tensor in plain memory, None where there is none."""
+    if readable(tensor):
+        return bytes(imprints([tensor])), tensor.detach()
+    rows, plain = fingerprints([tensor])
+    return rows[0].tobytes(), plain[0]
+
+
 def print_of(tensor: torch.Tensor) -> NDArray[np.void]:
     """Return the fingerprint of a contiguous tensor by NumPy, and its statistics by whatever measures them."""
     row = np.zeros((), PRINT)

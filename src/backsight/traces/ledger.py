@@ -9,19 +9,22 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
 
 from backsight.tape import storage_key, version
 from backsight.traces._torch import answers_itself
-from backsight.traces.fingerprints import fingerprints
-from backsight.traces.records import Value
+from backsight.traces.fingerprints import fingerprint
 
 Layout = tuple[Any, ...]
 
-Kept = Callable[[int, Any, torch.Tensor | None], None]
+Kept = Callable[[int, bytes, torch.Tensor], None]
 """Told of each new fingerprint: its number, its row, and the tensor in plain memory."""
+
+Met = Callable[[list[Any]], None]
+"""Told of each new value: the fields of `Value` without the number, as they are stored."""
 
 
 @dataclass
@@ -42,7 +45,7 @@ class Ledger:
     kept: told of fingerprints; met: told of values.
     """
 
-    def __init__(self, kept: Kept, met: Callable[[Value], None]):
+    def __init__(self, kept: Kept, met: Met):
         self._kept, self._met = kept, met
         self._memories: dict[int, _Memory] = {}
         self._names: dict[Layout, str] = {}
@@ -123,12 +126,12 @@ class Ledger:
             (tensor.storage_offset(), tensor.numel(), tensor.dtype) if tensor.is_contiguous() else _layout(tensor)
         )
         if (found := memory.marks.get(key)) is None:
-            rows, plain = fingerprints([tensor])
-            if plain[0] is None:
+            row, plain = fingerprint(tensor)
+            if plain is None:
                 return -1
             found = memory.marks[key] = self._marks
             self._marks += 1
-            self._kept(found, rows[0], plain[0])
+            self._kept(found, row, plain)
         return found
 
     def _memory(self, storage: Any) -> _Memory:
@@ -141,9 +144,13 @@ class Ledger:
     def _new(self, tensor: torch.Tensor, mark: int, maker: int, name: str) -> int:
         number = self._values
         self._values += 1
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        self._met(Value(number, tuple(tensor.shape), dtype, str(tensor.device), mark, maker, name))
+        self._met([tuple(tensor.shape), _called(tensor.dtype), _called(tensor.device), mark, maker, name])
         return number
+
+
+@cache
+def _called(what: torch.dtype | torch.device) -> str:
+    return str(what).removeprefix("torch.")
 
 
 def _storage(tensor: torch.Tensor) -> Any:

@@ -43,6 +43,7 @@ class _Joining:
         self._prints: list[NDArray[np.void]] = []
         self._kept: dict[int, NDArray[np.generic]] = {}
         self._missed: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
 
     def take(self, held: Held) -> None:
         """Join what each rank holds here."""
@@ -51,13 +52,15 @@ class _Joining:
             trace.values[number] for trace, number in zip(self._ranks, numbers, strict=True) if number is not None
         ]
         if len(values) < len(self._ranks):
-            self._missed["are not held by every rank"] += 1
+            self._miss("are not held by every rank", held)
             return
         shards = [trace.shards.get(each.number) for trace, each in zip(self._ranks, values, strict=True)]
-        first = shards[0]
-        if first is not None and first.dimension >= 0:
+        if all(each is not None and each.dimension >= 0 for each in shards):
             self._joined(held, values, [each for each in shards if each is not None])
-        elif len({self._hash(k, each) for k, each in enumerate(values)}) == 1 or min(each.mark for each in values) < 0:
+        elif min(each.mark for each in values) < 0:
+            self._miss("were not read, as {}: sparse, a partial sum, or split by two dimensions of a mesh", held)
+            self._add(held, values[0], None, None)
+        elif len({self._hash(k, each) for k, each in enumerate(values)}) == 1:
             self._add(held, values[0], self._print(0, values[0]), self._ranks[0].kept.get(values[0].mark))
         else:
             self._averaged(held, values)
@@ -65,7 +68,10 @@ class _Joining:
     def trace(self) -> Trace:
         first = self._ranks[0]
         notes = [note for trace in self._ranks for note in trace.notes]
-        notes += [f"{count:,} of the tensors it holds {what}" for what, count in self._missed.items()]
+        notes += [
+            f"{count:,} of the tensors it holds {what.format(self._examples[what])}"
+            for what, count in self._missed.items()
+        ]
         prints = np.array(self._prints, PRINT) if self._prints else np.zeros(0, PRINT)
         whole = tuple(step for step in first.whole if all(step in trace.whole for trace in self._ranks))
         return replace(
@@ -80,6 +86,11 @@ class _Joining:
             notes=tuple(notes),
         )
 
+    def _miss(self, what: str, held: Held) -> None:
+        """Count what is to be said of several tensors in one sentence, with the first of them as an example."""
+        self._missed[what] += 1
+        self._examples.setdefault(what, held.name)
+
     def _hash(self, rank: int, value: Value) -> int:
         return int(self._ranks[rank].prints[value.mark]["hash"]) if value.mark >= 0 else -1
 
@@ -88,37 +99,37 @@ class _Joining:
 
     def _joined(self, held: Held, values: Sequence[Value], shards: Sequence[Shard]) -> None:
         """Join the parts of a tensor, in their order; what was not kept whole has no value."""
-        parts = {
-            shard.coordinate: (trace.kept.get(value.mark), value.shape)
-            for trace, value, shard in zip(self._ranks, values, shards, strict=True)
-        }
+        parts: dict[int, tuple[NDArray[np.generic] | None, tuple[int, ...]]] = {}
+        hashes: dict[int, int] = {}
+        for rank, (trace, value, shard) in enumerate(zip(self._ranks, values, shards, strict=True)):
+            parts.setdefault(shard.coordinate, (trace.kept.get(value.mark), value.shape))
+            if hashes.setdefault(shard.coordinate, self._hash(rank, value)) != self._hash(rank, value):
+                self._miss("differ between replicas, as {}: those of the first are compared", held)
         arrays = [
             array.reshape(shape)
             for _, (array, shape) in sorted(parts.items())
             if array is not None and array.size == np.prod(shape, dtype=int)
         ]
-        print_, whole = None, None
-        if len(arrays) == shards[0].parts:
-            whole = np.concatenate(arrays, shards[0].dimension)
-            dtype = getattr(torch, values[0].dtype)
-            print_ = fingerprints([torch.from_numpy(whole).to(dtype)])[0][0]
-        else:
-            self._missed["are sharded, and were not kept whole: trace with values=True to compare them"] += 1
-        self._add(held, replace(values[0], shape=shards[0].shape), print_, whole)
+        whole = _concatenated(arrays, shards[0]) if len(arrays) == shards[0].parts else None
+        tensor = _tensor(whole, values[0].dtype)
+        if tensor is None:
+            self._miss("are sharded, and were not kept whole: trace with values=True to compare them", held)
+        print_ = None if tensor is None else fingerprints([tensor])[0][0]
+        self._add(held, replace(values[0], shape=shards[0].shape), print_, None if tensor is None else whole)
 
     def _averaged(self, held: Held, values: Sequence[Value]) -> None:
         """Average gradients; of all else that differs between ranks, the first rank's counts."""
         if held.kind != "grad":
-            self._missed[f"differ between ranks, as {held.name}: those of rank 0 are compared"] += 1
+            self._miss("differ between ranks, as {}: those of rank 0 are compared", held)
             self._add(held, values[0], self._print(0, values[0]), self._ranks[0].kept.get(values[0].mark))
             return
-        self._missed["are gradients that differ between ranks: their average is compared"] += 1
+        self._miss("are gradients that differ between ranks: their average is compared", held)
         kept = [trace.kept.get(value.mark) for trace, value in zip(self._ranks, values, strict=True)]
         arrays = [each.ravel() for each in kept if each is not None]
-        dtype = getattr(torch, values[0].dtype)
+        whole = None
         if len(arrays) == len(kept) and len({each.size for each in arrays}) == 1:
             whole = np.mean([each.astype(np.float64) for each in arrays], 0)
-            tensor = torch.from_numpy(whole).to(dtype)
+        if (tensor := _tensor(whole, values[0].dtype)) is not None:
             self._add(held, values[0], fingerprints([tensor])[0][0], tensor.to(torch.float64).numpy())
         else:
             self._add(held, values[0], self._mean(values), None)
@@ -146,6 +157,26 @@ class _Joining:
                 self._kept[mark] = whole
         self._values.append(replace(value, number=number, mark=mark, maker=-1))
         self._held.append(replace(held, value=number))
+
+
+def _concatenated(arrays: Sequence[NDArray[np.generic]], shard: Shard) -> NDArray[np.generic] | None:
+    """Return parts as the whole that they are said to be; None where they do not make it."""
+    try:
+        whole = np.concatenate(arrays, shard.dimension)
+    except (ValueError, IndexError):  # of a trace that is damaged
+        return None
+    return whole if whole.shape == shard.shape else None
+
+
+def _tensor(whole: NDArray[np.generic] | None, dtype: str) -> torch.Tensor | None:
+    """Return numbers that have been joined as a tensor; None where there are none, or no tensor holds them."""
+    kind = getattr(torch, dtype, None)
+    if whole is None or not isinstance(kind, torch.dtype) or kind.is_complex:
+        return None
+    try:
+        return torch.from_numpy(whole).to(kind)
+    except (RuntimeError, TypeError):
+        return None
 
 
 def _place(held: Held) -> tuple[int, str, str, str]:

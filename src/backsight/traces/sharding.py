@@ -30,12 +30,17 @@ def parts(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor],
 
 
 def _shard(module: Any, tensor: Any) -> Shard | None:
-    """Return which part of a tensor is here; None for meshes of several dimensions, and for partial sums."""
+    """Return which part of a tensor is here; None where two dimensions of a mesh split it, and for partial sums.
+
+    Over the other dimensions of a mesh it is replicated, as FSDP2 with replicas does.
+    """
     mesh, placements = tensor.device_mesh, tensor.placements
-    if mesh.ndim != 1 or len(placements) != 1 or (coordinate := mesh.get_coordinate()) is None:
+    place = mesh.get_coordinate()
+    splits = [k for k, each in enumerate(placements) if not each.is_replicate()]
+    if place is None or len(splits) > 1 or any(not placements[k].is_shard() for k in splits):
         return None
-    (placement,) = placements
-    if not placement.is_shard() and not placement.is_replicate():
-        return None
-    dimension = int(placement.dim) if placement.is_shard() else -1
-    return Shard(tuple(map(int, tensor.shape)), dimension, int(coordinate[0]), int(mesh.size()))
+    shape = tuple(map(int, tensor.shape))
+    if not splits:
+        return Shard(shape, -1, 0, 1)
+    (split,) = splits
+    return Shard(shape, int(placements[split].dim), int(place[split]), int(mesh.size(split)))

@@ -22,17 +22,19 @@ import json
 import os
 import struct
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from backsight.runs import RunError
 from backsight.runs.files import opened
 from backsight.traces.errors import TraceError
 from backsight.traces.reading import Damaged, Reading
-from backsight.traces.records import Operation, Trace
+from backsight.traces.records import Trace
 
 MAGIC = b"BSTRACE1"
 _FAMILY = b"BSTRACE"
@@ -52,8 +54,8 @@ class Writer:
         self._file: Any = open(path, "xb", buffering=0)  # noqa: SIM115  # as long as the trace
         self._file.write(MAGIC)
 
-    def put(self, kind: bytes, payload: bytes) -> None:
-        packed = zlib.compress(payload, 1)
+    def put(self, kind: bytes, payload: bytes, level: int = 1) -> None:
+        packed = zlib.compress(payload, level)
         checksum = zlib.crc32(packed, zlib.crc32(kind))
         self._file.write(_FRAME.pack(kind, len(packed), checksum) + packed)
 
@@ -61,12 +63,20 @@ class Writer:
         self.put(kind, json.dumps(content, separators=(",", ":")).encode())
 
     def keep(self, number: int, array: NDArray[Any]) -> None:
-        held = io.BytesIO()
-        np.save(held, array, allow_pickle=False)
-        self.put(b"K", struct.pack("<q", number) + held.getvalue())
+        head = struct.pack("<q", number) + _npy_head(array.dtype, array.shape)
+        self.put(b"K", head + array.tobytes(), 0)  # weights and activations do not get smaller
 
     def close(self) -> None:
         self._file.close()
+
+
+@cache
+def _npy_head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return how a .npy file of such an array begins, in the order of its elements."""
+    head = io.BytesIO()
+    said = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(head, said)  # type: ignore[no-untyped-call]  # which numpy leaves untyped
+    return head.getvalue()
 
 
 def files_of(path: Path) -> dict[int, Path]:
@@ -170,12 +180,3 @@ def _frame(data: bytes, position: int) -> tuple[bytes, bytes, int]:
     if not unpacking.eof:
         raise Damaged
     return kind, payload, begin + length
-
-
-def as_row(operation: Operation) -> list[Any]:
-    """Return an operation as it is stored."""
-    rest = [operation.inputs, operation.outputs, operation.node, operation.of]
-    head = [operation.number, operation.step, operation.phase, operation.op, operation.module]
-    place = operation.place
-    where = (place.file, place.line, place.function, place.text)
-    return [*head, where, operation.given, *rest]

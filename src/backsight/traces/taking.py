@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,8 +16,8 @@ from backsight.traces.ledger import Ledger
 from backsight.traces.lines import place_here
 from backsight.traces.mode import Call
 from backsight.traces.modules import ModuleCalls
-from backsight.traces.records import Held, Kind, Operation, Phase, Place, Shard, Value
-from backsight.traces.store import Writer, as_row
+from backsight.traces.records import Held, Kind, Phase, Place, Shard
+from backsight.traces.store import Writer
 
 SMALL = 1024
 """Elements of a tensor that is kept whole."""
@@ -27,6 +28,10 @@ MOST = 200_000
 _BLANK = ("aten.empty", "aten.new_empty")
 """Operators whose results hold whatever was in the memory before."""
 
+Row = list[Any]
+"""An operation as it is stored: the fields of `Operation`, with the place as a tuple, until its outputs are known."""
+
+_NOWHERE = Place()
 _AT_ONCE = 512
 _ROOM = 1 << 22
 """Elements that are kept until they are written, where all are."""
@@ -40,7 +45,7 @@ class Page:
         self.optimizing = 0
         self._first = first
         self._writer, self._values, self._ledger, self._calls = writer, values, ledger, calls
-        self._operations: list[Operation] = []
+        self._operations: list[Row] = []
         self._newest = next_sequence_number() - 1
         self._forward: dict[int, tuple[int, str, Place]] = {}
         """By sequence number of a node, the operation that made it, its module and its line."""
@@ -59,28 +64,28 @@ class Page:
         if newest != self._newest and node is None:  # autograd made a node before it came here
             self._newest = newest
             self._forward[newest] = self.count, module, place
-        number = self.count
-        self.count += 1
-        made = Operation(number, self.step, phase, str(func), module, place, given, tuple(inputs), (), name, of)
+        made = self._row(phase, str(func), module, place, given, inputs, name, of)
         return made, written(func, args, kwargs)
 
-    def after(self, ticket: tuple[Operation, list[torch.Tensor]], result: Any) -> None:
+    def after(self, ticket: tuple[Row, list[torch.Tensor]], result: Any) -> None:
         """Take down what an operation made."""
         made, targets = ticket
-        changed = self._ledger.made(targets, made.number, written=True)
-        own = {id(each) for each in targets}
-        new = [each for each in tensors_in(result) if id(each) not in own]
-        made_now = self._ledger.made(new, made.number, blank=made.op.startswith(_BLANK))
-        self._add(made, (*changed, *made_now))
+        number, op, outputs = made[0], made[3], made[8]
+        new = list(tensors_in(result))
+        if targets:
+            outputs += self._ledger.made(targets, number, written=True)
+            own = {id(each) for each in targets}
+            new = [each for each in new if id(each) not in own]
+        outputs += self._ledger.made(new, number, blank=op.startswith(_BLANK))
+        self._add(made)
 
     def module(self, path: str, output: Any) -> None:
         """Take down what a module returned."""
         outputs = self._ledger.of(tensors_in(output), self.count)
         if outputs:
-            phase: Phase = "recomputation" if in_backward() else "forward"
-            made = Operation(self.count, self.step, phase, "module", path, Place(), {}, tuple(outputs), tuple(outputs))
-            self.count += 1
-            self._add(made, made.outputs)
+            made = self._row("recomputation" if in_backward() else "forward", "module", path, _NOWHERE, {}, outputs)
+            made[8] = outputs
+            self._add(made)
 
     def hold(self, at: Any, kind: Kind, tensors: dict[str, torch.Tensor], shards: dict[str, Shard]) -> None:
         """Take down what the program holds. shards: which of it is a part of what several processes hold."""
@@ -99,29 +104,44 @@ class Page:
         """Hand over the operations so far; values and fingerprints go first."""
         self._values.flush(self._writer)
         if self._operations:
-            self._writer.say(b"O", [as_row(each) for each in self._operations])
+            self._writer.say(b"O", self._operations)
             self._operations.clear()
 
-    def _add(self, made: Operation, outputs: tuple[int, ...]) -> None:
-        rest = made.given, made.inputs, outputs, made.node, made.of
-        self._operations.append(Operation(made.number, made.step, made.phase, made.op, made.module, made.place, *rest))
+    def _row(
+        self,
+        phase: Phase,
+        op: str,
+        module: str,
+        place: Place,
+        given: Mapping[str, Any],
+        inputs: list[int],
+        node: str = "",
+        of: int = -1,
+    ) -> Row:
+        number = self.count
+        self.count += 1
+        where = (place.file, place.line, place.function, place.text)
+        return [number, self.step, phase, op, module, where, given, inputs, [], node, of]
+
+    def _add(self, made: Row) -> None:
+        self._operations.append(made)
         if len(self._operations) >= _AT_ONCE or self._values.crowded:
             self.flush()
 
     def _where(self, node: Any, grad: bool) -> tuple[Phase, str, Place, str, int]:
         """Return in which phase an operation is, its module, line, node and forward operation."""
         if self.optimizing:
-            return "optimizer", "", place_here() or Place(), "", -1
+            return "optimizer", "", place_here() or _NOWHERE, "", -1
         module = self._calls.path
         if node is None:
-            return ("recomputation" if in_backward() else "forward"), module, place_here() or Place(), "", -1
+            return ("recomputation" if in_backward() else "forward"), module, place_here() or _NOWHERE, "", -1
         if self._calls.inside and grad:
-            return "recomputation", module, place_here() or Place(), "", -1
+            return "recomputation", module, place_here() or _NOWHERE, "", -1
         number = sequence_number(node)
-        of, module, place = self._forward.get(number, (-1, "", Place()))
+        of, module, place = self._forward.get(number, (-1, "", _NOWHERE))
         name = node.name().rpartition("::")[2]
         if number == NO_SEQUENCE:
-            return "backward", "", Place(), name, -1
+            return "backward", "", _NOWHERE, name, -1
         return "backward", module, place_here(within_backward=True) or place, name, of
 
 
@@ -132,7 +152,7 @@ class Values:
         self._everything = everything
         self._prints: list[bytes] = []
         self._whole: list[tuple[int, NDArray[Any]]] = []
-        self._met: list[Value] = []
+        self._met: list[list[Any]] = []
         self._elements = 0
 
     @property
@@ -140,16 +160,17 @@ class Values:
         """Whether what is kept whole takes so much memory that it is to be written at once."""
         return self._elements > _ROOM
 
-    def kept(self, number: int, row: Any, plain: torch.Tensor | None) -> None:
+    def kept(self, number: int, row: bytes, plain: torch.Tensor) -> None:
         """Take a fingerprint, and the tensor with it if it is small."""
-        self._prints.append(row.tobytes())
-        if plain is not None and (self._everything or plain.numel() <= SMALL):
+        self._prints.append(row)
+        if self._everything or plain.numel() <= SMALL:
             with no_torch_dispatch(), torch.no_grad():
                 array = as_array(plain)  # a copy: the program goes on writing to it
             self._whole.append((number, array))
             self._elements += array.size
 
-    def met(self, value: Value) -> None:
+    def met(self, value: list[Any]) -> None:
+        """Take the fields of a value."""
         self._met.append(value)
 
     def flush(self, writer: Writer) -> None:
@@ -158,5 +179,5 @@ class Values:
         for number, array in self._whole:
             writer.keep(number, array)
         if self._met:
-            writer.say(b"V", [[v.shape, v.dtype, v.device, v.mark, v.maker, v.name] for v in self._met])
+            writer.say(b"V", self._met)
         self._prints, self._whole, self._met, self._elements = [], [], [], 0

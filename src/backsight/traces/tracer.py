@@ -283,17 +283,21 @@ class Tracer:
             self._full = True
             self._note(f"step {self._step} has more than {MOST:,} operations; the rest is left out")
             return None
-        return self._guarded(page.before, call, torch.is_grad_enabled())
+        return self._below_autograd(page.before, call, torch.is_grad_enabled())
 
     def _result(self, ticket: Any, result: Any) -> None:
         if self._page is not None:
-            self._guarded(self._page.after, ticket, result)
+            self._below_autograd(self._page.after, ticket, result)
 
     def _guarded(self, take: Callable[..., Any], *args: Any) -> Any:
         """Call something of ours; what it raises ends the trace and nothing else."""
+        return self._below_autograd(_without_gradients, take, *args)
+
+    def _below_autograd(self, take: Callable[..., Any], *args: Any) -> Any:
+        """The same where autograd has been already, as in a mode: some thousand times a step."""
         self._busy = True
         try:
-            with turn, no_torch_function(), no_torch_dispatch(), torch.no_grad():
+            with turn, no_torch_function(), no_torch_dispatch():
                 return take(*args)
         except Exception as failure:
             self._failed(ours(failure))
@@ -315,3 +319,8 @@ class Tracer:
                 self._writer.say(b"N", text)
         except OSError:
             pass  # the disk is full: that is what is said on stderr
+
+
+def _without_gradients(take: Callable[..., Any], *args: Any) -> Any:
+    with torch.no_grad():
+        return take(*args)

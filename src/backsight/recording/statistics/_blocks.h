@@ -83,14 +83,32 @@ TARGET static void LEVEL(block_double)(const double *x, int n, double *centre, R
     }
 }
 
+/* Finite numbers whose squares would vanish, as the second moments of Adam: 2^64 times each, which is exact. */
+TARGET static void LEVEL(tiny_block)(const float *x, int n, Row *row)
+{
+    float enlarged[BLOCK], centre = 0;
+    SIMD()
+    for (int i = 0; i < n; i++)
+        enlarged[i] = x[i] * ENLARGING;
+    LEVEL(Sweep_float) swept = LEVEL(sweep_float)(enlarged, n, centre);
+    const double m2 = LEVEL(settle_float)(enlarged, n, &centre, &swept) / ENLARGING / ENLARGING;
+    const double mean = (centre + (double)swept.sum / n) / ENLARGING;
+    const Row block = block_row(n, mean, m2, (double)swept.low / ENLARGING, (double)swept.high / ENLARGING, swept.zeros);
+    merge(row, &block);
+}
+
 TARGET static void LEVEL(block_float)(const float *x, int n, float *centre, Row *row)
 {
     LEVEL(Sweep_float) swept = LEVEL(sweep_float)(x, n, *centre);
     const float largest = fmaxf(-swept.low, swept.high);
-    if (isfinite(swept.squares) && (largest > SMALLEST_SQUARED || largest == 0)) {
+    const int finite = isfinite(swept.squares);
+    if (finite && (largest > SMALLEST_SQUARED || largest == 0)) {
         const double m2 = LEVEL(settle_float)(x, n, centre, &swept);
         const Row block = block_row(n, *centre + (double)swept.sum / n, m2, swept.low, swept.high, swept.zeros);
         merge(row, &block);
+    } else if (finite && largest > SMALLEST_SQUARED / ENLARGING) {
+        LEVEL(tiny_block)(x, n, row);
+        *centre = 0;
     } else {
         double wide[BLOCK];
         for (int i = 0; i < n; i++)
@@ -234,11 +252,12 @@ SKETCH(double, uint64_t, flipped_double)
 TARGET static uint64_t LEVEL(hash_words)(const char *bytes, int count, uint64_t first)
 {
     uint64_t sum = 0, place = (first + 1) * GOLDEN;
-    SIMD(reduction(+ : sum))
+    SIMD(reduction(+ : sum) linear(place : GOLDEN)) /* a product in its place would take as long as all else */
     for (int i = 0; i < count; i++) {
         uint64_t word;
         memcpy(&word, bytes + 8 * i, sizeof word);
-        sum += mixed(word + place + (uint64_t)i * GOLDEN);
+        sum += mixed(word + place);
+        place += GOLDEN;
     }
     return sum;
 }

@@ -18,6 +18,7 @@ static const unsigned SIZES[KIND_COUNT] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 1};
 
 /* 2^-40: the squares of deviations among smaller floats would vanish. */
 #define SMALLEST_SQUARED 9.094947e-13f
+#define ENLARGING 18446744073709551616.0f /* 2^64: squares of smaller floats do not vanish after it */
 #define INFINITE_DOUBLE (UINT64_C(0x7ff0000000000000) << 1) /* the bits of an infinity without its sign */
 
 /* The bins of positive numbers and those of negative ones; the last of each is for what is not counted. */

@@ -5,6 +5,12 @@
 #include "_job.h"
 #include "_strided.h"
 
+enum {
+    GROUP = 8,                         /* stretches that a thread takes at a time: what is strided is copied as one */
+    BYTES_PER_PRINTER = 8 * 1024 * 1024 /* behind an operation PyTorch's own threads wait busily, where another thread
+                                           would wait for its turn: less is done sooner by this one alone */
+};
+
 /* A tensor, and the number of the first of its stretches of SIGNS numbers. */
 typedef struct { const char *address; int64_t count; int kind; int64_t first; Layout layout; } Printed;
 
@@ -13,7 +19,7 @@ typedef struct {
     Py_ssize_t tensor_count;
     int64_t stretch_count;
     Imprint *parts;         /* one a stretch */
-    volatile int64_t next;  /* the stretch that is taken next */
+    volatile int64_t next;  /* the group that is taken next */
     volatile int64_t failed;
 } PrintJob;
 
@@ -27,16 +33,41 @@ static int all_finite(const double *buckets)
     return 1;
 }
 
-/* The fingerprint of one stretch; `room` is for a copy in the order of elements, where it lies in another. */
-static void print_stretch(const Printed *tensor, int64_t stretch, char *room, Imprint *part)
+/* Part of a tensor in the order of its elements: from stretch `first` up to `end`. */
+typedef struct { const Printed *tensor; int64_t first, end; char *room; size_t size; } Copy;
+
+/* Finds where the numbers of a stretch lie in order: in the tensor, which may be empty and nowhere, or in a copy of it
+ * and of what follows up to stretch `last`; -1 without memory for one. */
+static int in_order(const Printed *tensor, int64_t stretch, int64_t last, Copy *copy, const char **source)
+{
+    const int64_t size = (int64_t)SIZES[tensor->kind], first = (stretch - tensor->first) * SIGNS;
+    if (!tensor->layout.dimensions) {
+        *source = tensor->address + first * size;
+        return 0;
+    }
+    if (copy->tensor != tensor || stretch >= copy->end) {
+        const int64_t end = tensor->first + stretches_of(tensor->count), left = tensor->count - first;
+        const int64_t stretches = (last < end ? last : end) - stretch;
+        const int64_t count = left < stretches * SIGNS ? left : stretches * SIGNS;
+        if (copy->size < (size_t)(count * size)) {
+            free(copy->room);
+            copy->room = malloc((size_t)(count * size));
+            copy->size = copy->room ? (size_t)(count * size) : 0;
+            if (!copy->room)
+                return -1;
+        }
+        gather(tensor->address, &tensor->layout, (int)size, first, count, copy->room);
+        copy->tensor = tensor, copy->first = stretch, copy->end = stretch + stretches;
+    }
+    *source = copy->room + (stretch - copy->first) * SIGNS * size;
+    return 0;
+}
+
+/* The fingerprint of one stretch, whose numbers lie in order at `source`. */
+static void print_stretch(const Printed *tensor, int64_t stretch, const char *source, Imprint *part)
 {
     const int64_t first = (stretch - tensor->first) * SIGNS, left = tensor->count - first;
-    const int count = left < SIGNS ? (int)left : SIGNS, size = (int)SIZES[tensor->kind];
-    const char *source = tensor->address + first * size;
-    if (tensor->layout.dimensions) {
-        gather(tensor->address, &tensor->layout, size, first, count, room);
-        source = room;
-    }
+    const int count = left < SIGNS ? (int)left : SIGNS;
     *part = (Imprint){0, NO_NUMBERS, {0}};
     LEVELS[chosen].imprint(source, count, tensor->kind, first, 0, part);
     if (!all_finite(part->buckets)) {
@@ -45,30 +76,27 @@ static void print_stretch(const Printed *tensor, int64_t stretch, char *room, Im
     }
 }
 
-/* Takes stretches until none is left. */
+/* Takes groups of stretches until none is left. */
 static void take_stretches(void *shared)
 {
     PrintJob *job = shared;
     Py_ssize_t at = 0;
-    size_t room_size = 0;
-    char *room = NULL;
-    for (int64_t stretch; (stretch = claim(&job->next)) < job->stretch_count;) {
-        while (at + 1 < job->tensor_count && job->tensors[at + 1].first <= stretch)
-            at++;
-        const Printed *tensor = &job->tensors[at];
-        const size_t needed = (size_t)(tensor->count < SIGNS ? tensor->count : SIGNS) * SIZES[tensor->kind];
-        if (tensor->layout.dimensions && needed > room_size) {
-            free(room);
-            room = malloc(needed);
-            room_size = room ? needed : 0;
-            if (!room) {
+    Copy copy = {NULL, 0, 0, NULL, 0};
+    for (int64_t stretch; (stretch = claim(&job->next) * GROUP) < job->stretch_count;) {
+        const int64_t last = stretch + GROUP < job->stretch_count ? stretch + GROUP : job->stretch_count;
+        for (; stretch < last; stretch++) {
+            while (at + 1 < job->tensor_count && job->tensors[at + 1].first <= stretch)
+                at++;
+            const Printed *tensor = &job->tensors[at];
+            const char *source;
+            if (in_order(tensor, stretch, last, &copy, &source) < 0) {
                 claim(&job->failed);
                 return;
             }
+            print_stretch(tensor, stretch, source, &job->parts[stretch]);
         }
-        print_stretch(tensor, stretch, room, &job->parts[stretch]);
     }
-    free(room);
+    free(copy.room);
 }
 
 /* The stretches of a tensor become one, always in the same order. */
@@ -147,7 +175,7 @@ static int64_t read_printed(PyObject *const *lists, Printed *tensors, Py_ssize_t
 /* Makes the fingerprints; a bytearray of them, or NULL with an exception set. */
 static PyObject *run_prints(PrintJob *job, int64_t bytes, long threads)
 {
-    const int64_t worth = bytes / BYTES_PER_THREAD;
+    const int64_t worth = bytes / BYTES_PER_PRINTER;
     threads = threads > MOST_THREADS ? MOST_THREADS : threads;
     job->parts = malloc((size_t)(job->stretch_count + 1) * sizeof *job->parts);
     if (job->parts && bytes <= UNDER_THE_GIL)

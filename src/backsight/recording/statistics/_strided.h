@@ -7,7 +7,8 @@
 
 enum {
     MOST_DIMENSIONS = 64, /* PyTorch's own limit */
-    TILE = 16             /* numbers: as many of 4 bytes as a line of the cache holds */
+    TILE = 16,            /* numbers: as many of 4 bytes as a line of the cache holds */
+    AT_ONCE = 64          /* rows that are copied together */
 };
 
 /* Sizes and strides in numbers, outermost first; contiguous if there are no dimensions. */
@@ -38,13 +39,31 @@ static int64_t row_at(const Layout *layout, int64_t row)
     return at;
 }
 
-/* Copies part of some rows: `columns` numbers of each, tile by tile, so that a line of the cache is read once. */
+/* Copies part of some rows: `columns` numbers of each, tile by tile, so that a line of the cache is read once, and some
+ * lines beside one another. Rows that begin beside one another, as those of a transposed matrix, are turned in a tile of
+ * their own: lines that lie a power of two apart do not all fit into the cache. */
 #define COPY_TILES(TYPE)                                                                                               \
+    static void turn_##TYPE(const TYPE *first, int64_t stride, TYPE *out, int64_t to)                                  \
+    {                                                                                                                  \
+        TYPE tile[TILE][TILE];                                                                                         \
+        for (int c = 0; c < TILE; c++)                                                                                 \
+            memcpy(tile[c], first + c * stride, sizeof tile[c]);                                                       \
+        for (int r = 0; r < TILE; r++)                                                                                 \
+            for (int c = 0; c < TILE; c++)                                                                             \
+                out[r * to + c] = tile[c][r];                                                                          \
+    }                                                                                                                  \
+                                                                                                                       \
     static void copy_##TYPE(const TYPE *const *rows, int count, int64_t columns, int64_t stride, TYPE *out, int64_t to) \
     {                                                                                                                  \
+        int beside = 1;                                                                                                \
+        for (int r = 1; r < count; r++)                                                                                \
+            beside &= rows[r] == rows[0] + r;                                                                          \
         for (int64_t left = 0; left < columns; left += TILE) {                                                         \
             const int64_t right = columns - left < TILE ? columns : left + TILE;                                       \
-            for (int r = 0; r < count; r++)                                                                            \
+            int r = 0;                                                                                                 \
+            for (; beside && right - left == TILE && r + TILE <= count; r += TILE)                                     \
+                turn_##TYPE(rows[r] + left * stride, stride, out + r * to + left, to);                                 \
+            for (; r < count; r++)                                                                                     \
                 for (int64_t c = left; c < right; c++)                                                                 \
                     out[r * to + c] = rows[r][c * stride];                                                             \
         }                                                                                                              \
@@ -78,11 +97,11 @@ static void gather(const char *address, const Layout *layout, int size, int64_t 
     const int64_t length = layout->sizes[inner], stride = layout->strides[inner];
     while (count > 0) {
         const int64_t row = first / length, column = first % length;
-        const char *rows[TILE];
+        const char *rows[AT_ONCE];
         int whole = 1;
         int64_t columns = length - column < count ? length - column : count;
         if (column == 0 && columns == length) /* whole rows, several at once */
-            whole = count / length < TILE ? (int)(count / length) : TILE;
+            whole = count / length < AT_ONCE ? (int)(count / length) : AT_ONCE;
         for (int r = 0; r < whole; r++)
             rows[r] = address + (row_at(layout, row + r) + column * stride) * size;
         copy_rows(rows, whole, columns, stride, size, out, length);

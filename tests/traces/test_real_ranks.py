@@ -1,0 +1,92 @@
+"""Trainings of several processes, started by torchrun and traced by `backsight run --trace`, beside one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import backsight as bs
+
+PROGRAM = Path(__file__).parent / "training_on_ranks.py"
+
+pytestmark = [
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed"),
+    pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs gloo"),
+]
+
+
+def traced(folder: Path, how: str, ranks: int = 2, *, bug: str = "", into: str | None = None) -> Path:
+    """Run the program, and return the folder of its trace."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
+    if how == "alone":
+        command = [sys.executable, "-m"]
+    into = into if into is not None else f"{how} {bug}".strip()
+    options = ["--into", into] if into else []
+    command += ["backsight", "run", "--trace", "steps=0,2", *options, str(PROGRAM), how, *([bug] if bug else [])]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240)
+    assert ran.returncode == 0, ran.stderr
+    return folder / into if into else next((folder / "traces").iterdir())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def alone(folder) -> Path:
+    return traced(folder, "alone")
+
+
+def compared(difference: bs.Difference, what: str) -> dict[str, float]:
+    return {each.name: each.relative for each in difference.steps[0].points if each.what == what}
+
+
+NAMES = {f"{layer}.{name}" for layer in (0, 2, 3, 4) for name in ("weight", "bias")}
+
+
+def test_two_ranks_of_ddp_are_one_process_but_for_rounding(folder, alone):
+    two = traced(folder, "ddp", into="")
+    assert sorted(each.name for each in two.iterdir()) == ["0.trace", "1.trace"]
+    assert len(list((folder / "traces").iterdir())) == 1
+    difference = bs.diff(alone, two)
+    assert difference.cls in ("same", "noise"), difference.text()
+    assert [step.step for step in difference.steps] == [0, 2]
+    for what in ("grad", "weight"):
+        assert compared(difference, what).keys() == NAMES and max(compared(difference, what).values()) < 1e-4
+    losses = [loss for step in difference.steps for loss in step.losses]
+    assert None not in losses and losses[0] == pytest.approx(losses[1]) and losses[2] == pytest.approx(losses[3])
+
+
+def test_shards_of_fsdp2_on_two_ranks_are_joined(folder, alone):
+    difference = bs.diff(alone, traced(folder, "fsdp"))
+    assert difference.cls in ("same", "noise"), difference.text()
+    for what in ("grad", "weight"):
+        assert compared(difference, what).keys() == NAMES and max(compared(difference, what).values()) < 1e-4
+
+
+def test_shards_of_replicas_on_a_mesh_of_two_dimensions_are_joined(folder, alone):
+    four = traced(folder, "replicas", ranks=4)
+    assert len(list(four.iterdir())) == 4
+    difference = bs.diff(alone, four)
+    assert difference.cls in ("same", "noise"), difference.text()
+    assert compared(difference, "grad").keys() == NAMES
+    assert not any("replicas" in each for each in difference.notes)
+
+
+def test_gradients_that_are_averaged_twice_are_named(folder, alone):
+    difference = bs.diff(alone, traced(folder, "ddp", bug="averaged twice"))
+    assert difference.cls == "semantics" and difference.first.code == "BS507"
+    assert any("B is A times 0.5" in each for each in difference.origin.reasons)
+
+
+def test_ranks_that_train_on_the_same_part_have_another_loss(folder, alone):
+    difference = bs.diff(alone, traced(folder, "ddp", bug="same data"))
+    assert difference.cls == "semantics" and difference.first.code == "BS501"
+    assert "the loss differs as well" in difference.origin.reasons[0]
