@@ -225,7 +225,7 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     beforehand = held.Held(held.imported(*BEFOREHAND))
     assert threading.active_count() == 1, "a thread would not be there in a child"
     gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
-    there = {id(each): each for each in gc.get_objects()}  # held, so that no id becomes another's
+    there = gc.get_objects(2)  # held, so that no id becomes another's
     lines = line.makefile("rb")
     children: list[int] = []
     while True:
@@ -254,7 +254,7 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
 
 
-def _spare(there: dict[int, object]) -> None:
+def _spare(there: list[object]) -> None:
     """Have the interpreter collect, as it ends, what the program has made: not PyTorch, which takes most of a second.
 
     `gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that. And what was there
@@ -263,11 +263,22 @@ def _spare(there: dict[int, object]) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(there))
     untrack, track = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track
     untrack.argtypes = track.argtypes = [ctypes.c_void_p]  # for an object ctypes would ask it for its class
-    made = [each for each in gc.get_objects() if id(each) not in there]
+    made = _made_since(there)
     gc.freeze()
     for each in made:
         untrack(id(each))
         track(id(each))
+
+
+def _made_since(there: list[object]) -> list[object]:
+    """Return what is tracked and was not there. The oldest generation begins with what was, until all is collected."""
+    old = gc.get_objects(2)
+    if len(old) >= len(there) and old[len(there) - 1] is there[-1] and old[len(there) // 2] is there[len(there) // 2]:
+        made = old[len(there) :]
+        del old  # no part of the answer
+        return [*made, *gc.get_objects(0), *gc.get_objects(1)]
+    known = {*map(id, there)}
+    return [each for each in gc.get_objects() if id(each) not in known]
 
 
 def _leave_without_ado() -> None:
