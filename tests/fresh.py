@@ -15,10 +15,12 @@ With FORKS=0 in the environment all are real processes: whatever passes on a for
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import gc
 import importlib
+import io
 import json
 import os
 import signal
@@ -59,32 +61,86 @@ def run(
     and for a command that only a real process can take: another program, flags of the interpreter, an environment that
     matters at its start.
     """
-    words = [os.fspath(word) for word in command]
-    env = dict(os.environ if env is None else env)
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(input.encode())
-        given.seek(0)
+    given = input.encode()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         first = out.fileno() if stdout is None else stdout
         second = {None: err.fileno(), subprocess.STDOUT: first}.get(stderr, stderr)
-        streams = (given.fileno(), first, second)
-        if _can_be_forked(words, env):
-            status = _server().run({"words": words, "cwd": os.fspath(cwd or os.getcwd()), "env": env}, streams, timeout)
-        else:
-            given_to = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
-            status = subprocess.run(words, cwd=cwd, env=env, timeout=timeout, **given_to).returncode
-        done = subprocess.CompletedProcess(words, status, _text(out), _text(err))
+        program = _program(command, cwd, env)
+        (status,) = _ended([program], [given], [(first, second)], timeout)
+        done = subprocess.CompletedProcess(program["words"], status, _text(out), _text(err))
     if check and status:
-        raise subprocess.CalledProcessError(status, words, done.stdout, done.stderr)
+        raise subprocess.CalledProcessError(status, done.args, done.stdout, done.stderr)
     return done
+
+
+def run_together(
+    *commands: Sequence[str | os.PathLike[str]],
+    envs: Sequence[Mapping[str, str]] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    stderr: int | None = None,
+    timeout: float = 300,
+) -> list[subprocess.CompletedProcess[str]]:
+    """Run several programs at once, as the ranks of a training are, each in its environment; else as in `run`."""
+    with contextlib.ExitStack() as stack:
+        streams = [[stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)] for _ in commands]
+        each_env = envs or [os.environ] * len(commands)
+        programs = [_program(each, cwd, env) for each, env in zip(commands, each_env, strict=True)]
+        numbers = [(out.fileno(), err.fileno() if stderr is None else stderr) for out, err in streams]
+        ended = _ended(programs, [b""] * len(commands), numbers, timeout)
+        return [
+            subprocess.CompletedProcess(program["words"], status, _text(out), _text(err))
+            for program, status, (out, err) in zip(programs, ended, streams, strict=True)
+        ]
+
+
+def _program(
+    command: Sequence[str | os.PathLike[str]],
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    words = [os.fspath(word) for word in command]
+    return {"words": words, "cwd": os.fspath(cwd or os.getcwd()), "env": dict(os.environ if env is None else env)}
+
+
+def _ended(
+    programs: list[dict[str, Any]], given: list[bytes], outputs: list[tuple[int, int]], timeout: float
+) -> list[int]:
+    """Run programs at once; return the status of each."""
+    with contextlib.ExitStack() as stack:
+        streams = []
+        for text, (out, err) in zip(given, outputs, strict=True):
+            file = stack.enter_context(tempfile.TemporaryFile())
+            file.write(text)
+            file.seek(0)
+            streams.append((file.fileno(), out, err))
+        if all(_can_be_forked(each["words"], each["env"]) for each in programs):
+            return _server().run(programs, streams, timeout)
+        started = [
+            stack.enter_context(
+                subprocess.Popen(each["words"], cwd=each["cwd"], env=each["env"], stdin=first, stdout=out, stderr=err)
+            )
+            for each, (first, out, err) in zip(programs, streams, strict=True)
+        ]
+        try:
+            return [process.wait(timeout) for process in started]
+        except subprocess.TimeoutExpired:
+            for process in started:
+                process.kill()
+            raise
 
 
 def _can_be_forked(words: list[str], env: dict[str, str]) -> bool:
     unwanted = os.environ.get("FORKS") == "0" or any(name.startswith("COVERAGE") for name in os.environ)
     if unwanted or sys.platform != "linux":
         return False
-    program, first = words[0], words[1]
+    program, first = words[0], words[1 + _is_unbuffered(words)]
     known = program == sys.executable and (first in ("-c", "-m") or not first.startswith("-"))
     return known and _same_start(env)
+
+
+def _is_unbuffered(words: list[str]) -> bool:
+    """Whether python is asked to write at once whatever the program writes: the one of its flags that a child takes."""
+    return words[1] == "-u"
 
 
 def _same_start(env: dict[str, str]) -> bool:
@@ -114,19 +170,27 @@ class _Server:
             command = [sys.executable, __file__, str(theirs.fileno())]
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
 
-    def run(self, request: dict[str, Any], streams: tuple[int, int, int], timeout: float) -> int:
-        socket.send_fds(self.line, [b"."], streams)
-        self.line.sendall(json.dumps(request).encode() + b"\n")
+    def run(self, requests: list[dict[str, Any]], streams: list[tuple[int, int, int]], timeout: float) -> list[int]:
+        """Have programs run, all at once; return the status of each."""
+        started: list[int] = []
+        ended: list[int] = []
         self.line.settimeout(None)
-        pid = self._told()
+        for number, (request, three) in enumerate(zip(requests, streams, strict=True), start=1):
+            socket.send_fds(self.line, [b"."], three)
+            self.line.sendall(json.dumps([request, number < len(requests)]).encode() + b"\n")
+            started.append(self._told())
         self.line.settimeout(timeout)
         try:
-            return self._told()
+            while len(ended) < len(started):
+                ended.append(self._told())
+            return ended
         except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
+            for child in started[len(ended) :]:
+                os.kill(child, signal.SIGKILL)
             self.line.settimeout(None)
-            self._told()
-            raise subprocess.TimeoutExpired(request["words"], timeout) from None
+            for _ in started[len(ended) :]:
+                self._told()
+            raise subprocess.TimeoutExpired(requests[0]["words"], timeout) from None
 
     def _told(self) -> int:
         """A number that the server says; it says nothing if it has died."""
@@ -150,7 +214,10 @@ def _server() -> _Server:
 
 
 def _serve(line: socket.socket) -> dict[str, Any]:
-    """Fork a child for each request, one after the other, and return in the child, with what it was asked for."""
+    """Fork a child for each request, and return in the child, with what it was asked for.
+
+    After a request that is followed by others, the next child is forked at once; else all that run are waited for.
+    """
     import held  # from beside this file, where no program looks for its modules
 
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
@@ -158,13 +225,14 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     beforehand = held.Held(held.imported(*BEFOREHAND))
     assert threading.active_count() == 1, "a thread would not be there in a child"
     gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
-    there = {id(each): each for each in gc.get_objects()}  # held, so that no id becomes another's
+    there = gc.get_objects(2)  # held, so that no id becomes another's
     lines = line.makefile("rb")
+    children: list[int] = []
     while True:
         first, streams, _, _ = socket.recv_fds(line, 1, 3)
         if not first:
             os._exit(0)
-        request = json.loads(lines.readline())
+        request, followed = json.loads(lines.readline())
         child = os.fork()
         if not child:
             for number, stream in enumerate(streams):
@@ -174,27 +242,54 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             line.close()
             sys.modules["numpy"].random.seed()  # `random` does so itself
             beforehand.hold()
+            _leave_without_ado()
             atexit.register(_spare, there)  # the first of the child's, so the last that is called
             return request
         for stream in streams:
             os.close(stream)
         line.sendall(b"%32d" % child)
-        _, status = os.waitpid(child, 0)
-        line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
+        children.append(child)
+        while children and not followed:
+            _, status = os.waitpid(children.pop(0), 0)
+            line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
 
 
-def _spare(there: dict[int, object]) -> None:
+def _spare(there: list[object]) -> None:
     """Have the interpreter collect, as it ends, what the program has made: not PyTorch, which takes most of a second.
 
-    `gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that.
+    `gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that. And what was there
+    stays: it would be freed object by object, just before the process is gone with all of it.
     """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(there))
     untrack, track = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track
     untrack.argtypes = track.argtypes = [ctypes.c_void_p]  # for an object ctypes would ask it for its class
-    made = [each for each in gc.get_objects() if id(each) not in there]
+    made = _made_since(there)
     gc.freeze()
     for each in made:
         untrack(id(each))
         track(id(each))
+
+
+def _made_since(there: list[object]) -> list[object]:
+    """Return what is tracked and was not there. The oldest generation begins with what was, until all is collected."""
+    old = gc.get_objects(2)
+    if len(old) >= len(there) and old[len(there) - 1] is there[-1] and old[len(there) // 2] is there[len(there) // 2]:
+        made = old[len(there) :]
+        del old  # no part of the answer
+        return [*made, *gc.get_objects(0), *gc.get_objects(1)]
+    known = {*map(id, there)}
+    return [each for each in gc.get_objects() if id(each) not in known]
+
+
+def _leave_without_ado() -> None:
+    """Have the process end where the interpreter has ended, and what C has buffered is written.
+
+    What C++ does then for each of PyTorch's operators and registries takes a tenth of a second.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):  # glibc's: it is given the status, and the last one that is registered runs first
+        libc.on_exit(libc._exit, None)
+        libc.on_exit(libc._IO_flush_all, None)
 
 
 def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
@@ -204,9 +299,16 @@ def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     os.environ.update(env)
     encoding = env.get("PYTHONIOENCODING")
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
-    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding=encoding)
+    unbuffered = _is_unbuffered(words)
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(
+        open(1, "wb", 0 if unbuffered else -1),  # noqa: SIM115
+        encoding=encoding,
+        line_buffering=os.isatty(1),
+        write_through=unbuffered,
+    )
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
-    sys.orig_argv = words
+    sys.orig_argv = [*words]
+    del words[1 : 1 + unbuffered]
     sys.argv = words[1:] if words[1] not in ("-c", "-m") else [words[1], *words[3:]]
     first = {"-c": "", "-m": cwd}.get(words[1], os.path.dirname(os.path.realpath(words[1])))
     sys.path[:0] = [first, *_path(env)]

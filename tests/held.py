@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.abc import Loader, MetaPathFinder
@@ -51,6 +52,10 @@ class Arrival:
     def end(self) -> None:
         """Have what is called at the end called before what the program has asked for until now."""
         for call, given, named in self.at_exit:
+            if call == weakref.finalize._exitfunc:  # once a process, from its first finalizer on
+                if weakref.finalize._registered_with_atexit:
+                    continue
+                weakref.finalize._registered_with_atexit = True
             atexit.unregister(call)
             atexit.register(call, *given, **named)
 
@@ -88,6 +93,8 @@ class Held(MetaPathFinder):
 
     def hold(self) -> None:
         """Take the modules away, and stand before the finder of files, so behind whoever wants to be asked first."""
+        atexit.unregister(weakref.finalize._exitfunc)
+        weakref.finalize._registered_with_atexit = False
         earlier: dict[str, ModuleType] = {}
         for arrival in self._arrivals:
             arrival.hold(earlier)

@@ -1,9 +1,9 @@
 """`graph.draw` and its kin: the suffix says the format, bad input is refused, and the ground floor imports nothing."""
 
 import pickle
-import subprocess
 import sys
 
+import fresh
 import pytest
 import torch
 from graphs import chain, transformer
@@ -150,7 +150,7 @@ def test_drawing_is_imported_when_a_picture_is_asked_for_and_not_before():
         graph.draw()
         print("backsight.drawing" in sys.modules, "networkx" in sys.modules)
     """
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    out = fresh.run([sys.executable, "-c", program], check=True).stdout
     assert out.split() == ["8", "False", "True", "False"]
 
 

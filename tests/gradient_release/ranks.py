@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 
@@ -16,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import backsight.gradient_release as gradient_release
 
-STEPS = 20
+STEPS = 8
 OPTIMIZERS = {
     "loop": lambda parameters: optim.AdamW(parameters, lr=1e-2, foreach=False),
     "fused": lambda parameters: optim.AdamW(parameters, lr=1e-2, fused=True),
@@ -114,21 +115,31 @@ def refused(kind, action):
     raise AssertionError(f"{kind.__name__} was expected")
 
 
-def in_ddp():
+def pairs(some, others, every):
+    """Return every pair; or as few as have each of `some`, and of the fewer others."""
+    return itertools.product(some, others) if every else zip(some, itertools.cycle(others), strict=False)
+
+
+def in_ddp(every=False):
     """The communication hook comes to the bits of plain DDP."""
     releasing = [lambda optimizer, model: gradient_release.release(optimizer, ddp=model)]
     no_sync = {"micro": 2, "earlier": lambda model, release: model.no_sync}
-    for views in (False, True):
-        for make in (*OPTIMIZERS.values(), lambda parameters: Own(parameters, lr=1e-2)):
-            compare(releasing, lambda: ddp(gradient_as_bucket_view=views), make)  # noqa: B023
-        for settings, more in (
-            ({}, {**no_sync, "zero": False}),
-            ({"find_unused_parameters": True, "unused": True}, {}),
-            ({"find_unused_parameters": True, "unused": True}, no_sync),
-            ({"static_graph": True}, {}),
-        ):
-            model = functools.partial(ddp, gradient_as_bucket_view=views, **settings)
-            compare(releasing, model, OPTIMIZERS["fused"], **more)
+    makers = (*OPTIMIZERS.values(), lambda parameters: Own(parameters, lr=1e-2))
+    ways = (
+        ({}, {**no_sync, "zero": False}),
+        ({"find_unused_parameters": True, "unused": True}, {}),
+        ({"find_unused_parameters": True, "unused": True}, no_sync),
+        ({"static_graph": True}, {}),
+    )
+    for make, views in pairs(makers, (False, True), every):
+        compare(releasing, functools.partial(ddp, gradient_as_bucket_view=views), make)
+    for (settings, more), views in pairs(ways, (True, False), every):
+        model = functools.partial(ddp, gradient_as_bucket_view=views, **settings)
+        compare(releasing, model, OPTIMIZERS["fused"], **more)
+
+
+def in_ddp_every_way():
+    in_ddp(every=True)
 
 
 def in_ddp_gradients_are_freed():
@@ -221,22 +232,25 @@ def in_ddp_one_fails():
     os._exit(0)  # nothing can be agreed upon any more
 
 
-def over_a_group():
+def over_a_group(every=False):
     """Gradients that release averages itself come to the bits of DDP, and are freed."""
-    for make in OPTIMIZERS.values():
-        for micro in (1, 2):
+    for make, micro in pairs(OPTIMIZERS.values(), (1, 2), every):
+        net = Net()
+        model, optimizer = DistributedDataParallel(net), make(net.parameters())
+        expected, _ = train(model, optimizer, micro=micro, earlier=model.no_sync)
+        for bucket in (0, 40_000, float("inf")):
             net = Net()
-            model, optimizer = DistributedDataParallel(net), make(net.parameters())
-            expected, _ = train(model, optimizer, micro=micro, earlier=model.no_sync)
-            for bucket in (0, 40_000, float("inf")):
-                net = Net()
-                optimizer = make(net.parameters())
-                release = gradient_release.release(optimizer, bucket, process_group=dist.group.WORLD)
-                # Norms between backward and step are those of gradients of which some are not averaged yet.
-                found, _ = train(net, optimizer, micro=micro, earlier=release.accumulate)
-                assert_same(found, expected)
-                if micro == 1 and bucket < 1e9:
-                    assert release.peak_gradient_bytes <= bucket + 64 * 64 * 4
+            optimizer = make(net.parameters())
+            release = gradient_release.release(optimizer, bucket, process_group=dist.group.WORLD)
+            # Norms between backward and step are those of gradients of which some are not averaged yet.
+            found, _ = train(net, optimizer, micro=micro, earlier=release.accumulate)
+            assert_same(found, expected)
+            if micro == 1 and bucket < 1e9:
+                assert release.peak_gradient_bytes <= bucket + 64 * 64 * 4
+
+
+def over_a_group_every_way():
+    over_a_group(every=True)
 
 
 def over_a_group_errors_are_loud():
@@ -275,7 +289,7 @@ def sharded(policy=None):
 
 
 def in_fsdp():
-    """Mixed precision, momentum, and 20 steps; the rest is in test_fully_sharded.py."""
+    """Mixed precision and momentum; the rest is in test_fully_sharded.py."""
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     releasing = [
         lambda optimizer, model, bucket=bucket: gradient_release.release(optimizer, bucket)
@@ -310,31 +324,34 @@ def in_fsdp_checkpoints_move():
         assert_same(train(other, resumed, steps=3, first=3)[0], expected)
 
 
-def in_fsdp_clipped():
+def in_fsdp_clipped(every=False):
     """Clipping has the bits of `clip_grad_norm_`, by either way."""
-    for method in ("factored", "two-pass"):
-        for make in OPTIMIZERS.values():
-            results = []
-            for released in (False, True):
-                net, _ = sharded()
-                optimizer = make(net.parameters())
-                release = gradient_release.release(optimizer, 0) if released else None
+    for make, method in pairs(OPTIMIZERS.values(), ("factored", "two-pass"), every):
+        results = []
+        for released in (False, True):
+            net, _ = sharded()
+            optimizer = make(net.parameters())
+            release = gradient_release.release(optimizer, 0) if released else None
+            if release is not None:
+                release.clip(1e-4, method=method)
+            norms = []
+            for step in range(5):
                 if release is not None:
-                    release.clip(1e-4, method=method)
-                norms = []
-                for step in range(5):
-                    if release is not None:
-                        release.backward(loss(net, step))
-                    else:
-                        loss(net, step).backward()
-                        norms.append(whole(nn.utils.clip_grad_norm_(net.parameters(), 1e-4)))
-                        assert norms[-1] > 1e-4
-                    optimizer.step()
-                    if release is not None:
-                        norms.append(release.grad_norm())
-                    optimizer.zero_grad()
-                results.append(outcome(net, optimizer) + norms)
-            assert_same(*results)
+                    release.backward(loss(net, step))
+                else:
+                    loss(net, step).backward()
+                    norms.append(whole(nn.utils.clip_grad_norm_(net.parameters(), 1e-4)))
+                    assert norms[-1] > 1e-4
+                optimizer.step()
+                if release is not None:
+                    norms.append(release.grad_norm())
+                optimizer.zero_grad()
+            results.append(outcome(net, optimizer) + norms)
+        assert_same(*results)
+
+
+def in_fsdp_clipped_every_way():
+    in_fsdp_clipped(every=True)
 
 
 def in_fsdp_errors_are_loud():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -17,19 +17,10 @@ pytestmark = pytest.mark.skipif(
 def told_by_two_ranks(what, folder):
     """Run a function of `ranks.py` on two ranks, and return the last line of each, or everything if one failed."""
     program = str(Path(__file__).with_name("ranks.py"))
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", program, what, str(folder / what), str(rank)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    told = [rank.communicate(timeout=120) for rank in ranks]
+    commands = ([sys.executable, program, what, str(folder / what), str(rank)] for rank in range(2))
     return [
-        (out.splitlines() or [""])[-1] if rank.returncode == 0 else err
-        for rank, (out, err) in zip(ranks, told, strict=True)
+        (rank.stdout.splitlines() or [""])[-1] if rank.returncode == 0 else rank.stderr
+        for rank in fresh.run_together(*commands, timeout=120)
     ]
 
 
@@ -47,6 +38,10 @@ def told_by_two_ranks(what, folder):
         "in_fsdp_checkpoints_move",
         "in_fsdp_clipped",
         "in_fsdp_errors_are_loud",
+        *(
+            pytest.param(f"{what}_every_way", marks=pytest.mark.long)
+            for what in ("in_ddp", "over_a_group", "in_fsdp_clipped")
+        ),
     ],
 )
 def test_two_ranks(what, tmp_path):

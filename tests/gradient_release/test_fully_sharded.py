@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
+import fresh
 import pytest
 import torch
 
@@ -54,14 +54,6 @@ os._exit(0)  # at the interpreter's end a thread of gloo may still free a tensor
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="a build of PyTorch without torch.distributed")
 def test_two_ranks_with_sharded_parameters_come_to_the_same_bits(tmp_path):
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "store"), str(rank)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    told = [rank.communicate(timeout=300)[0] for rank in ranks]
-    assert [text.strip().splitlines()[-1:] for text in told] == [["equal"]] * 2, told
+    commands = ([sys.executable, "-c", PROGRAM, str(tmp_path / "store"), str(rank)] for rank in range(2))
+    ranks = fresh.run_together(*commands)
+    assert [rank.stdout.strip().splitlines()[-1:] for rank in ranks] == [["equal"]] * 2, ranks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -21,19 +21,10 @@ def told_by_two_ranks(host):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    program = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("host_ranks.py")), host, port]
-    ranks = [
-        subprocess.Popen([*program, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    try:
-        told = [rank.communicate(timeout=300) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
+    program = [sys.executable, str(Path(__file__).with_name("host_ranks.py")), host, port]
     return [
-        (out.splitlines() or [""])[-1] if rank.returncode == 0 else err
-        for rank, (out, err) in zip(ranks, told, strict=True)
+        (rank.stdout.splitlines() or [""])[-1] if rank.returncode == 0 else rank.stderr
+        for rank in fresh.run_together(*([*program, str(rank)] for rank in range(2)))
     ]
 
 

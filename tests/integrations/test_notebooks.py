@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import fresh
 import pytest
 
 import backsight
@@ -57,13 +58,11 @@ def environment(**more: str) -> dict[str, str]:
 def cells(tmp_path: Path, *sources: str, **env: str) -> list[str]:
     """What each of some cells prints, stderr included, in one shell of IPython's."""
     program = SHELL.format(cells=[textwrap.dedent(source) for source in sources])
-    done = subprocess.run(
+    done = fresh.run(
         [sys.executable, "-u", "-c", program],
         cwd=tmp_path,
         env=environment(IPYTHONDIR=str(tmp_path / "ipython"), **env),
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
     )
     assert done.returncode == 0, done.stdout
     return _COLOR.sub("", done.stdout).split("=== cell\n")[1:]

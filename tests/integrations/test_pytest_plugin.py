@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
 from pathlib import Path
 
+import fresh
 import pytest
 
 import backsight
@@ -44,7 +47,13 @@ def run(pytester, monkeypatch):
 
     def run(source: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=source)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+        own = (f"--basetemp={pytester.path / 'of-its-own'}", "-p", "no:cacheprovider")
+        command = [sys.executable, "-m", "pytest", *own, *options]
+        begun = time.perf_counter()
+        ended = fresh.run(command, cwd=pytester.path)
+        print(ended.stdout, ended.stderr)
+        told = ended.stdout.splitlines(), ended.stderr.splitlines()
+        return pytest.RunResult(ended.returncode, *told, time.perf_counter() - begun)
 
     return run
 

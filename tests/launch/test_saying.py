@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
+import terminal
+from surroundings import environment
 
 CARRIED = """
 import torch
@@ -44,34 +45,11 @@ def train(bench):
 
 def on_terminal(bench, *command: str, columns: int = 80, **env: str) -> str:
     """What `backsight run` writes to a terminal of so many columns, which is its stderr."""
-    pty = pytest.importorskip("pty")
-    import fcntl
-    import struct
-    import termios
-
-    from surroundings import environment
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    pytest.importorskip("pty")
     surroundings = {k: v for k, v in environment({}).items() if k not in ("NO_COLOR", "COLUMNS", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "backsight", "run", *command],
-        cwd=bench.folder,
-        env=surroundings | {"TERM": "xterm-256color"} | env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    written = b""
-    try:
-        while piece := os.read(ours, 65536):
-            written += piece
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    process.communicate()
-    os.close(ours)
-    return written.decode().replace("\r\n", "\n")
+    line = [sys.executable, "-m", "backsight", "run", *command]
+    env = surroundings | {"TERM": "xterm-256color"} | env
+    return terminal.written(line, columns=columns, stdout=False, cwd=bench.folder, env=env)[1]
 
 
 def plain(text: str) -> str:
@@ -136,25 +114,13 @@ class TestRanks:
     """Three processes that share one stderr, as torchrun gives it to them."""
 
     def ended(self, bench, *command: str, together: int = 3) -> str:
-        from surroundings import environment
-
-        reading, writing = os.pipe()
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "backsight", "run", *command],
-                cwd=bench.folder,
-                env=environment({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(together)}),
-                stdout=subprocess.PIPE,
-                stderr=writing,
-            )
-            for rank in range(together)
-        ]
-        os.close(writing)
-        with os.fdopen(reading, encoding="utf-8") as stream:
-            text = stream.read()
-        for process in processes:
-            process.communicate()
-        return text
+        line = [sys.executable, "-m", "backsight", "run", *command]
+        ranks = ({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(together)} for rank in range(together))
+        with (bench.folder / "stderr").open("w+", encoding="utf-8") as shared:
+            envs = [environment(rank) for rank in ranks]
+            fresh.run_together(*[line] * together, envs=envs, cwd=bench.folder, stderr=shared.fileno())
+            shared.seek(0)
+            return shared.read()
 
     @pytest.mark.needs()
     def test_are_named_on_each_line_and_do_not_mix(self, train):

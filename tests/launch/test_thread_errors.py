@@ -74,12 +74,13 @@ class TestThreads:
         assert observed(bench, source, "--quiet").err.startswith(CAUGHT)
 
     @pytest.mark.process
-    def test_a_thread_that_ends_with_the_program_does_not_abort_it(self, bench):
+    @pytest.mark.parametrize("times", [2, pytest.param(12, marks=pytest.mark.long)])
+    def test_a_thread_that_ends_with_the_program_does_not_abort_it(self, bench, times):
         source = TWICE.replace(
             "    loss.backward()\n    loss.backward()\n", "    for _ in range(50): (x * x).sum().backward()\n"
         )
         source += "import threading\nfor _ in range(4): threading.Thread(target=work).start()\n"
-        assert [observed(bench, source, "--quiet").status for _ in range(6)] == [0] * 6
+        assert [observed(bench, source, "--quiet").status for _ in range(times)] == [0] * times
 
     @pytest.mark.process
     def test_the_hook_is_python_s_own_again_at_the_end(self, bench):

@@ -49,7 +49,6 @@ def test_a_program_that_ends_early_says_so(bench):
     assert bs.open_trace(bench.folder / "t").notes == ("ended before step 7 began",)
 
 
-@pytest.mark.process
 def test_two_commands_are_run_and_compared(bench):
     bench.write("train.py", SCRIPT)
     ran = bench._run([sys.executable, "-m", "backsight", "diff", "--json", "--", "python train.py", "train.py 1e-3"])
@@ -58,7 +57,6 @@ def test_two_commands_are_run_and_compared(bench):
     assert told["steps"][0]["origins"][0]["reasons"][0] == "`eps` is 1e-05 in A and 0.001 in B"
 
 
-@pytest.mark.process
 def test_a_training_that_is_reproducible_and_one_that_is_not(bench):
     bench.write("train.py", SCRIPT)
     assert bench.observed("--twice", "train.py").status == 0

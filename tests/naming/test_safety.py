@@ -329,7 +329,7 @@ def test_a_search_while_other_threads_change_everything() -> None:
         thread.start()
     try:
         target = tensor()
-        paths = {path_of(weakref.ref(target), collect=(torch.nn.Module,)) for _ in range(30)}
+        paths = {path_of(weakref.ref(target), collect=(torch.nn.Module,)) for _ in range(10)}
     finally:
         stop.set()
         for thread in threads:

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 
+import fresh
 import pytest
 import torch
 from trainings import rows
@@ -45,11 +46,9 @@ TOGETHER = """
 @pytest.mark.parametrize("way", ["ddp", "ddp, wrapped", "fsdp2"])
 def test_ranks_that_train_together_make_one_run_with_true_numbers(run, tmp_path, way):
     command = [sys.executable, "-c", textwrap.dedent(TOGETHER), way, str(run), str(tmp_path / "store")]
-    ranks = [
-        subprocess.Popen(command, env={**os.environ, "RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"})
-        for n in range(2)
-    ]
-    assert [rank.wait(120) for rank in ranks] == [0, 0]
+    envs = [{**os.environ, "RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"} for n in range(2)]
+    ranks = fresh.run_together(command, command, envs=envs, timeout=120)
+    assert [rank.returncode for rank in ranks] == [0, 0], ranks
     torch.manual_seed(0)
     weight = torch.nn.Linear(4, 4).weight.detach().double()
     prefix = "module." if way == "ddp, wrapped" else ""

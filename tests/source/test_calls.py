@@ -2,7 +2,7 @@
 
 import pytest
 
-from backsight.source.calls import backward_calls, calls, receiver_of_backward
+from backsight.source.calls import backward_calls, receiver_of_backward
 
 RECEIVERS = {
     "loss.backward()": "loss",
@@ -59,17 +59,6 @@ class TestReceiverOfBackward:
 
     def test_outside_of_the_source_is_none(self, body_of):
         assert receiver_of_backward(body_of("loss.backward()\n"), 99) is None
-
-
-class TestCalls:
-    def test_are_those_of_the_statement_outermost_first(self, body_of):
-        body = body_of("for x, y in wrap(loader):\n    loss = criterion(model(x), y.view(-1))\n")
-        assert calls(body, 2) == ("criterion(model(x), y.view(-1))", "model(x)", "y.view(-1)")
-        assert calls(body, 1) == ("wrap(loader)",)
-
-    def test_of_a_line_without_any_are_none(self, body_of):
-        assert calls(body_of("x = 1\n"), 1) == ()
-        assert calls(body_of("x = 1\n"), 9) == ()
 
 
 class TestBackwardCalls:

@@ -1,6 +1,7 @@
 """What backsight can do, in one small program a feature: run whole, and without one name of PyTorch's inside.
 
-`python battery.py` reads lines of JSON, lists of names, and answers each with a line: what each job gave without them.
+`python battery.py` reads lines of JSON, two lists of names each, and answers with a line: what each job gave without
+the first, but for the jobs in the second, which it leaves out.
 Every answer comes from a fork, in which backsight is imported anew. The names are hidden from `backsight.surface`:
 PyTorch itself needs most of them. That nothing reaches for one past the surface is `test_surface.py`'s to say.
 """
@@ -19,13 +20,18 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy  # noqa: F401  # so that no fork imports it
+import numpy.ma
+import numpy.typing  # noqa: F401  # all this so that no fork imports it
 import rich.console
+import rich.progress
 import rich.table  # noqa: F401
 import torch
 import torch._dynamo
 import torch._subclasses.fake_tensor
+import torch._subclasses.schema_check_mode
+import torch.profiler.python_tracer
 import torch.utils.checkpoint
+import torch.utils.flop_counter
 from torch import nn
 
 JOBS: dict[str, tuple[frozenset[str], Callable[[], Any]]] = {}
@@ -464,8 +470,8 @@ def _forked(what: Callable[[], int | None], folder: str) -> tuple[int, str, str]
     return os.waitstatus_to_exitcode(status), *told
 
 
-def answer(without: list[str]) -> dict[str, Any]:
-    """Run every job without these names, and say what each gave."""
+def answer(without: list[str], left_out: list[str]) -> dict[str, Any]:
+    """Run every job without these names, but for those that are left out, and say what each gave."""
     import backsight.surface as surface
 
     reach = surface.reach
@@ -478,6 +484,8 @@ def answer(without: list[str]) -> dict[str, Any]:
     surface.reach = blind
     given: dict[str, Any] = {}
     for name, (_, function) in JOBS.items():
+        if name in left_out:
+            continue
         try:
             with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
                 warnings.simplefilter("ignore")
@@ -494,13 +502,13 @@ def answer(without: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     for line in sys.stdin:
-        without = json.loads(line)
+        without, left_out = json.loads(line)
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(read)
             try:
-                told = answer(without)
+                told = answer(without, left_out)
             except BaseException:
                 told = {"broken": traceback.format_exc()}
             with os.fdopen(write, "w") as pipe:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 from shown import Command, Net, environment, record
 
@@ -15,15 +16,8 @@ def command(tmp_path: Path) -> Command:
     """Run `backsight runs ...` as a user would, its output in a pipe."""
 
     def run(*words: str, columns: int | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "backsight", "runs", *words],
-            cwd=tmp_path,
-            env=environment(**extra, **({} if columns is None else {"COLUMNS": str(columns)})),
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=120,
-        )
+        env = environment(**extra, **({} if columns is None else {"COLUMNS": str(columns)}))
+        return fresh.run([sys.executable, "-m", "backsight", "runs", *words], cwd=tmp_path, env=env, timeout=120)
 
     return run
 

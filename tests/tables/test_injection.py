@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import pty
 import re
-import select
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import numpy as np
 import pytest
+import terminal
 from shown import environment
 
 from backsight.cli import main
@@ -50,25 +49,13 @@ def evil(folder: Path) -> Path:
 
 def on_a_terminal(words: list[str], folder: Path) -> str:
     """What a command writes to a terminal, on either stream."""
-    parent, child = pty.openpty()
     line = [sys.executable, "-m", "backsight", *words]
-    started = subprocess.Popen(line, cwd=folder, env=environment(TERM="xterm-256color"), stdout=child, stderr=child)
-    os.close(child)
-    out = b""
-    while select.select([parent], [], [], 60)[0]:
-        try:
-            out += os.read(parent, 4096) or b""
-        except OSError:  # Linux's way to say that the other end is closed
-            break
-    os.close(parent)
-    started.wait()
-    return out.decode().replace("\r\n", "\n")
+    return terminal.written(line, cwd=folder, env=environment(TERM="xterm-256color"))[1]
 
 
 def piped(words: list[str], folder: Path) -> str:
-    line = [sys.executable, "-m", "backsight", *words]
-    ended = subprocess.run(line, cwd=folder, env=environment(), capture_output=True)
-    return ended.stdout.decode() + ended.stderr.decode()
+    ended = fresh.run([sys.executable, "-m", "backsight", *words], cwd=folder, env=environment())
+    return ended.stdout + ended.stderr
 
 
 def check(said: str) -> None:
@@ -141,8 +128,8 @@ def test_our_own_failure_is_one_line_whatever_its_message_holds(capsys: pytest.C
     check(said)
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_finding_beside_a_program_steers_nothing(tmp_path: Path, terminal: bool) -> None:
+@pytest.mark.parametrize("seen_on", ["a terminal", "a pipe"])
+def test_a_finding_beside_a_program_steers_nothing(tmp_path: Path, seen_on: str) -> None:
     seen = EVIL.replace("\r", "").strip()  # which would end the line
     (tmp_path / "train.py").write_text(
         "import torch\n"
@@ -151,7 +138,7 @@ def test_a_finding_beside_a_program_steers_nothing(tmp_path: Path, terminal: boo
         "loss.backward()\n"
         f"loss.backward()  # {seen}\n"
     )
-    shown = on_a_terminal if terminal else piped
+    shown = on_a_terminal if seen_on == "a terminal" else piped
     told = shown(["run", "train.py"], tmp_path).partition("backsight explains")[2]
     assert "BS201" in told
     check(told)

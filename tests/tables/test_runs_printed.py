@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
-import select
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import terminal
 from shown import Command, environment
 
 from backsight.runs import STATISTICS, RunWriter, open_run
@@ -114,27 +113,10 @@ def test_on_a_terminal_there_is_colour(runs: Path) -> None:
 
 
 def on_a_terminal(words: list[str], folder: Path) -> str:
-    parent, child = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "backsight", "runs", *words],
-        cwd=folder,
-        env=environment(TERM="xterm-256color"),
-        stdout=child,
-        stderr=child,
-    )
-    os.close(child)
-    out = b""
-    while select.select([parent], [], [], 60)[0]:
-        try:
-            read = os.read(parent, 4096)
-        except OSError:  # Linux's way to say that the other end is closed
-            break
-        if not read:
-            break
-        out += read
-    os.close(parent)
-    assert process.wait() == 0
-    return out.decode()
+    line = [sys.executable, "-m", "backsight", "runs", *words]
+    status, said = terminal.written(line, cwd=folder, env=environment(TERM="xterm-256color"))
+    assert status == 0
+    return said
 
 
 def test_an_output_without_utf8_gets_plain_characters(command: Command, runs: Path) -> None:

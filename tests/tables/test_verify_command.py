@@ -1,10 +1,10 @@
 """`backsight verify` finds a function and inputs for it, says whether its gradients are right, and exits by that."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 
 from backsight.cli import main
@@ -228,7 +228,7 @@ def test_an_option_that_makes_no_sense_is_refused(options, capsys):
 
 def test_the_command_as_it_is_typed(folder):
     words = [sys.executable, "-m", "backsight", "verify", "layers_of_mine.py:Twice"]
-    ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    ended = fresh.run(words, cwd=folder)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("backsight: 1 operation tested, the backward is correct: Twice\n")
 

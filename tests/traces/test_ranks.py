@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 
+import fresh
 import pytest
 import torch
 from torch import nn
@@ -106,7 +106,7 @@ SHARDED = """
     import torch.distributed as dist
     import backsight as bs
     from torch.distributed.fsdp import fully_shard
-    sys.path.insert(0, sys.argv[3])
+    sys.path += sys.argv[3:]
     from test_ranks import BATCH, model
 
     path, store = sys.argv[1:3]
@@ -127,13 +127,11 @@ def test_shards_of_fsdp2_are_joined(tmp_path, alone):
     pytest.importorskip("torch.distributed.fsdp", reason="needs FSDP2")
     if not hasattr(torch.distributed.fsdp, "fully_shard"):
         pytest.skip("this PyTorch has no FSDP2")
-    here = os.path.dirname(__file__)
-    command = [sys.executable, "-c", textwrap.dedent(SHARDED), str(tmp_path / "fsdp"), str(tmp_path / "store"), here]
-    ranks = [
-        subprocess.Popen(command, env={**os.environ, "RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"})
-        for n in range(2)
-    ]
-    assert [rank.wait(240) for rank in ranks] == [0, 0]
+    command = [sys.executable, "-c", textwrap.dedent(SHARDED), str(tmp_path / "fsdp"), str(tmp_path / "store")]
+    command += [os.path.dirname(__file__), os.path.dirname(fresh.__file__)]
+    envs = [{**os.environ, "RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"} for n in range(2)]
+    ranks = fresh.run_together(command, command, envs=envs)
+    assert [rank.returncode for rank in ranks] == [0, 0], ranks
     held = bs.open_trace(tmp_path / "fsdp", 1)
     assert {each.dimension for each in held.shards.values()} == {0}
     difference = bs.diff(alone, tmp_path / "fsdp")

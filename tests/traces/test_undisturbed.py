@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 
+import fresh
 import pytest
 import torch
 from torch import nn
@@ -150,15 +150,8 @@ def test_a_failure_of_ours_ends_the_trace_and_not_the_training(tmp_path, monkeyp
     assert "the trace ends here" in bs.open_trace(tmp_path / "t").notes[0]
 
 
-def run(text, **options):
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
+def run(text):
+    return fresh.run([sys.executable, "-c", textwrap.dedent(text)], timeout=120)
 
 
 def test_a_kill_in_the_middle_leaves_what_was_written(tmp_path):

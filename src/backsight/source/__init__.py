@@ -6,7 +6,7 @@ Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `cells`, `c
 
 from backsight.source.bindings import assignments, rebinding
 from backsight.source.body import Body, Place, function_at, statement_at
-from backsight.source.calls import backward_calls, backward_roots, calls, receiver_of_backward, scaled_receiver
+from backsight.source.calls import backward_calls, backward_roots, receiver_of_backward, scaled_receiver
 from backsight.source.changes import inplace_changes
 from backsight.source.cuts import Cut, cuts, lets_through, may_have_history
 from backsight.source.loops import LoopFacts, loop_facts
@@ -19,7 +19,6 @@ __all__ = [
     "assignments",
     "backward_calls",
     "backward_roots",
-    "calls",
     "cuts",
     "function_at",
     "inplace_changes",

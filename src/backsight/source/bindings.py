@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, statements
 from backsight.source.cells import other_cells
 
-_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

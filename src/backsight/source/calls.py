@@ -1,4 +1,4 @@
-"""The calls of a statement, and which of them run autograd, on what."""
+"""Which calls run backward, and on what."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from backsight.source.body import (
     callee,
     calls_in,
     dotted,
-    expressions,
     keyword,
     statement_at,
     statements,
@@ -19,16 +18,6 @@ from backsight.source.body import (
 
 # Objects that run backward on a tensor handed to them: Accelerate, Lightning and Fabric, DeepSpeed, Colossal-AI.
 _ENGINES = re.compile(r"^self$|accelerat|fabric|engine|strateg|trainer|booster|plugin|model$|optimizer$", re.IGNORECASE)
-
-
-def calls(body: Body, line: int) -> tuple[str, ...]:
-    """The source of every call in the statements at `line`, outermost first.
-
-    >>> calls(body, 12)      # loss = criterion(model(x), y)
-    ('criterion(model(x), y)', 'model(x)')
-    """
-    nodes = (node for statement in _statements_at(body, line) for node in expressions(statement))
-    return tuple(body.text(node) for node in nodes if isinstance(node, ast.Call))
 
 
 def receiver_of_backward(body: Body, line: int, column: int | None = None) -> str | None:

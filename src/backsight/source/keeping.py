@@ -62,10 +62,6 @@ def keepings(body: Body | None, name: str) -> tuple[Keeping, ...]:
     )
 
 
-def _names(node: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.expr) and _is(each, name) for each in ast.walk(node))
-
-
 def is_cached(body: Body, name: str, assigned: Place) -> bool:
     """Whether a statement computes what is kept only where there is nothing yet.
 

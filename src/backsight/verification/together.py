@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from backsight.findings.evidence import Fact
 from backsight.verification.case import Case
-from backsight.verification.hypotheses import also
+from backsight.verification.hypotheses import EveryEntry, also
 from backsight.verification.report import WrongGradient
 from backsight.verification.steps import Found
 from backsight.verification.wording import listed
@@ -67,12 +67,12 @@ def _of_all(group: list[WrongGradient]) -> WrongGradient:
     if all(_is_same(first, each) for each in others):
         return replace(first, input=", ".join(each.input for each in group))
     name, names = f"`{first.input}`", listed([each.input for each in group])
-    known = {_plain(first, str(line)) for line in first.evidence}
-    same = [each.input for each in others if {_plain(each, str(line)) for line in each.evidence} == known]
+    known = {_plain(first, line) for line in first.evidence}
+    same = [each.input for each in others if {_plain(each, line) for line in each.evidence} == known]
     added = [f"It is the same for {listed(same)}."] if same else []
     for each in others:
         if each.input not in same:
-            added += [f"For `{each.input}`: {line}" for line in each.evidence if _plain(each, str(line)) not in known]
+            added += [f"For `{each.input}`: {line}" for line in each.evidence if _plain(each, line) not in known]
     return replace(
         first,
         title=first.title.replace(name, names),
@@ -82,9 +82,7 @@ def _of_all(group: list[WrongGradient]) -> WrongGradient:
     )
 
 
-def _plain(finding: WrongGradient, line: str) -> str:
+def _plain(finding: WrongGradient, fact: Fact) -> str:
     """Return a line of evidence without the name of the input, and without the values of an entry."""
-    return _VALUES.sub("", line.replace(f"`{finding.input}`", "``"))
-
-
-_VALUES = re.compile(r"the largest is \S+ but must be \S+$")
+    line = fact.claim if isinstance(fact, EveryEntry) else str(fact)
+    return line.replace(f"`{finding.input}`", "``")

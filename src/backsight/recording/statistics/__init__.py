@@ -10,8 +10,8 @@ and on other devices, PyTorch's own operations give the same answers (`plain.py`
 stretch of numbers is told in `source.py`.
 """
 
-from backsight.recording.statistics.imprint import imprints, readable
 from backsight.recording.statistics.measure import measure
 from backsight.recording.statistics.measured import Measured
+from backsight.recording.statistics.native import imprints, readable
 
 __all__ = ["Measured", "imprints", "measure", "readable"]

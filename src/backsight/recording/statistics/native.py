@@ -7,13 +7,14 @@ are as fast. Of tensors that are plain and contiguous a `kernel.Sheet` finds the
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from backsight.recording.statistics._torch import function_mode
+from backsight.recording.statistics._torch import function_mode, without_memory
 from backsight.recording.statistics.measured import Found, Rows
 from backsight.recording.statistics.source import NATIVE, fills_its_memory
 from backsight.runs import BINS, STATISTICS
@@ -113,3 +114,32 @@ def reaches(tensor: torch.Tensor) -> bool:
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     end = (tensor.storage_offset() + last + 1) * tensor.element_size()
     return tensor.untyped_storage().nbytes() >= end
+
+
+def readable(tensor: torch.Tensor) -> bool:
+    """Whether the kernel can take the fingerprint of a tensor where it lies, whatever its strides."""
+    if kernel is None or tensor.dtype not in _KINDS or type(tensor) not in PLAIN:
+        return False
+    try:
+        if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_neg() or without_memory(tensor):
+            return False
+        address = tensor.data_ptr()
+        there = address > SURELY_MEMORY or (address and reaches(tensor)) or not tensor.numel()
+        return bool(there) and address % tensor.element_size() == 0
+    except RuntimeError:  # inside vmap or grad: it has no memory of its own
+        return False
+
+
+def imprints(tensors: Sequence[torch.Tensor]) -> bytearray:
+    """Return the fingerprints of tensors that are `readable`, one behind the other; on as many threads as PyTorch's.
+
+    Each is statistics, hash and projection, from one pass in the order of the elements. What these are is told in
+    `backsight.traces.fingerprints`, which has the same in NumPy.
+    """
+    return kernel.imprint(  # type: ignore[no-any-return]
+        [each.data_ptr() for each in tensors],
+        [each.numel() for each in tensors],
+        [_KINDS[each.dtype] for each in tensors],
+        [None if each.is_contiguous() else (*each.shape, *each.stride()) for each in tensors],
+        torch.get_num_threads(),
+    )

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from backsight.findings import Severity
+from backsight.findings.evidence import Evidence, Fact
 from backsight.source import Place
 from backsight.verification.case import Case
 from backsight.verification.steps import Found
+from backsight.verification.wording import number
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,27 @@ class Explanation:
     """
 
     title: str
-    evidence: tuple[str, ...]
+    evidence: tuple[Fact, ...]
     fix: str
     line: Place | None = None
     severity: Severity = "error"
     code: str = ""
     cause: Found | None = None
+
+
+@dataclass(frozen=True)
+class EveryEntry(Evidence):
+    """Evidence about every entry, with the values of one: `claim` is without them, so the same for every input."""
+
+    claim: str = ""
+
+
+def of_every_entry(case: Case, claim: str) -> EveryEntry:
+    """Say what is so of every entry, with the largest of them."""
+    draw = case.draws[0]
+    largest = draw.right.abs().argmax()
+    got, right = case.at(draw.got)[largest], draw.right[largest]
+    return EveryEntry(f"{claim}; the largest is {number(got)} but must be {number(right)}.", claim=claim)
 
 
 Hypothesis: TypeAlias = Callable[[Case], Explanation | None]

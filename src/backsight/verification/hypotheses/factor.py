@@ -12,7 +12,7 @@ import torch
 from backsight.verification.case import Case, Known
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.hypotheses.broadcast import copies
-from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.explanation import Explanation, of_every_entry
 from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, sizes_of, told, tried_at, whole_factor
 from backsight.verification.steps import counts_in, numbers_in
 from backsight.verification.wording import number, times
@@ -30,18 +30,12 @@ def constant_factor(case: Case) -> Explanation | None:
         _is(factor, value, power) for _, value in _arguments(case) for power in (1, -1)
     ):  # named as a missing factor
         return None
-    largest = case.draws[0].right.abs().argmax()
-    got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
-    evidence = [
-        f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one; the largest is "
-        f"{number(got)} but must be {number(right)}."
-    ]
+    known = of_every_entry(case, f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one")
     reasons, number_ = _reasons(case, factor)
-    evidence += reasons
     by = times(1 / factor, words=False)
     fix = f"{number_.undone if number_ else f'Multiply the gradient of `{case.argument}` by {by}'}."
     return Explanation(
-        f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", tuple(evidence), fix
+        f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", (known, *reasons), fix
     )
 
 

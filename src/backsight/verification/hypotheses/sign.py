@@ -6,8 +6,7 @@ import ast
 import copy
 
 from backsight.verification.case import Case
-from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.wording import number
+from backsight.verification.hypotheses.explanation import Explanation, of_every_entry
 
 LONG = 60
 """A longer expression is not written out again."""
@@ -17,11 +16,8 @@ def wrong_sign(case: Case) -> Explanation | None:
     """The gradient is minus the right one."""
     if not case.fits(lambda draw: -draw.got):
         return None
-    largest = case.draws[0].right.abs().argmax()
-    got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
     evidence = (
-        f"Every entry that it returns for `{case.argument}` is -1 times the right one; the largest is {number(got)} "
-        f"but must be {number(right)}.",
+        of_every_entry(case, f"Every entry that it returns for `{case.argument}` is -1 times the right one"),
         f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
     )
     expression = case.returned

@@ -32,7 +32,6 @@ JACOBIAN = 4096
 
 SCRIPTS = ("card.js", "picture.js", "curve.js", "page.js")
 _KEY = '<figcaption><i class="lit">runs</i><i class="next">receives</i><i class="run">has run</i></figcaption>'
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def page(walk: Walk, picture: str | None = None) -> str:
