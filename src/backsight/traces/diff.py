@@ -11,6 +11,7 @@ from backsight.text import counted
 from backsight.traces.across import across
 from backsight.traces.difference import Difference, Parted
 from backsight.traces.distance import Distances
+from backsight.traces.effects import by_effect
 from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
 from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
@@ -58,9 +59,11 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
         notes.append("no module has the same name in both programs")
     distances = Distances(one, other)
     with np.errstate(all="ignore"):  # statistics may be infinite
-        steps = tuple(_parted(distances, step, first=step == common[0]) for step in common)
+        steps: list[Parted] = []
+        for step in common:
+            steps.append(_parted(distances, step, first=not steps, after=any(map(_grave, steps))))
         said = findings([each for step in steps for each in step.origins], distances)
-    return Difference(one.path, other.path, steps, said, tuple(notes))
+    return Difference(one.path, other.path, tuple(steps), said, tuple(notes))
 
 
 def _every_rank(trace: Trace, source: Source) -> list[Trace]:
@@ -82,12 +85,16 @@ def _across(ranks: tuple[list[Trace], list[Trace]], common: list[int], notes: li
     return Difference(ranks[0][0].path, ranks[1][0].path, steps, said, tuple(notes))
 
 
-def _parted(distances: Distances, step: int, *, first: bool) -> Parted:
+def _grave(step: Parted) -> bool:
+    return any(each.cls != "noise" for each in step.origins)
+
+
+def _parted(distances: Distances, step: int, *, first: bool, after: bool) -> Parted:
     walk = Walk(distances, step).run(first=first)
     points = growth(walk)
     same, alike = settled(walk, points), updated_alike(points)
     every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins]
-    origins = without_inherited(every, walk)
+    origins = by_effect(without_inherited(every, walk), walk, points, after)
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
     losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
     pairs = len(walk.pairing.to_b)

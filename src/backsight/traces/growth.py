@@ -22,6 +22,10 @@ _UPDATED = 1e-3
 the sign of what Adam makes of them."""
 
 
+_CHANGED = 4.0
+"""By how much a change of weights must exceed their rounding."""
+
+
 @dataclass(frozen=True)
 class Point:
     """How far apart one thing is in one step: what a module returned, the loss, a gradient, all weights."""
@@ -69,6 +73,19 @@ def loss_of(trace: Trace, step: int) -> int | None:
     return None
 
 
+def losses_of(trace: Trace, step: int) -> list[int]:
+    """Return the values that backward was called on, as far as they are single numbers: the last before each pass."""
+    found: list[int] = []
+    last: int | None = None
+    for operation in trace.operations:
+        if operation.step == step:
+            if operation.phase == "backward" and last is not None:
+                found.append(last)
+                last = None
+            last = _scalar(trace, operation, last)
+    return found
+
+
 def _scalar(trace: Trace, operation: Operation, otherwise: int | None) -> int | None:
     if operation.phase != "forward" or operation.op in ("module", "aten.ones_like.default"):
         return otherwise
@@ -112,7 +129,8 @@ def _updates(walk: Walk) -> Iterator[Point]:
             if x is not None and y is not None and (size := max(float(np.linalg.norm(x)), float(np.linalg.norm(y)))):
                 rounded = unit("float32") * norm(walk.distances.a, walk.distances.a.values[ours.value])
                 apart = max(0.0, float(np.linalg.norm(x - y)) - rounded)
-                yield Point(walk.step, "update", ours.name, apart / size)
+                # A change that is itself no more than rounding, as of an average over equal weights, is none.
+                yield Point(walk.step, "update", ours.name, apart / size if size > _CHANGED * rounded else 0.0)
 
 
 def _change(trace: Trace, before: int, after: int) -> NDArray[np.float64] | None:

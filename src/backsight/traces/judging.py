@@ -249,6 +249,25 @@ def _hyperparameters(step: int, a: Trace, b: Trace) -> Iterator[str]:
                     yield f"`{name}` of the optimizer is {_shown(p[name])} in A and {_shown(q[name])} in B"
 
 
+def hyperparameters_differ(step: int, a: Trace, b: Trace) -> bool:
+    """Whether optimizers of the same class are given other hyperparameters, in whatever order their groups come."""
+    ours, theirs = (trace.settings.get(step, {}).get("optimizers", []) for trace in (a, b))
+    return any(
+        x["class"] == y["class"]
+        and x["groups"]
+        and y["groups"]
+        and any(
+            {repr(each.get(name)) for each in x["groups"]} != {repr(each.get(name)) for each in y["groups"]}
+            for name in set.intersection(*(set(each) for each in (*x["groups"], *y["groups"]))) - _UNIMPORTANT
+        )
+        for x, y in zip(ours, theirs, strict=False)
+    )
+
+
+_UNIMPORTANT = {"foreach", "fused", "capturable", "differentiable", "initial_lr"}
+"""Hyperparameters that do not change what is computed."""
+
+
 def _of_generators(step: int, a: Trace, b: Trace) -> Iterator[str]:
     ours, theirs = (trace.settings.get(step, {}).get("random state", {}) for trace in (a, b))
     for name, text in (("torch", "PyTorch's"), ("numpy", "NumPy's"), ("python", "Python's")):

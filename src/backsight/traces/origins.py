@@ -43,6 +43,7 @@ class Origin:
     apart: how far apart the results are; allowed: what rounding explains of that.
     arguments: the arguments that differ, with what they are in A and in B.
     names: of "start" and "held", what differs.
+    by_values: whether it was found by the values alone, so that the two operations need not belong together.
     """
 
     kind: Literal["operation", "program", "start", "input", "held"]
@@ -58,6 +59,7 @@ class Origin:
     only_b: tuple[Operation, ...] = ()
     arguments: tuple[tuple[str, Any, Any], ...] = ()
     names: tuple[str, ...] = ()
+    by_values: bool = False
 
     @property
     def rounds(self) -> bool:

@@ -43,6 +43,8 @@ class Page:
     def __init__(self, step: int, writer: Writer, values: Values, ledger: Ledger, calls: ModuleCalls, first: int):
         self.step, self.count = step, first
         self.optimizing = 0
+        self.begun: set[tuple[str, str]] = set()
+        """Kinds and names of what was held as the step began."""
         self._first = first
         self._writer, self._values, self._ledger, self._calls = writer, values, ledger, calls
         self._operations: list[Row] = []

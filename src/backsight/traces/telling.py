@@ -153,6 +153,8 @@ def _size(origin: Origin) -> str:
     )
     if origin.kind in ("start", "input", "held"):
         return f"The relative difference of the values is {shown(origin.apart.relative)}."
+    if origin.by_values:
+        return "What this takes is in both programs, in whatever order and shape; what it makes is only in one."
     if not isfinite(origin.apart.relative):
         return f"{before}; the results have different shapes, or are NaN or infinite in different places."
     several = origin.apart.ulps is not None and 1 <= origin.apart.ulps <= _MOST_ULPS

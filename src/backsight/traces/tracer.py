@@ -257,6 +257,10 @@ class Tracer:
             found["state"] = self._state(parameters)
         for kind in kinds:
             held, shards = parts(found[kind])
+            if at == "start":  # what was there already has been changed since, as running statistics by a forward pass
+                held = {name: tensor for name, tensor in held.items() if (kind, name) not in self._page.begun}
+                shards = {name: shard for name, shard in shards.items() if name in held}
+                self._page.begun.update((kind, name) for name in held)
             for name, tensor in held.items():
                 self._ledger.name(tensor, f"{kind} {name}")
             if kind == "buffer" or shards:  # what writes to a part is not seen to write to it

@@ -1,0 +1,315 @@
+"""What a difference does: whether the loss, the gradients or the updates of a step differ, and where that begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from backsight.traces.flow import Flow, Values, flows
+from backsight.traces.growth import Point, losses_of
+from backsight.traces.judging import RANDOM, Judged, hyperparameters_differ
+from backsight.traces.origins import Origin, Walk, differing
+from backsight.traces.pairing import plain_name
+from backsight.traces.records import Operation, Phase, Trace
+
+_TOGETHER = 1e-4
+"""The relative difference of the norms of gradients that have no counterpart, as of weights that are one in B."""
+
+_UPDATED, _MOST_UPDATED = 1e-2, 0.3
+"""The median and the largest relative difference of updates beyond which rounding, however enlarged by Adam, does not
+explain them: single elements of gradients are nothing but rounding, and their signs are updates."""
+
+_SMALL = 1e-5
+"""Gradients that small beside all together are nothing but rounding, as that of a bias before a normalization."""
+
+_NEARLY = 0.9
+"""The share of operations of both programs that have a partner, from which on operations are compared one by one."""
+
+_LOW = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What of a step differs beyond rounding.
+
+    known: whether there is anything that counts in both, as a loss; of else nothing can be said.
+    loss, gradients, updates: whether these differ.
+    flows: both steps, followed from what differs: `ends`.
+    """
+
+    known: bool
+    loss: bool
+    gradients: bool
+    updates: bool
+    buffers: bool
+    flows: tuple[Flow, Flow]
+    ends: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def differs(self) -> bool:
+        return self.loss or self.gradients or self.updates or self.buffers
+
+
+def effect(walk: Walk, points: Sequence[Point]) -> Effect:
+    """Find what of a step differs."""
+    a, b = walk.distances.a, walk.distances.b
+    both = flows(a, b, walk.step)
+    losses = [losses_of(trace, walk.step) for trace in (a, b)]
+    known = all(losses)
+    grads = _gradients(walk, both)
+    alone = [[each for each in held if each not in flow.ok] for held, flow in zip(losses, both, strict=True)]
+    held = all(_last(trace, walk.step, "grad") for trace in (a, b))
+    loss = known and any(alone) and (any(grads) or not held)  # that of a part of a batch is none of both
+    buffers = _buffers(walk, both)
+    updates = not any(grads) and _updates(walk, both, points)
+    if loss:
+        ends: Sequence[Sequence[int]] = alone
+    elif any(grads):
+        ends = grads
+    elif updates:
+        ends = _ends(walk, "weight")
+    else:
+        ends = ((), ())
+    for flow, each in zip(both, ends, strict=True):
+        flow.follow(each)
+    return Effect(known, loss, any(grads), updates, buffers, both, (tuple(ends[0]), tuple(ends[1])))
+
+
+def _last(trace: Trace, step: int, kind: str) -> dict[str, int]:
+    return {each.name: each.value for each in trace.held if (each.step, each.at, each.kind) == (step, "end", kind)}
+
+
+def _ends(walk: Walk, kind: str) -> tuple[list[int], list[int]]:
+    return (
+        list(_last(walk.distances.a, walk.step, kind).values()),
+        list(_last(walk.distances.b, walk.step, kind).values()),
+    )
+
+
+def _gradients(walk: Walk, both: tuple[Flow, Flow]) -> tuple[list[int], list[int]]:
+    """Return the gradients without counterpart, where those of one shape are among them, else if they differ at all."""
+    every = _ends(walk, "grad")
+    least = _SMALL * max(flow.norm(ends) for ends, flow in zip(every, both, strict=True))
+    values = walk.distances.a.values, walk.distances.b.values
+    pairs = [
+        (ours.value, theirs.value)
+        for ours, theirs in walk.held("end")
+        if ours.kind == "grad" and values[0][ours.value].shape == values[1][theirs.value].shape
+    ]
+    near = {number for x, y in pairs if walk.distances(x, y).absolute <= least for number in ((0, x), (1, y))}
+    left = tuple(
+        [each for each in ends if each not in flow.ok and (place, each) not in near and flow.norm([each]) > least]
+        for place, (ends, flow) in enumerate(zip(every, both, strict=True))
+    )
+    if not any(left):
+        return [], []
+    alike = [(x, y) for x, y in pairs if x in left[0] or y in left[1]]
+    if alike:
+        return [x for x, _ in alike], [y for _, y in alike]
+    for together in (left, every):
+        sizes = [flow.norm(each) for flow, each in zip(both, together, strict=True)]
+        if abs(sizes[0] - sizes[1]) <= _TOGETHER * max(sizes):
+            return [], []
+    return left[0], left[1]
+
+
+def _buffers(walk: Walk, both: tuple[Flow, Flow]) -> bool:
+    """Whether a buffer that the step has written to, or that was another before, is another in B."""
+    began = {(each.kind, each.name): each.value for each in walk.distances.a.held
+             if (each.step, each.at) == (walk.step, "start")}  # fmt: skip
+    for ours, theirs in walk.held("end"):
+        if ours.kind != "buffer" or ours.value in both[0].ok or theirs.value in both[1].ok:
+            continue
+        before = began.get((ours.kind, ours.name))
+        marks = [walk.distances.a.values[each].mark for each in (before, ours.value) if each is not None]
+        prints = walk.distances.a.prints
+        if len(marks) == 2 and min(marks) >= 0 and prints[marks[0]]["hash"] != prints[marks[1]]["hash"]:
+            return True
+    return False
+
+
+def _updates(walk: Walk, both: tuple[Flow, Flow], points: Sequence[Point]) -> bool:
+    """Whether weights are updated otherwise; of those with another name in B, the pair itself may be wrong."""
+    sure = {
+        ours.name
+        for ours, theirs in walk.held("end")
+        if ours.kind == "weight"
+        and (ours.name == theirs.name or (ours.value not in both[0].ok and theirs.value not in both[1].ok))
+    }
+    found = [each.relative if each.name in sure else 0.0 for each in points if each.what == "update"]
+    if not found:
+        return False
+    if max(found) > _MOST_UPDATED or median(found) > _UPDATED:
+        return True
+    return hyperparameters_differ(walk.step, walk.distances.a, walk.distances.b)
+
+
+def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], after: bool) -> tuple[Judged, ...]:
+    """Return the origins as what comes of them shows: without effect they are no mistakes, and the first comes first.
+
+    after: whether an earlier step differs beyond rounding, so that this one only inherits.
+    """
+    if after and not _nearly(walk):
+        return tuple(each for each in every if each.cls == "noise")
+    if all(each.cls == "noise" for each in every) and _nearly(walk):
+        return tuple(every)
+    found = effect(walk, points)
+    if not found.known:
+        return tuple(every)
+    if not found.differs:
+        return tuple(each if _counts_anyway(each, walk) else _harmless(each) for each in every)
+    if _nearly(walk):
+        return tuple(every)
+    return _by_flow(every, walk, found)
+
+
+def _nearly(walk: Walk) -> bool:
+    """Whether the programs are nearly the same, operation by operation."""
+    pairs = len(walk.pairing.to_b)
+    a, b = (sum(each.step == walk.step for each in trace.operations) for trace in (walk.distances.a, walk.distances.b))
+    return pairs >= _NEARLY * max(a, b)
+
+
+def _counts_anyway(each: Judged, walk: Walk) -> bool:
+    """Whether programs that are otherwise the same are told of a difference that has no effect here."""
+    if each.cls == "noise":
+        return True
+    return _nearly(walk) and (each.origin.decides or each.origin.kind == "start" or each.cls == "precision")
+
+
+def _harmless(each: Judged) -> Judged:
+    again = "everything computed from it agrees again, up to rounding: different operations for the same result"
+    return replace(each, cls="noise", code="BS503", reasons=(again,))
+
+
+def _by_flow(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, ...]:
+    """Return the origins that are on the way to what differs, with the first of all before them."""
+    starts, first = _started(every, walk, found), _first(walk, found)
+    if starts:
+        return tuple(starts)
+    kept = [each for each in every if each.cls != "noise" and each.code == "BS508"] if found.updates else []
+    if first is None:
+        return tuple(kept or every)
+    return (first, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
+
+
+def _started(every: Sequence[Judged], walk: Walk, found: Effect) -> list[Judged]:
+    """Return what was different before the step, where that matters."""
+    began = [
+        {f"{each.kind} {each.name}" for each in flow.trace.held
+         if (each.step, each.at) == (walk.step, "start") and each.value in flow.bad}
+        for flow in found.flows
+    ]  # fmt: skip
+    theirs = {f"{ours.kind} {ours.name}" for ours, other in walk.held("start") if other.value in found.flows[1].bad}
+    others = [each for each in every if each.origin.kind == "start" and began[0] & theirs & set(each.origin.names)]
+    return others or [each for each in every if each.origin.kind == "input" and _is_bad(each.origin, found)]
+
+
+def _is_bad(origin: Origin, found: Effect) -> bool:
+    return all(number in flow.bad for number, flow in zip(origin.values, found.flows, strict=True))
+
+
+def _first(walk: Walk, found: Effect) -> Judged | None:
+    """Return the first operations whose results have no counterpart though what they take has."""
+    sides = _rooted(found)
+    if (sides[0] is None and sides[1] is None) or not all(found.ends):
+        return None
+    a, b = sides
+    phases = [each.phase for each in sides if each is not None]
+    phase = next((each for each in ("forward", "recomputation", "backward", "optimizer") if each in phases), phases[0])
+    values = [_made(*each) for each in zip(found.flows, sides, found.ends, strict=True)]
+    apart = walk.distances(*values)
+    same = a is not None and b is not None and plain_name(a.op) == plain_name(b.op)
+    origin = Origin(
+        "operation" if same else "program",
+        walk.step,
+        phase,
+        a if a is not None else b,
+        b,
+        (values[0], values[1]),
+        apart,
+        only_a=() if same or a is None else (a,),
+        only_b=() if same or b is None else (b,),
+        arguments=differing(a, b) if same and a is not None and b is not None else (),
+        by_values=True,
+    )
+    return _judged(origin, found, a, b)
+
+
+def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
+    """Return the first roots: of the forward pass where the loss differs, else of what both have one in, if anything.
+
+    What of a gradient is computed in other parts has no counterpart either, and only what follows it tells.
+    """
+    roots = found.flows[0].roots, found.flows[1].roots
+    order: tuple[tuple[Phase, ...], ...] = (("backward",), ("forward", "recomputation"), ("optimizer",))
+    if found.loss:
+        order = (("forward", "recomputation"), ("backward",), ("optimizer",))
+    firsts = [[next((each for each in mine if each.phase in phases), None) for mine in roots] for phases in order]
+    forward = [_before_backward(flow, mine) for flow, mine in zip(found.flows, roots, strict=True)]
+    if found.gradients and all(forward):  # whose effect on the loss is less than rounding
+        return forward[0], forward[1]
+    if found.loss or found.updates:
+        firsts = firsts[:1] if any(firsts[0]) and found.loss else firsts[::-1]
+    if (both := next((each for each in firsts if all(each)), None)) is not None:
+        return both[0], both[1]
+    either = [next((each[side] for each in firsts if each[side] is not None), None) for side in (0, 1)]
+    return either[0], either[1]
+
+
+def _before_backward(flow: Flow, roots: Sequence[Operation]) -> Operation | None:
+    start = next((each.number for each in flow.operations.values() if each.phase == "backward"), -1)
+    return next((each for each in roots if each.phase == "forward" and each.number < start), None)
+
+
+def _made(flow: Flow, root: Operation | None, ends: Sequence[int]) -> int:
+    if root is None:
+        return ends[0]
+    return next((each for each in root.outputs if each in flow.bad), root.outputs[0])
+
+
+def _ended(origin: Origin, found: Effect) -> list[str]:
+    """Say which gradient or weight it is that differs, where lines may not tell."""
+    if origin.phase not in ("backward", "optimizer"):
+        return []
+    told = []
+    for flow, name, ends in zip(found.flows, "AB", found.ends, strict=True):
+        names = [flow.trace.values[each].name for each in ends if each in flow.bad]
+        held = {each.value: f"{each.kind} {each.name}" for each in flow.trace.held}
+        named = next(
+            (held[each] for each in ends if each in held and each not in flow.ok), next(filter(None, names), "")
+        )
+        if named:
+            told.append(f"{named} in {name}".replace("grad ", "the gradient of ", 1))
+    return [f"what differs first at the end is {' and '.join(told)}"] if told else []
+
+
+def _judged(origin: Origin, found: Effect, a: Operation | None, b: Operation | None) -> Judged:
+    if (low := _lower(found, (a, b))) is not None:
+        return Judged(origin, "precision", "BS502", (low,))
+    named = [each for each in (a, b) if each is not None]
+    if any(plain_name(each.op) in RANDOM for each in named):
+        return Judged(origin, "semantics", "BS506", ())
+    code = {"optimizer": "BS508", "backward": "BS507"}.get(origin.phase, "BS501")
+    arguments = [f"`{name}` is {ours} in A and {theirs} in B" for name, ours, theirs in origin.arguments]
+    return Judged(origin, "semantics", code, (*arguments, *_ended(origin, found)))
+
+
+def _lower(found: Effect, roots: tuple[Operation | None, Operation | None]) -> str | None:
+    """Say that one of the programs computes in a coarser dtype, where that explains what differs."""
+    for flow, other, root, name in ((*found.flows, roots[0], "A"), (*found.flows[::-1], roots[1], "B")):
+        if root is None:
+            continue
+        dtypes = {flow.trace.values[each].dtype for each in root.outputs if each in flow.bad}
+        low = next((each for each in dtypes if each in _LOW), None)
+        if low is None:
+            continue
+        others = Values(
+            other.trace, [each for one in other.operations.values() for each in (*one.inputs, *one.outputs)]
+        )
+        near = (others.alike(flow.trace, each, _LOW[low]) for each in root.outputs if each in flow.bad)
+        if any(each is not None and other.trace.values[each].dtype != low for each in near):
+            casts = plain_name(root.op) in ("_to_copy", "to")
+            return f"only {name} {'casts to' if casts else 'computes in'} {low}"
+    return None
