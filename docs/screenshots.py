@@ -33,7 +33,7 @@ SHOTS = {
     "runs": ("", {}, {}),
     "metrics": ("gpt2-tiny/metrics", {}, {}),
     "heatmap": ("gpt2-tiny/heatmap", {"kind": "grad"}, {}),
-    "tensor": ("gpt2-tiny/tensor", WEIGHT, {}),
+    "tensor": ("gpt2-tiny/tensor", {**WEIGHT, "ridges": 1}, {}),
     "graph": ("gpt2-tiny/graph", {"kind": "grad", "step": 200}, {}),
     "findings": ("digits-nan/findings", {}, {}),
     "memory": ("gpt2-tiny/memory", {}, {}),
