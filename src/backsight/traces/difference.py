@@ -79,15 +79,17 @@ class Difference:
 
     def text(self) -> str:
         """Return it as text: the findings, what is folded, and how the difference grows."""
-        lines = [f"backsight: {self._headline()}", ""]
+        lines = [f"backsight: {self.headline}", ""]
         for finding in self.findings:
             lines += [str(finding).rstrip(), ""]
         for step in self.steps:
-            lines += [*_folded(step), ""]
+            lines += [*folded(step), ""]
         lines += [f"note: {note}" for note in self.notes]
         return inert("\n".join(lines).rstrip()) + "\n"
 
-    def _headline(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The answer in one line."""
         if not self.steps:
             return "nothing could be compared"
         steps = f"step {self.steps[0].step}" if len(self.steps) == 1 else f"{len(self.steps)} steps"
@@ -147,7 +149,7 @@ class Difference:
         printer.text(self.text())
 
 
-def _folded(step: Parted) -> list[str]:
+def folded(step: Parted) -> list[str]:
     """Return what else there is to say of a step: what is folded, the losses, and the growth in a few lines."""
     if not any((step.agree, step.inherited, step.only_a, step.only_b)):  # of all ranks together
         lines = [f"step {step.step}: {counted(len(step.points), 'value')} compared"]
@@ -177,7 +179,7 @@ def _grown(step: Parted) -> list[str]:
     return lines
 
 
-_BARS = "▁▂▃▄▅▆▇█"
+BARS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60
 
 
@@ -187,7 +189,7 @@ def curve(points: list[Point]) -> str:
 
     held = points if len(points) <= _WIDEST else [points[k * len(points) // _WIDEST] for k in range(_WIDEST)]
     bars = "".join(
-        "·" if not each.relative else _BARS[min(7, max(0, int(8 + log10(min(each.relative, 1.0)))))] for each in held
+        "·" if not each.relative else BARS[min(7, max(0, int(8 + log10(min(each.relative, 1.0)))))] for each in held
     )
     first = next(each for each in points if each.relative)
     most = max(points, key=lambda each: each.relative)
