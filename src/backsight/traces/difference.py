@@ -79,28 +79,13 @@ class Difference:
 
     def text(self) -> str:
         """Return it as text: the findings, what is folded, and how the difference grows."""
-        lines = [f"backsight: {self.headline}", ""]
+        lines = [f"backsight: {headline(self)}", ""]
         for finding in self.findings:
             lines += [str(finding).rstrip(), ""]
         for step in self.steps:
             lines += [*folded(step), ""]
         lines += [f"note: {note}" for note in self.notes]
         return inert("\n".join(lines).rstrip()) + "\n"
-
-    @property
-    def headline(self) -> str:
-        """The answer in one line."""
-        if not self.steps:
-            return "nothing could be compared"
-        steps = f"step {self.steps[0].step}" if len(self.steps) == 1 else f"{len(self.steps)} steps"
-        compared = sum(step.agree + step.inherited + len(step.origins) for step in self.steps)
-        if self.same:
-            what = f"{compared:,} operations agree" if compared else "all that both hold agrees"
-            return f"no difference in {steps}: {what} to the last bit"
-        first = next(step for step in self.steps if any(each.cls == self.cls for each in step.origins))
-        if self.cls == "noise":
-            return f"the trainings differ only by rounding, from step {first.step} on"
-        return f"the trainings diverge in step {first.step}: {self.cls}"
 
     def to_json(self) -> str:
         """Return it as a line of JSON, in the shape of docs/json.md."""
@@ -147,6 +132,21 @@ class Difference:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text())
+
+
+def headline(difference: Difference) -> str:
+    """Return the answer in one line."""
+    if not difference.steps:
+        return "nothing could be compared"
+    steps = f"step {difference.steps[0].step}" if len(difference.steps) == 1 else f"{len(difference.steps)} steps"
+    compared = sum(step.agree + step.inherited + len(step.origins) for step in difference.steps)
+    if difference.same:
+        what = f"{compared:,} operations agree" if compared else "all that both hold agrees"
+        return f"no difference in {steps}: {what} to the last bit"
+    first = next(step for step in difference.steps if any(each.cls == difference.cls for each in step.origins))
+    if difference.cls == "noise":
+        return f"the trainings differ only by rounding, from step {first.step} on"
+    return f"the trainings diverge in step {first.step}: {difference.cls}"
 
 
 def folded(step: Parted) -> list[str]:

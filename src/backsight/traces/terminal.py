@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.text.rich import Padding, RenderableType, Text
-from backsight.traces.difference import BARS, Difference, folded
+from backsight.traces.difference import BARS, Difference, folded, headline
 
 _COLORS = ("green", "yellow", "red")
 _CLASSES = {"semantics": "bold red", "precision": "bold yellow", "noise": "bold blue", "same": "bold green"}
@@ -13,7 +13,7 @@ _CLASSES = {"semantics": "bold red", "precision": "bold yellow", "noise": "bold 
 
 def in_color(difference: Difference) -> Iterator[RenderableType]:
     """Yield the parts of a difference as a terminal shows them, in the order of its text."""
-    yield Text.assemble(("backsight: ", "dim"), (difference.headline, _CLASSES[difference.cls]))
+    yield Text.assemble(("backsight: ", "dim"), (headline(difference), _CLASSES[difference.cls]))
     yield Text("")
     for finding in difference.findings:
         yield finding
