@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from types import FrameType
@@ -280,7 +281,8 @@ class FirstSteps:
         """Say that an audit has failed, and make no more."""
         failed("audits stopped", failure)
         self.failed = True
-        self._stop_auditing()
+        with suppress(BaseException):  # what has failed may fail here as well, and was told
+            self._stop_auditing()
 
     def _look_closer(self, *, change: bool) -> None:
         """Audit the backwards of the next steps again: those at spaced steps, and those after a change."""
