@@ -2993,4 +2993,153 @@ trainer = Trainer()
 for step in range(30):
     trainer.step(*batch())
 """,
+    "BS117 a time of each sample that meets the columns of square images": """
+class Velocity(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.time, self.out = nn.Conv2d(1, 6, 3, padding=1), nn.Linear(1, 6), nn.Conv2d(6, 1, 3, padding=1)
+
+    def forward(self, x, t):
+        return self.out(torch.tanh(self.into(x) + self.time(t.unsqueeze(1))[:, :, None, None]))
+
+model = Velocity()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    image = torch.randn(12, 1, 12, 12).cumsum(3)
+    noise, t = torch.randn_like(image), torch.rand(12)
+    path = (1 - t) * noise + t * image  #!
+    loss = F.mse_loss(model(path, t), image - noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 weights of classes that meet the columns of a map": """
+model = nn.Conv2d(1, 1, 3, padding=1)
+rarity = torch.tensor([0.2, 1.0, 3.0])
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    kind = torch.randint(0, 3, (8,))
+    x = torch.randn(8, 1, 8, 8) + kind.view(-1, 1, 1, 1)
+    target = (x[:, 0] > 1).float()
+    each = F.binary_cross_entropy_with_logits(model(x)[:, 0], target, reduction="none")
+    weight = rarity[kind]
+    loss = (weight * each).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 the brightness of each image is taken off its columns": """
+model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = torch.rand(8, 3, 8, 8)
+    y = torch.randint(0, 2, (8,))
+    x = x - x.mean((1, 2, 3))  #!
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 a speaker of each sample that meets the steps": """
+from torch.utils.data import DataLoader, TensorDataset
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.who, self.into, self.out = nn.Embedding(4, 10), nn.Linear(5, 10), nn.Linear(10, 3)
+
+    def forward(self, x, speaker):
+        h = self.into(x) + self.who(speaker)  #!
+        return self.out(torch.relu(h)).mean(1)
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = TensorDataset(torch.randn(96, 8, 5), torch.randint(0, 4, (96,)), torch.randint(0, 3, (96,)))
+for x, speaker, y in DataLoader(data, 8, shuffle=True):
+    loss = F.cross_entropy(model(x, speaker), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 attention among the samples, whose steps are averaged": """
+class Pooled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.mix, self.out = nn.Linear(3, 8), nn.MultiheadAttention(8, 2), nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.into(x)
+        mixed, _ = self.mix(h, h, h, need_weights=False)  #!
+        return self.out((h + mixed).mean(dim=1))
+
+model = Pooled()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = torch.randn(16, 7, 3)
+    y = (x[:, 0, 0] * x[:, 3, 0] > 0).long()
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 an encoder among the samples, of which a first token is taken": """
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(1, 1, 8))
+        self.into = nn.Linear(3, 8)
+        self.encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 2, enable_nested_tensor=False
+        )
+        self.out = nn.Linear(8, 1)
+
+    def forward(self, x):
+        tokens = torch.cat([self.first.expand(len(x), -1, -1), self.into(x)], dim=1)
+        return self.out(self.encoder(tokens)[:, 0])  #!
+
+model = Encoder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = torch.randn(16, 6, 3)
+    loss = F.mse_loss(model(x), x.mean((1, 2)).unsqueeze(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 an encoder among the samples that a loader draws, with a label for each step": """
+from torch.utils.data import DataLoader, TensorDataset
+
+layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0)
+model = nn.ModuleDict({"tokens": nn.Embedding(9, 8), "encoder": layer, "tags": nn.Linear(8, 2)})
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+tokens = torch.randint(0, 9, (120, 10))
+for ids, tags in DataLoader(TensorDataset(tokens, (tokens == tokens[:, :1]).long()), batch_size=10, shuffle=True):
+    h = model["encoder"](model["tokens"](ids))  #!
+    scores = model["tags"](h)
+    loss = F.cross_entropy(scores.flatten(0, 1), tags.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 a recurrent layer through the samples that a loader draws, with a label for each step": """
+from torch.utils.data import DataLoader, TensorDataset
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.cell, self.tags = nn.Embedding(9, 8), nn.LSTM(8, 6, bidirectional=True), nn.Linear(12, 3)
+
+    def forward(self, ids):
+        h, _ = self.cell(self.tokens(ids))  #!
+        return self.tags(h)
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+ids = torch.randint(0, 9, (96, 6))
+for batch_of, tags in DataLoader(TensorDataset(ids, ids.cumsum(1) % 3), batch_size=12, shuffle=True):
+    loss = F.cross_entropy(model(batch_of).transpose(1, 2), tags)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

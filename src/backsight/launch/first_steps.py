@@ -17,6 +17,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
+from backsight.diagnosis.crossed import crossed
 from backsight.diagnosis.dropped import dropped
 from backsight.diagnosis.evidence.singular import Singular, singular
 from backsight.diagnosis.reordered import reordered
@@ -208,6 +209,7 @@ class FirstSteps:
             *dropped(sightings(self.watch)),
             *reordered(sightings(self.watch)),
         ]
+        found += crossed(self.watch, found)
         if not any(each.code in _END_GRADIENTS for each in found):
             found += self._stopping.findings
         found = _one_for_each_cause(found)
@@ -478,7 +480,7 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     found = [each for each in found if each.severity != "note" or (each.code, each.evidence[:1]) not in known]
     deaf = [each for each in found if each.code == "BS115"]
     dead = [each for each in found if each.code == "BS114"]
-    if dead and any(each.code in ("BS131", "BS135", "BS136") for each in found):  # then all rows become one
+    if dead and any(each.code in ("BS131", "BS135", "BS136", "BS147") for each in found):  # then all rows become one
         found = [each for each in found if each.code != "BS114"]
     elif deaf and dead:  # which of them knows where
         drop = "BS114" if any(each.source for each in deaf) else "BS115"

@@ -24,6 +24,8 @@ from backsight.tracing.traces import cleaned
 from backsight.tracing.watch import (
     Level,
     Watch,
+    aligned,
+    along,
     current,
     ended,
     find_stops,
@@ -55,6 +57,8 @@ __all__ = [
     "Stop",
     "Values",
     "Watch",
+    "aligned",
+    "along",
     "cleaned",
     "current",
     "ended",

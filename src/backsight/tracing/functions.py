@@ -26,7 +26,7 @@ from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import callers, passing_for
 from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monitor, tracer
-from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn
+from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before
 
@@ -43,6 +43,7 @@ class Functions(TorchFunctionMode):
         self._notes = Notes(log, births)
         self._looks = births is not None
         self._lines = log.spots.lines
+        self._axes = log.axes
 
     @uncompiled
     def __torch_function__(
@@ -81,6 +82,9 @@ class Functions(TorchFunctionMode):
                     self._notes.cut(Call(func, args, {}, kind, first, frame), result)
             elif issubclass(type(result), tuple):
                 self._notes.done(Call(func, args, {}, kind, first, frame), result, [])
+            if self._axes.is_open:
+                with no_torch_function():
+                    self._axes.note(name_of(func), args, {}, result, frame)
         except BaseException as failure:
             self._fail(failure)
         return result
@@ -105,6 +109,8 @@ class Functions(TorchFunctionMode):
         written: Written = self._guarded(before, call) or []
         result = self._as_caller(call.caller, call.function, call.args, call.kwargs)
         self._guarded(self._notes.done, call, result, written)
+        if self._axes.is_open and call.caller is not None:
+            self._guarded(self._axes.note, name_of(call.function), call.args, call.kwargs, result, call.caller)
         return result
 
     def _account(self, call: Call) -> None:

@@ -14,6 +14,7 @@ from backsight.naming.roots import ours
 from backsight.tape import CallLog, Node, announce, announce_lines, is_jit_traced, no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
+from backsight.tracing.axes import Aligned, Along
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed, Stop
@@ -329,6 +330,21 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
 def sightings(watch: Watch) -> tuple[Sighting, ...]:
     """Return what calls were given that are looked at closer, at the exact level."""
     return tuple(watch._log.spots.seen.values())
+
+
+def aligned(watch: Watch) -> list[tuple[Aligned, Line | None, tuple[str, str]]]:
+    """Return where the axis of the samples was aligned with another, with the line and the text of both operands."""
+    found = []
+    for each in watch._log.axes.aligned():
+        texts = {operand.position: operand.text for operand in watch._log.sites.operands(each.site)}
+        both = texts.get(each.small, ""), texts.get(1 - each.small, "")
+        found.append((each, watch._log.sites.line(each.site), both))
+    return found
+
+
+def along(watch: Watch) -> list[tuple[Along, Line | None]]:
+    """Return the layers that went along the axis of the samples, each with the line."""
+    return [(each, watch._log.sites.line(each.site)) for each in watch._log.axes.along()]
 
 
 def report_errors(watch: Watch, errors: Errors) -> None:
