@@ -20,7 +20,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
 from backsight.source import Place
-from backsight.source.body import callee, calls_in, expressions
+from backsight.source.body import callee, calls_in
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
