@@ -339,10 +339,12 @@ def computed_along(level: Level, place: Place) -> dict[int, str]:
 
 
 def once_without_graph(case: Case, nodes: Sequence[int]) -> str:
-    """The other way: what is trained has to be computed anew, and then there is none."""
-    behind = set(below(case.graph, nodes))
-    if any(leaf.owner for leaf in case.graph.leaves if leaf.node in behind):
-        return ""
+    """The other way: none for what this loss has to train, and reaches only through it."""
+    graph, behind = case.graph, set(below(case.graph, nodes))
+    trained = {leaf.node for leaf in graph.leaves if leaf.node in behind and leaf.owner}
+    if trained:
+        beside = set(below(graph, [root for root, _ in graph.root_edges], without=set(nodes)))
+        return " If only its values are wanted, compute it once under torch.no_grad()." if trained <= beside else ""
     return " If nothing behind it is trained here, compute it once under torch.no_grad()."
 
 
