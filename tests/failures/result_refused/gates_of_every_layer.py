@@ -1,6 +1,6 @@
 # code: BS219
 # variable: net.layers.0.gate
-# cause: self.gate = gate
+# cause: kept = copy.deepcopy(net)
 # fix: net.layers[0].gate = net.layers[1].gate = None
 import copy
 

@@ -241,7 +241,7 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
     if owner:
         every = [f"{each}.{attribute}" for each in _alike(refused, attribute)]
         cleared = " = ".join((every or [refused.name])[:_MOST])
-        if len(every) > _MOST:
+        if len(every) > _MOST and refused.failure.user:
             cleared = f"for each in {_argument(refused.failure.user, 'deepcopy')}.modules(): each.{attribute}"
         return (
             f"Clear {'it' if len(every) < 2 else 'each'} before the copy: {cleared} = None. Or, if no loss is computed "

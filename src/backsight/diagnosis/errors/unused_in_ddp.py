@@ -87,7 +87,7 @@ def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     fix = reason.fix if reason else f"Make the loss depend on {what}, remove it from the model, or freeze it."
     if reason is None and not re.search(f"static_graph set to True|{_SEARCHES}", failure.message):
         searching = _searching(failure) or "Pass find_unused_parameters=True to DistributedDataParallel."
-        return f"{searching} If no step ever uses {what}, freeze it or remove it from the model instead."
+        return f"{searching} What no step ever uses should be frozen, or removed from the model, instead."
     if "static_graph set to True" in failure.message:
         return f"{fix} static_graph=True promises that every step uses the same parameters: drop it if that is not so."
     if _SEARCHES in failure.message:
