@@ -86,8 +86,10 @@ CALLS = frozenset(
     | {"launch/first_steps.py guarded", "tracing/watch.py guarded", "tracing/exact.py __del__"}
     | {"tracing/callers.py passing_for", "tracing/callers.py _code_at", "tracing/functions.py _passing"}
 )
-"""What makes a call for the program and bears what fails: each is a frame between the program and PyTorch. The last three
-are what passes for the caller; where they fail, the program runs on, and a warning names our line in place of its own."""
+"""What makes a call for the program and bears what fails: each is a frame between the program and PyTorch.
+
+The last three are what passes for the caller; where they fail, the program runs on, and a warning names our line.
+"""
 
 PROMISED = ("surface.py",)
 """What tells which parts of PyTorch are there: without them other parts of a watch, which Python lets a program see."""
