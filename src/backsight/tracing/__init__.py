@@ -35,6 +35,7 @@ from backsight.tracing.watch import (
     sightings,
     stops,
     watch,
+    whence,
 )
 
 __all__ = [
@@ -68,4 +69,5 @@ __all__ = [
     "sightings",
     "stops",
     "watch",
+    "whence",
 ]

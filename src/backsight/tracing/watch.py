@@ -347,6 +347,11 @@ def severed(watch: Watch, tensor: torch.Tensor) -> list[tuple[Severed, int]]:
     return [(cut, made) for cut, _, made in ends]
 
 
+def whence(watch: Watch, tensor: torch.Tensor) -> list[End]:
+    """Return what cut a tensor off, the nearest first, with the leaves that the gradient would have gone to."""
+    return [watch._log.ends(cut) for cut in watch._log.flow.cuts(tensor)]
+
+
 def ended(watch: Watch, by: Literal["numpy", "item"] = "numpy") -> list[End]:
     """Return where tensors were handed to NumPy, or to Python as numbers.
 
