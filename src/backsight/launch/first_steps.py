@@ -18,6 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.diagnosis.dropped import dropped
 from backsight.diagnosis.evidence.singular import Singular, singular
+from backsight.diagnosis.lost_writes import lost_writes
 from backsight.diagnosis.reordered import reordered
 from backsight.diagnosis.rules.unmoved import told_unmoved
 from backsight.diagnosis.taken_once import taken_once
@@ -52,7 +53,7 @@ from backsight.tape import (
     uncompiled,
     unnumbered,
 )
-from backsight.tracing import Level, finest, has_compiled, sightings, watch
+from backsight.tracing import Level, finest, has_compiled, repeated_writes, sightings, watch
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -205,6 +206,7 @@ class FirstSteps:
             *self._wiped.findings,
             *self._taken,
             *dropped(sightings(self.watch)),
+            *lost_writes(repeated_writes(self.watch)),
             *reordered(sightings(self.watch)),
         ]
         if not any(each.code in _END_GRADIENTS for each in found):

@@ -18,7 +18,7 @@ from backsight.tracing.facts import (
     Stop,
     Values,
 )
-from backsight.tracing.spots import Sighting, Spot
+from backsight.tracing.spots import Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 from backsight.tracing.watch import (
@@ -30,6 +30,7 @@ from backsight.tracing.watch import (
     finest,
     inferred,
     met,
+    repeated_writes,
     report_errors,
     severed,
     sightings,
@@ -56,6 +57,7 @@ __all__ = [
     "Stop",
     "Values",
     "Watch",
+    "Write",
     "cleaned",
     "current",
     "ended",
@@ -64,6 +66,7 @@ __all__ = [
     "has_compiled",
     "inferred",
     "met",
+    "repeated_writes",
     "report_errors",
     "severed",
     "sightings",

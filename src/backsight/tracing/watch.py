@@ -19,7 +19,7 @@ from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
-from backsight.tracing.spots import Sighting
+from backsight.tracing.spots import Sighting, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 
@@ -329,6 +329,11 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
 def sightings(watch: Watch) -> tuple[Sighting, ...]:
     """Return what calls were given that are looked at closer, at the exact level."""
     return tuple(watch._log.spots.seen.values())
+
+
+def repeated_writes(watch: Watch) -> tuple[Write, ...]:
+    """Return where items were added to through an index with repeated entries, at the exact level."""
+    return tuple(watch._log.spots.lost)
 
 
 def report_errors(watch: Watch, errors: Errors) -> None:
