@@ -31,6 +31,7 @@ from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.sharing import Sharing
 from backsight.launch.stopping import Stopping
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
@@ -152,6 +153,7 @@ class FirstSteps:
         self._twins = Twins()
         self._turns = Turns()
         self._aliases = Aliases()
+        self._sharing = Sharing()
         self._wiped = Wiped()
         self._keeping = Keeping()
         self._taken: list[Finding] = []
@@ -194,7 +196,7 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         hearing = (*self._hearing.findings, *self._turns.findings)
-        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings, *self._aliases.findings)
+        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings, *self._aliases.findings, *self._sharing.findings)
         found = [
             *(each for key, each in self.findings.items() if not self._is_trained(key)),
             *(each for found in self._of_start.values() for each in found.values()),
@@ -390,6 +392,7 @@ class FirstSteps:
         self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
+        self._sharing.stepped(signs.step, lambda: signs.optimizers, _caller)
         self._aliases.stepped(signs.step, lambda: signs.optimizers, _caller)
         if signs.step == _TAKEN:
             self._taken = taken_once(self.watch, signs.optimizers)

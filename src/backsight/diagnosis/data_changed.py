@@ -1,0 +1,127 @@
+"""BS140: the data that a data set stores are changed in place by its own `__getitem__`."""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming import search
+from backsight.naming.plain import namespace
+from backsight.naming.roots import is_library, is_ours
+from backsight.source import Body, Place
+from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source.stored import changed_where_read
+from backsight.tape.saved import is_readable
+
+CODES = ("BS140",)
+
+_VALUES = 64
+"""Values of an array that are compared: spread over all of it."""
+
+_MOST = 8
+
+
+@dataclass
+class Stored:
+    """An array that a data set holds, and the one statement that may change it in place as it is read."""
+
+    dataset: weakref.ref[Any]
+    name: str
+    attribute: str
+    place: Place
+    was: tuple[object, ...] = field(default=())
+
+    def has_changed(self) -> bool:
+        """Whether its values are others than at the last look; what was replaced by another array begins anew."""
+        dataset = self.dataset()
+        held = (namespace(dataset) or {}).get(self.attribute) if dataset is not None else None
+        before, self.was = self.was, _mark(held)
+        return bool(before) and before[:1] == self.was[:1] and before != self.was
+
+
+def stored() -> list[Stored]:
+    """Return the arrays of data sets of the program's, each with what may change it, of which most have nothing."""
+    found = []
+    for each, name in search((), collect=(Dataset,)).found:
+        function = next((vars(c)["__getitem__"] for c in type(each).__mro__ if "__getitem__" in vars(c)), None)
+        file = function.__code__.co_filename if isinstance(function, FunctionType) else ""
+        if not file or is_library(file) or is_ours(file):
+            continue
+        places = _changes(file, type(each).__name__)
+        for attribute, value in list((namespace(each) or {}).items()):
+            fitting = [place for place, names in places if attribute in names]
+            if len(fitting) == 1 and (mark := _mark(value)) and len(found) < _MOST:
+                found.append(Stored(weakref.ref(each), name.path, attribute, fitting[0], mark))
+    return found
+
+
+def changed_data(found: Stored, since: int) -> Finding:
+    """Return the finding that such an array goes on changing."""
+    name = f"{found.name}.{found.attribute}"
+    return Finding(
+        "BS140",
+        "warning",
+        f"{name} changes while it is read: what it returns depends on how often it was read before.",
+        (
+            f"Its stored values have changed up to step {since:,}, each time that they were looked at.",
+            shown(found.place, "modifies the stored values themselves: an item of an array or tensor is a view of it."),
+        ),
+        f"Modify a copy: take self.{found.attribute}[...].copy(), or .clone() of a tensor. Or create a new one there, as "
+        "x = x + noise does.",
+        source=str(found.place),
+        since=since,
+    )
+
+
+def _mark(value: Any) -> tuple[object, ...]:
+    """Return where an array lies, and some of its values; nothing of what is no array of numbers in memory."""
+    if type(value) is torch.Tensor:
+        if not is_readable(value) or value.device.type != "cpu" or value.layout != torch.strided or not value.numel():
+            return ()
+        flat = value.detach().reshape(-1) if value.is_contiguous() else None
+        if flat is None or value.is_complex():
+            return ()
+        step = max(1, flat.numel() // _VALUES)
+        return (value.data_ptr(), tuple(flat[::step].tolist()))
+    if type(value).__module__ != "numpy" or type(value).__name__ != "ndarray" or value.dtype.kind not in "fiu":
+        return ()
+    if not value.flags.c_contiguous or not value.size:
+        return ()
+    flat = value.reshape(-1)
+    return (value.ctypes.data, flat[:: max(1, flat.size // _VALUES)].tobytes())
+
+
+def _changes(file: str, kind: str) -> list[tuple[Place, frozenset[str]]]:
+    """Return the statements that may change stored items in `__getitem__` of a class, or in what it calls, with the
+    attributes that `__getitem__` reads."""
+    places, found = changed_where_read(file), []
+    bodies = list(functions(file))
+    own = next((b for b in bodies if isinstance(b.node, ast.ClassDef) and b.node.name == kind), None)
+    inside = [b for b in bodies if own is not None and any(b.node is each for each in own.node.body)]
+    reads = [b for b in inside if getattr(b.node, "name", "") == "__getitem__"]
+    called = {callee(call)[1] for b in reads for s in statements(b.node) for call in calls_in(s)}
+    attributes = frozenset(name for b in reads for name in _attributes(b))
+    for body in (*reads, *(b for b in bodies if getattr(b.node, "name", "") in called)):
+        lines = {body.place(s) for s in statements(body.node)}
+        found += [(place, attributes) for place in places if place in lines]
+    return list({place: (place, names) for place, names in found}.values())
+
+
+def _attributes(body: Body) -> set[str]:
+    """Return the attributes of `self` of which a function takes an item."""
+    return {
+        node.value.attr
+        for node in ast.walk(body.node)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Attribute)
+        and isinstance(node.value.value, ast.Name)
+        and node.value.value.id == "self"
+    }
