@@ -16,7 +16,7 @@ from backsight.diagnosis.wording import shown
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
-from backsight.source import Body, Place
+from backsight.source import Body, Place, function_at
 from backsight.source.body import callee, calls_in, functions, statements
 from backsight.source.stored import changed_where_read
 from backsight.tape.saved import is_readable
@@ -52,14 +52,13 @@ def stored() -> list[Stored]:
     found = []
     for each, name in search((), collect=(Dataset,)).found:
         function = next((vars(c)["__getitem__"] for c in type(each).__mro__ if "__getitem__" in vars(c)), None)
-        file = function.__code__.co_filename if isinstance(function, FunctionType) else ""
-        if not file or is_library(file) or is_ours(file):
+        body = function_at(function.__code__) if isinstance(function, FunctionType) else None
+        if body is None or is_library(body.file) or is_ours(body.file):
             continue
-        places = _changes(file, type(each).__name__)
-        for attribute, value in list((namespace(each) or {}).items()):
-            fitting = [place for place, names in places if attribute in names]
-            if len(fitting) == 1 and (mark := _mark(value)) and len(found) < _MOST:
-                found.append(Stored(weakref.ref(each), name.path, attribute, fitting[0], mark))
+        places, read = list(dict.fromkeys(_changes(body))), _attributes(body)
+        for attribute, value in list((namespace(each) or {}).items()) if len(places) == 1 else ():
+            if attribute in read and (mark := _mark(value)) and len(found) < _MOST:
+                found.append(Stored(weakref.ref(each), name.path, attribute, places[0], mark))
     return found
 
 
@@ -74,8 +73,8 @@ def changed_data(found: Stored, since: int) -> Finding:
             f"Its stored values have changed up to step {since:,}, each time that they were looked at.",
             shown(found.place, "modifies the stored values themselves: an item of an array or tensor is a view of it."),
         ),
-        f"Modify a copy: take self.{found.attribute}[...].copy(), or .clone() of a tensor. Or create a new one there, as "
-        "x = x + noise does.",
+        f"Modify a copy: take self.{found.attribute}[...].copy(), or .clone() of a tensor. Or create a new one "
+        "there, as x = x + noise does.",
         source=str(found.place),
         since=since,
     )
@@ -99,20 +98,12 @@ def _mark(value: Any) -> tuple[object, ...]:
     return (value.ctypes.data, flat[:: max(1, flat.size // _VALUES)].tobytes())
 
 
-def _changes(file: str, kind: str) -> list[tuple[Place, frozenset[str]]]:
-    """Return the statements that may change stored items in `__getitem__` of a class, or in what it calls, with the
-    attributes that `__getitem__` reads."""
-    places, found = changed_where_read(file), []
-    bodies = list(functions(file))
-    own = next((b for b in bodies if isinstance(b.node, ast.ClassDef) and b.node.name == kind), None)
-    inside = [b for b in bodies if own is not None and any(b.node is each for each in own.node.body)]
-    reads = [b for b in inside if getattr(b.node, "name", "") == "__getitem__"]
-    called = {callee(call)[1] for b in reads for s in statements(b.node) for call in calls_in(s)}
-    attributes = frozenset(name for b in reads for name in _attributes(b))
-    for body in (*reads, *(b for b in bodies if getattr(b.node, "name", "") in called)):
-        lines = {body.place(s) for s in statements(body.node)}
-        found += [(place, attributes) for place in places if place in lines]
-    return list({place: (place, names) for place, names in found}.values())
+def _changes(read: Body) -> list[Place]:
+    """Return the statements that may change stored items in a `__getitem__`, or in what it calls."""
+    places = set(changed_where_read(read.file))
+    called = {callee(call)[1] for s in statements(read.node) for call in calls_in(s)}
+    bodies = [read, *(b for b in functions(read.file) if getattr(b.node, "name", "") in called)]
+    return [place for body in bodies for s in statements(body.node) if (place := body.place(s)) in places]
 
 
 def _attributes(body: Body) -> set[str]:

@@ -38,7 +38,9 @@ def _fix(write: Write, name: str, index: str) -> str:
     several = isinstance(write.target.slice, ast.Tuple)
     sign = "-" if write.subtracts else ""
     if several or not write.is_by_rows or isinstance(write.added, ast.Constant):
-        value = f"{sign}{added}" if isinstance(write.added, ast.Name | ast.Constant | ast.Subscript) else f"{sign}({added})"
+        value = (
+            f"{sign}{added}" if isinstance(write.added, ast.Name | ast.Constant | ast.Subscript) else f"{sign}({added})"
+        )
         if isinstance(write.added, ast.Constant):
             value = f"torch.tensor({value}, dtype={name}.dtype)"
         indices = f"({index})" if several else f"({index},)"

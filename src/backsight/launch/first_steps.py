@@ -196,7 +196,17 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         hearing = (*self._hearing.findings, *self._turns.findings)
-        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings, *self._aliases.findings, *self._sharing.findings)
+        signs = (
+            ()
+            if self.failed
+            else (
+                *hearing,
+                *self._signs.findings,
+                *self._twins.findings,
+                *self._aliases.findings,
+                *self._sharing.findings,
+            )
+        )
         found = [
             *(each for key, each in self.findings.items() if not self._is_trained(key)),
             *(each for found in self._of_start.values() for each in found.values()),

@@ -126,7 +126,6 @@ class Spots:
         if (before, after) not in known.shapes:
             known.shapes.append((before, after))
 
-
     def _write(self, spot: Write, tensor: torch.Tensor, index: Any) -> None:
         """Look at the first indices of a write, for as long as none has repeated entries."""
         parts = list(index) if isinstance(index, tuple) else [index]

@@ -53,6 +53,4 @@ def _runs_often(body: Body, statement: ast.stmt, optimizer: str) -> bool:
     # who runs the training within the same function copies once; the steps of a copy's own optimizer are another's
     steps = [n for s in every for n in ast.walk(s) if isinstance(n, ast.Call) and callee(n)[1] == "step"]
     inner = {dotted(t) for s in every if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) for t in s.targets}
-    return all(
-        (called := dotted(callee(n)[0])) in inner and (called or "").split(".")[-1] != optimizer for n in steps
-    )
+    return all((called := dotted(callee(n)[0])) in inner and (called or "").split(".")[-1] != optimizer for n in steps)
