@@ -24,8 +24,8 @@ def lost_writes(writes: Iterable[Write]) -> Iterator[Finding]:
             (
                 shown(
                     place,
-                    f"adds at {each.entries:,} entries, {each.distinct:,} of them distinct: of those that are the same, "
-                    "the last one overwrites the others.",
+                    f"adds at {each.entries:,} entries, {each.distinct:,} of them distinct: of those that are the "
+                    "same, the last one overwrites the others.",
                 ),
             ),
             f"Accumulate: {_fix(each, name, index)}.",
@@ -38,9 +38,8 @@ def _fix(write: Write, name: str, index: str) -> str:
     several = isinstance(write.target.slice, ast.Tuple)
     sign = "-" if write.subtracts else ""
     if several or not write.is_by_rows or isinstance(write.added, ast.Constant):
-        value = (
-            f"{sign}{added}" if isinstance(write.added, ast.Name | ast.Constant | ast.Subscript) else f"{sign}({added})"
-        )
+        is_plain = isinstance(write.added, ast.Name | ast.Constant | ast.Subscript)
+        value = f"{sign}{added}" if is_plain or not sign else f"{sign}({added})"
         if isinstance(write.added, ast.Constant):
             value = f"torch.tensor({value}, dtype={name}.dtype)"
         indices = f"({index})" if several else f"({index},)"

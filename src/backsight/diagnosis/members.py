@@ -86,7 +86,8 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
         f"All {size} members of the ensemble are one network: their weights are bit-identical.",
         (
             shown(place, f"repeats {name}, so every member begins with the same weights."),
-            f"In {called}, all {size} slices are still equal after {since} steps: with the same data and loss they stay so.",
+            f"In {called}, all {size} slices are still equal after {since} steps: with the same data "
+            "and loss they stay so.",
         ),
         f"Create each member by itself: [{of} for _ in {times}].",
         source=str(place),

@@ -233,7 +233,8 @@ def counts_batches(
     kind, name, steps = type(of[0]).__name__, named(optimizer, "the optimizer"), _steps_of(of[0], frame)
     called = dotted(_receiver(frame, steps[0])) if len(steps) == 1 else None
     evidence: list[Fact] = [
-        f"It was {peak:.3g}, and since step {since:,} it is at most 1% of that; at step {steps_made:,} it was {rate:.3g}."
+        f"It was {peak:.3g}, and since step {since:,} it is at most 1% of that; at step {steps_made:,} it "
+        f"was {rate:.3g}."
     ]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {kind} after each batch."))
@@ -243,8 +244,8 @@ def counts_batches(
         f"The learning rate of {name} decays too early: {kind} counts batches, not epochs.",
         tuple(evidence),
         f"Call {called or 'its'}{'.' if called else ' '}step() once after each epoch: at the end of the loop at line "
-        f"{loops[1].line}, outside of the loop at line {loops[0].line}. If you mean batches, make {kind} decay over all "
-        "batches of the training.",
+        f"{loops[1].line}, outside of the loop at line {loops[0].line}. If you mean batches, make {kind} decay over "
+        "all batches of the training.",
         source=str(steps[0]) if len(steps) == 1 else None,
         since=since,
     )
