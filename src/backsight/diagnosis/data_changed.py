@@ -49,7 +49,7 @@ class Stored:
 
 def stored() -> list[Stored]:
     """Return the arrays of data sets of the program's, each with what may change it, of which most have nothing."""
-    found = []
+    found: list[Stored] = []
     for each, name in search((), collect=(Dataset,)).found:
         function = next((vars(c)["__getitem__"] for c in type(each).__mro__ if "__getitem__" in vars(c)), None)
         body = function_at(function.__code__) if isinstance(function, FunctionType) else None

@@ -103,7 +103,7 @@ class Spots:
         lines = self.lines.get(frame.f_code.co_filename)
         spot = (self._read(frame) if lines is None else lines).get(frame.f_lineno)
         tensor: Any = args[0] if args else None
-        if type(spot) is Write:
+        if isinstance(spot, Write):
             if getattr(function, "__name__", "") == "__setitem__" and type(tensor) in _PLAIN and len(args) == 3:
                 self._write(spot, tensor, args[1])
             return
@@ -140,7 +140,7 @@ class Spots:
             return
         with torch.no_grad():
             rows = torch.stack([each.detach().reshape(-1) for each in given], 1)
-            distinct = len(torch.unique(rows, dim=0)) if len(given) > 1 else rows.unique().numel()
+            distinct = len(set(map(tuple, rows.tolist())))
         if distinct < first.numel():
             spot.entries, spot.distinct = first.numel(), distinct
             spot.is_by_rows = len(parts) == 1 and first.dim() == 1 and tensor.dim() > 0
