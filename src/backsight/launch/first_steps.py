@@ -505,6 +505,8 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     # An audit may know what an optimizer has left out before it shows that it does not move.
     left = [each for each in found if each.code == "BS101" and each.severity != "note"]
     found = [each for each in found if each not in left[1:] or "unfrozen" not in each.title]
+    stored = [each for each in found if each.code == "BS140"]
+    found = [each for each in found if each not in stored[1:] or each.source != stored[0].source]
     thrown = {each.source for each in found if each.code == "BS146"}
     found = [each for each in found if each.code != "BS113" or each.source not in thrown]
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on
