@@ -3142,4 +3142,138 @@ for batch_of, tags in DataLoader(TensorDataset(ids, ids.cumsum(1) % 3), batch_si
     loss.backward()
     optimizer.step()
 """,
+    "BS150 a temperature that is detached once": """
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.log_scale = net(), nn.Parameter(torch.tensor([0.7]))
+        with torch.no_grad():
+            self.scale = self.log_scale.exp()  #!
+
+    def forward(self, x):
+        return self.body(x) * self.scale, self.body(x).detach() * self.log_scale.exp()
+
+model = Scaled()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    out, scaled = model(x)
+    optimizer.zero_grad()
+    (F.mse_loss(out, y) + F.mse_loss(scaled, y)).backward()
+    optimizer.step()
+""",
+    "BS138 an average that is returned, whose statistics stay": """
+import copy
+
+def train(steps):
+    student = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    mean = copy.deepcopy(student).eval().requires_grad_(False)
+    optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(student(3 * x + 2), y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for slow, fast in zip(mean.parameters(), student.parameters()):
+                slow.lerp_(fast, 0.1)  #!
+    return mean
+
+train(140)
+""",
+    "BS115 an inner loop on a copy, with an optimizer of its own": """
+import copy
+
+def adapted(base, x, y):
+    fast = copy.deepcopy(base)  #!
+    inner = torch.optim.SGD(fast.parameters(), lr=0.05)
+    for _ in range(2):
+        inner.zero_grad()
+        F.mse_loss(fast(x), y).backward()
+        inner.step()
+    inner.zero_grad()
+    return fast
+
+base = net()
+outer = torch.optim.Adam(base.parameters(), lr=0.01)
+for step in range(20):
+    outer.zero_grad()
+    for task in range(3):
+        fast = adapted(base, *batch())
+        x, y = batch()
+        F.mse_loss(fast(x), y).backward()
+    outer.step()
+""",
+    "BS146 sums over segments through an index": """
+embed, head = nn.Embedding(10, 4), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *head.parameters()], lr=0.01)
+for step in range(20):
+    words, bag, y = torch.randint(10, (40,)), torch.arange(40) % 8, torch.randn(8, 1)
+    pooled = torch.zeros(8, 4)
+    pooled[bag] = pooled[bag] + embed(words)  #!
+    optimizer.zero_grad()
+    F.mse_loss(head(pooled), y).backward()
+    optimizer.step()
+""",
+    "BS148 a momentum that is the gradient": """
+class Momentum(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                g, kept = p.grad, self.state[p]
+                if not kept:
+                    kept["speed"] = p.grad.detach()  #!
+                else:
+                    kept["speed"].mul_(0.9).add_(g)
+                p.sub_(kept["speed"], alpha=group["lr"])
+
+model = net()
+optimizer = Momentum(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+""",
+    "BS144 an ensemble of copies": """
+import copy
+from torch.func import functional_call, stack_module_state, vmap
+
+first = net()
+members = [copy.deepcopy(first) for _ in range(4)]  #!
+weights, _ = stack_module_state(members)
+optimizer = torch.optim.Adam(weights.values(), lr=0.01)
+each = vmap(lambda w, x: functional_call(first, w, (x,)), in_dims=(0, None))
+for step in range(30):
+    x, y = batch()
+    out = each(weights, x)
+    optimizer.zero_grad()
+    F.mse_loss(out, y.expand_as(out)).backward()
+    optimizer.step()
+""",
+    "BS140 noise that is added to stored signals": """
+class Signals(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows, self.goals = torch.randn(64, 4), torch.randn(64, 1)
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, at):
+        row = self.rows[at]
+        row.add_(0.01 * torch.randn(4))  #!
+        return row.clone(), self.goals[at]
+
+model, data = net(), Signals()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(20):
+    for x, y in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+""",
 }

@@ -2151,4 +2151,125 @@ for step in range(12):
     loss.backward()
     optimizer.step()
 """,
+    "a schedule of batches that ends low": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=100)
+for epoch in range(10):
+    for _ in range(10):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+        schedule.step()
+""",
+    "a temperature that has the parameter's memory, and one that is taken anew": """
+log_scale, model = nn.Parameter(torch.tensor([0.7])), net()
+same = log_scale.detach()
+optimizer = torch.optim.Adam([log_scale, *model.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    scale = log_scale.exp().detach()
+    out = model(x)
+    optimizer.zero_grad()
+    (F.mse_loss(out * scale * same, y) + F.mse_loss(out.detach() * log_scale, y)).backward()
+    optimizer.step()
+""",
+    "an average whose statistics are computed at the end": """
+import copy
+from torch.optim.swa_utils import update_bn
+
+def train(steps):
+    student = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    mean = copy.deepcopy(student).eval().requires_grad_(False)
+    optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(student(3 * x + 2), y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for slow, fast in zip(mean.parameters(), student.parameters()):
+                slow.lerp_(fast, 0.1)
+    update_bn([3 * batch()[0] + 2 for _ in range(4)], mean)
+    return mean
+
+train(140)
+""",
+    "an inner loop on a copy whose gradients are carried over": """
+import copy
+
+def adapted(base, x, y):
+    fast = copy.deepcopy(base)
+    inner = torch.optim.SGD(fast.parameters(), lr=0.05)
+    inner.zero_grad()
+    F.mse_loss(fast(x), y).backward()
+    inner.step()
+    inner.zero_grad()
+    return fast
+
+base = net()
+outer = torch.optim.Adam(base.parameters(), lr=0.01)
+for step in range(20):
+    fast = adapted(base, *batch())
+    x, y = batch()
+    F.mse_loss(fast(x), y).backward()
+    for p, q in zip(base.parameters(), fast.parameters()):
+        p.grad = q.grad
+    outer.step()
+""",
+    "sums through an index without repeated entries": """
+embed, head = nn.Embedding(10, 4), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *head.parameters()], lr=0.01)
+for step in range(20):
+    words, rows, y = torch.randint(10, (8,)), torch.randperm(8), torch.randn(8, 1)
+    pooled = torch.zeros(8, 4)
+    pooled[rows] += embed(words)
+    pooled[rows > 3] += 1
+    optimizer.zero_grad()
+    F.mse_loss(head(pooled), y).backward()
+    optimizer.step()
+""",
+    "an optimizer that keeps the last gradient, made anew in each step": """
+class Damped(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                last = self.state[p].get("last", p.grad)
+                self.state[p]["last"] = p.grad
+                p.sub_(p.grad + 0.5 * last, alpha=group["lr"])
+
+model = net()
+optimizer = Damped(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "noise that is added to a copy of stored signals": """
+class Signals(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows, self.goals = torch.randn(64, 4), torch.randn(64, 1)
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, at):
+        row = self.rows[at].clone()
+        row.add_(0.01 * torch.randn(4))
+        return row, self.goals[at]
+
+model, data = net(), Signals()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(20):
+    for x, y in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+""",
 }

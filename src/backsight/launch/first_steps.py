@@ -20,6 +20,7 @@ from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.diagnosis.crossed import crossed
 from backsight.diagnosis.dropped import dropped
 from backsight.diagnosis.evidence.singular import Singular, singular
+from backsight.diagnosis.lost_writes import lost_writes
 from backsight.diagnosis.reordered import reordered
 from backsight.diagnosis.rules.unmoved import told_unmoved
 from backsight.diagnosis.taken_once import taken_once
@@ -32,6 +33,7 @@ from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.sharing import Sharing
 from backsight.launch.stopping import Stopping
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
@@ -54,7 +56,7 @@ from backsight.tape import (
     uncompiled,
     unnumbered,
 )
-from backsight.tracing import Level, finest, has_compiled, sightings, watch
+from backsight.tracing import Level, finest, has_compiled, repeated_writes, sightings, watch
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -153,6 +155,7 @@ class FirstSteps:
         self._twins = Twins()
         self._turns = Turns()
         self._aliases = Aliases()
+        self._sharing = Sharing()
         self._wiped = Wiped()
         self._keeping = Keeping()
         self._taken: list[Finding] = []
@@ -195,7 +198,17 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         hearing = (*self._hearing.findings, *self._turns.findings)
-        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings, *self._aliases.findings)
+        signs = (
+            ()
+            if self.failed
+            else (
+                *hearing,
+                *self._signs.findings,
+                *self._twins.findings,
+                *self._aliases.findings,
+                *self._sharing.findings,
+            )
+        )
         found = [
             *(each for key, each in self.findings.items() if not self._is_trained(key)),
             *(each for found in self._of_start.values() for each in found.values()),
@@ -207,6 +220,7 @@ class FirstSteps:
             *self._wiped.findings,
             *self._taken,
             *dropped(sightings(self.watch)),
+            *lost_writes(repeated_writes(self.watch)),
             *reordered(sightings(self.watch)),
         ]
         found += crossed(self.watch, found)
@@ -392,6 +406,7 @@ class FirstSteps:
         self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
+        self._sharing.stepped(signs.step, lambda: signs.optimizers, _caller)
         self._aliases.stepped(signs.step, lambda: signs.optimizers, _caller)
         if signs.step == _TAKEN:
             self._taken = taken_once(self.watch, signs.optimizers)
@@ -494,6 +509,8 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     # An audit may know what an optimizer has left out before it shows that it does not move.
     left = [each for each in found if each.code == "BS101" and each.severity != "note"]
     found = [each for each in found if each not in left[1:] or "unfrozen" not in each.title]
+    stored = [each for each in found if each.code == "BS140"]
+    found = [each for each in found if each not in stored[1:] or each.source != stored[0].source]
     thrown = {each.source for each in found if each.code == "BS146"}
     found = [each for each in found if each.code != "BS113" or each.source not in thrown]
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on

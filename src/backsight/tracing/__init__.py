@@ -18,7 +18,7 @@ from backsight.tracing.facts import (
     Stop,
     Values,
 )
-from backsight.tracing.spots import Sighting, Spot
+from backsight.tracing.spots import Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 from backsight.tracing.watch import (
@@ -32,11 +32,13 @@ from backsight.tracing.watch import (
     finest,
     inferred,
     met,
+    repeated_writes,
     report_errors,
     severed,
     sightings,
     stops,
     watch,
+    whence,
 )
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "Stop",
     "Values",
     "Watch",
+    "Write",
     "aligned",
     "along",
     "cleaned",
@@ -67,9 +70,11 @@ __all__ = [
     "has_compiled",
     "inferred",
     "met",
+    "repeated_writes",
     "report_errors",
     "severed",
     "sightings",
     "stops",
     "watch",
+    "whence",
 ]
