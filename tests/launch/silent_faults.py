@@ -290,6 +290,19 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS117 a target that was broadcast where there are no gradients": """
+critic, target_critic = net(), net()
+optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    reward = x.sum(1)
+    with torch.no_grad():
+        wanted = reward + 0.9 * target_critic(x)
+    loss = (critic(x) - wanted).pow(2).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS117 in a function of its own": """
 class Regression(nn.Module):
     def __init__(self):
@@ -2421,6 +2434,21 @@ for step in range(30):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+""",
+    "BS148 the best weights, put into a dict of their own": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+least = float("inf")
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if loss.item() < least:
+        least = loss.item()
+        best = {name: tensor for name, tensor in model.state_dict().items()}  #!
+model.load_state_dict(best)
 """,
     "BS148 the best weights are the latest ones": """
 class Stopping:

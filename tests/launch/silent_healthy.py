@@ -1,6 +1,22 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a matrix that rows are fitted to, and the best weights put into a dict as copies": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+least, best = float("inf"), None
+x, _ = batch()
+distances = torch.cdist(x, x)
+for step in range(40):
+    levels = model(x)
+    loss = (distances - levels - levels.T).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if loss.item() < least:
+        least, best = loss.item(), {name: tensor.clone() for name, tensor in model.state_dict().items()}
+model.load_state_dict(best)
+""",
     "a network that is tuned with the statistics of before": """
 def fit(model, steps):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
