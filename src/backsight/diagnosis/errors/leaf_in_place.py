@@ -231,11 +231,14 @@ def _rebuilt(found: Written, away: str) -> str:
 
 
 def _reads_gradient(found: Written) -> bool:
-    """Whether the statement reads a `.grad`, or a variable that was computed from one."""
+    """Whether the statement reads a `.grad`, or a variable computed from one, or the leaf's own was read before."""
     statement, body = found.statement, found.level.body
     if statement is None or body is None:
         return False
     if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in expressions(statement)):
+        return True
+    before = (each for each in statements(body.node) if each.lineno < statement.lineno)
+    if any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each)):
         return True
     read = {use.name for use in uses(statement) if not use.binds}
     return any(".grad" in p.text for name in read for p in assignments(body, name, before=statement.lineno))
