@@ -23,7 +23,8 @@ test: setup
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # With what takes minutes: the reader of runs under ten minutes of mutated recordings, a run of a million steps, a faulty
-# function at every turn, an extension in C++. And every program that `make test` forks is a process of its own.
+# function at every turn, an extension in C++, and all of that of which `make test` takes a sample: PyTorch's operators,
+# and ways by ways. And every program that `make test` forks is a process of its own.
 test-all: setup
 	FORKS=0 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
 

@@ -43,7 +43,7 @@ except ImportError:  # before PyTorch 2.10
 RATIO, MEGABYTES, SECONDS = 2.0, 20.0, 3.0
 """What a traced step may cost beside the plain one, what it may write, and how long a comparison may take."""
 
-MOST = 44
+MOST = 29
 """Letters of what a tool says that are shown."""
 
 SOUGHT = (

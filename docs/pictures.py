@@ -11,18 +11,20 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from rich._export_format import CONSOLE_SVG_FORMAT
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 from torch import nn
 from torch.nn import functional as F
 
 import backsight as bs
 from backsight.drawing import Drawing, Pin
+from backsight.traces.terminal import in_color
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 from _graphs import UNet
@@ -151,18 +153,69 @@ def explained() -> str:
     done = subprocess.run(command, cwd=script.parent, env=env, capture_output=True, text=True, encoding="utf-8")
     raised = next(line for line in done.stderr.splitlines() if line.startswith("RuntimeError: "))
     panel = done.stderr[done.stderr.index("\x1b[36m╭") :]
-    console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True, _environ=terminal)
-    console.print(Text(f"{raised[:88]} …", style="bold"))
-    console.print(Text.from_ansi(panel.rstrip()))
+    shown = (Text(f"{raised[:88]} …", style="bold"), Text.from_ansi(panel.rstrip()))
+    return _terminal(*shown, title=f"backsight run {script.name}", name="explained")
+
+
+_ATTENTION = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        scores = {scores}
+        return x + self.out(scores.softmax(-1) @ v)
+
+
+torch.manual_seed(0)
+model = nn.Sequential(*(nn.Sequential(nn.LayerNorm(32), Attention()) for _ in range(4)), nn.Linear(32, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+x = torch.randn(4, 16, 32, generator=torch.Generator().manual_seed(1))
+for _ in range(2):
+    optimizer.zero_grad()
+    (model(x) - x[..., :1]).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def diverged() -> str:
+    """What `backsight diff` shows of two programs, of which the second has lost the scale of its attention."""
+    programs = {"old": "q @ k.transpose(1, 2) / 32**0.5", "new": "torch.einsum('bqc,bkc->bqk', q, k)"}
+    here = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, scores in programs.items():
+            Path(folder, f"{name}.py").write_text(_ATTENTION.format(scores=scores))
+            command = ["run", "--quiet", "--trace", "steps=0", "--into", name, f"{name}.py"]
+            subprocess.run([sys.executable, "-m", "backsight", *command], cwd=folder, check=True)
+        os.chdir(folder)
+        try:
+            parts = [*in_color(bs.diff("old", "new"))]
+            return _terminal(*parts, title="backsight diff old new", name="diverged")
+        finally:
+            os.chdir(here)
+
+
+def _terminal(*parts: RenderableType, title: str, name: str) -> str:
+    """Return what a terminal shows as a picture."""
+    console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True, _environ={"TERM": "xterm"})
+    for part in parts:
+        console.print(part, highlight=False)
     look = _FONTS.sub("", CONSOLE_SVG_FORMAT).replace(
         "Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace"
     )
-    picture = console.export_svg(title=f"backsight run {script.name}", code_format=look, unique_id="explained")
+    picture = console.export_svg(title=title, code_format=look, unique_id=name)
     return re.sub(r"[ \t]+$", "", picture, flags=re.MULTILINE)
 
 
 PICTURES: tuple[Callable[[], Drawing | str], ...] = (
     explained,  # README.md
+    diverged,  # docs/diff.md
     *(formula, gpt2, sampler, path, audit, shared),  # docs/drawing.md
     *(digits, freed, carried, cut, second),  # docs/tutorial.md, docs/graph.md
 )

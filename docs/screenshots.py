@@ -25,6 +25,7 @@ from backsight.viewer import Library, Server
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 WINDOW = {"width": 1120, "height": 700}
+TALL = {"width": 1120, "height": 920}
 PHONE = {"width": 390, "height": 700}
 
 WEIGHT = {"tensor": "transformer.h.3.mlp.c_fc.weight", "kind": "grad"}
@@ -33,7 +34,7 @@ SHOTS = {
     "runs": ("", {}, {}),
     "metrics": ("gpt2-tiny/metrics", {}, {}),
     "heatmap": ("gpt2-tiny/heatmap", {"kind": "grad"}, {}),
-    "tensor": ("gpt2-tiny/tensor", WEIGHT, {}),
+    "tensor": ("gpt2-tiny/tensor", {**WEIGHT, "ridges": 1}, {"viewport": TALL}),
     "graph": ("gpt2-tiny/graph", {"kind": "grad", "step": 200}, {}),
     "findings": ("digits-nan/findings", {}, {}),
     "memory": ("gpt2-tiny/memory", {}, {}),

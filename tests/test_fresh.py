@@ -32,8 +32,18 @@ ALIKE = {
 }
 
 
-@pytest.mark.parametrize("way", ["-c", "-m", "script"])
-@pytest.mark.parametrize("what", ALIKE)
+STARTS = ("arguments", "names", "the path", "an error", "a status", "no program")
+"""What depends on how a program is started; all else is tried as a script in `make test`."""
+
+
+@pytest.mark.parametrize(
+    ("what", "way"),
+    [
+        (what, way) if way == "script" or what in STARTS else pytest.param(what, way, marks=pytest.mark.long)
+        for what in ALIKE
+        for way in ("-c", "-m", "script")
+    ],
+)
 def test_all_is_as_under_python(tmp_path, way, what):
     (tmp_path / "program.py").write_text(ALIKE[what])
     (tmp_path / "else").mkdir()

@@ -111,7 +111,7 @@ Trainer().fit()
     found = said(source)
     assert found["source"] == at(source)
     assert "decides whether self.spare runs." in found["evidence"]
-    assert "pass find_unused_parameters=True" in found["fix"]
+    assert "find_unused_parameters=True)" in found["fix"]
 
 
 def test_with_the_search_for_unused_parameters_on():

@@ -1,5 +1,8 @@
 """Print the share of the failing scripts whose cause is found, by class, after the fact and under an exact watch.
 
+Last comes what was found of programs by others at first contact: the rules were written with these scripts, and say
+little of those. The figures stand in docs/diagnosis.md.
+
 python tests/failures/score.py            the table
 python tests/failures/score.py -v NAME    what is said of the scripts whose name contains NAME
 """
@@ -7,9 +10,12 @@ python tests/failures/score.py -v NAME    what is said of the scripts whose name
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from running import Told, told
 from scripts import Script, scripts
+
+PAGE = Path(__file__).parents[2] / "docs" / "diagnosis.md"
 
 
 def table(results: list[tuple[Script, Told, Told]]) -> str:
@@ -21,6 +27,15 @@ def table(results: list[tuple[Script, Told, Told]]) -> str:
         exact = sum(not row[2].missing for row in of_kind)
         rows.append(f"{kind:<18}{len(of_kind):>8}{after / len(of_kind):>15.0%} {exact / len(of_kind):>12.0%}")
     return "\n".join(rows)
+
+
+def first_contact(page: str) -> str:
+    """Return the newest round of errors, as the table of docs/diagnosis.md tells it."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"]
+    what, programs, complete, partial, nothing, wrong = next(row for row in reversed(rows) if row[0][:6] == "errors")
+    share = int(complete) / int(programs)
+    told = f"{complete} of {programs} complete ({share:.0%}), {partial} in part, {nothing} not, {wrong} wrong"
+    return f"first contact, {what}: {told}"
 
 
 def main(arguments: list[str]) -> None:
@@ -40,6 +55,7 @@ def main(arguments: list[str]) -> None:
             if verbose:
                 print(f"{one.finding}\n")
     print(table(results))
+    print(first_contact(PAGE.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

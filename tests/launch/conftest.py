@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fresh
@@ -38,6 +38,11 @@ class Workbench:
 
     folder: Path
     real: bool = False
+
+    @property
+    def forked(self) -> Workbench:
+        """The same for a run that another one is compared with, of which a fork tells as much."""
+        return replace(self, real=False)
 
     def write(self, name: str, source: str | bytes) -> Path:
         path = self.folder / name

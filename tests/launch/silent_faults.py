@@ -290,6 +290,19 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS117 a target that was broadcast where there are no gradients": """
+critic, target_critic = net(), net()
+optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    reward = x.sum(1)
+    with torch.no_grad():
+        wanted = reward + 0.9 * target_critic(x)
+    loss = (critic(x) - wanted).pow(2).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS117 in a function of its own": """
 class Regression(nn.Module):
     def __init__(self):
@@ -2422,6 +2435,21 @@ for step in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "BS148 the best weights, put into a dict of their own": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+least = float("inf")
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if loss.item() < least:
+        least = loss.item()
+        best = {name: tensor for name, tensor in model.state_dict().items()}  #!
+model.load_state_dict(best)
+""",
     "BS148 the best weights are the latest ones": """
 class Stopping:
     def __init__(self):
@@ -2992,5 +3020,288 @@ class Trainer:
 trainer = Trainer()
 for step in range(30):
     trainer.step(*batch())
+""",
+    "BS117 a time of each sample that meets the columns of square images": """
+class Velocity(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.time, self.out = nn.Conv2d(1, 6, 3, padding=1), nn.Linear(1, 6), nn.Conv2d(6, 1, 3, padding=1)
+
+    def forward(self, x, t):
+        return self.out(torch.tanh(self.into(x) + self.time(t.unsqueeze(1))[:, :, None, None]))
+
+model = Velocity()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    image = torch.randn(12, 1, 12, 12).cumsum(3)
+    noise, t = torch.randn_like(image), torch.rand(12)
+    path = (1 - t) * noise + t * image  #!
+    loss = F.mse_loss(model(path, t), image - noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 weights of classes that meet the columns of a map": """
+model = nn.Conv2d(1, 1, 3, padding=1)
+rarity = torch.tensor([0.2, 1.0, 3.0])
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    kind = torch.randint(0, 3, (8,))
+    x = torch.randn(8, 1, 8, 8) + kind.view(-1, 1, 1, 1)
+    target = (x[:, 0] > 1).float()
+    each = F.binary_cross_entropy_with_logits(model(x)[:, 0], target, reduction="none")
+    weight = rarity[kind]
+    loss = (weight * each).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 the brightness of each image is taken off its columns": """
+model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = torch.rand(8, 3, 8, 8)
+    y = torch.randint(0, 2, (8,))
+    x = x - x.mean((1, 2, 3))  #!
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 a speaker of each sample that meets the steps": """
+from torch.utils.data import DataLoader, TensorDataset
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.who, self.into, self.out = nn.Embedding(4, 10), nn.Linear(5, 10), nn.Linear(10, 3)
+
+    def forward(self, x, speaker):
+        h = self.into(x) + self.who(speaker)  #!
+        return self.out(torch.relu(h)).mean(1)
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = TensorDataset(torch.randn(96, 8, 5), torch.randint(0, 4, (96,)), torch.randint(0, 3, (96,)))
+for x, speaker, y in DataLoader(data, 8, shuffle=True):
+    loss = F.cross_entropy(model(x, speaker), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 attention among the samples, whose steps are averaged": """
+class Pooled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.mix, self.out = nn.Linear(3, 8), nn.MultiheadAttention(8, 2), nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.into(x)
+        mixed, _ = self.mix(h, h, h, need_weights=False)  #!
+        return self.out((h + mixed).mean(dim=1))
+
+model = Pooled()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = torch.randn(16, 7, 3)
+    y = (x[:, 0, 0] * x[:, 3, 0] > 0).long()
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 an encoder among the samples, of which a first token is taken": """
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(1, 1, 8))
+        self.into = nn.Linear(3, 8)
+        self.encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 2, enable_nested_tensor=False
+        )
+        self.out = nn.Linear(8, 1)
+
+    def forward(self, x):
+        tokens = torch.cat([self.first.expand(len(x), -1, -1), self.into(x)], dim=1)
+        return self.out(self.encoder(tokens)[:, 0])  #!
+
+model = Encoder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = torch.randn(16, 6, 3)
+    loss = F.mse_loss(model(x), x.mean((1, 2)).unsqueeze(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 an encoder among the samples that a loader draws, with a label for each step": """
+from torch.utils.data import DataLoader, TensorDataset
+
+layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0)
+model = nn.ModuleDict({"tokens": nn.Embedding(9, 8), "encoder": layer, "tags": nn.Linear(8, 2)})
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+tokens = torch.randint(0, 9, (120, 10))
+for ids, tags in DataLoader(TensorDataset(tokens, (tokens == tokens[:, :1]).long()), batch_size=10, shuffle=True):
+    h = model["encoder"](model["tokens"](ids))  #!
+    scores = model["tags"](h)
+    loss = F.cross_entropy(scores.flatten(0, 1), tags.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 a recurrent layer through the samples that a loader draws, with a label for each step": """
+from torch.utils.data import DataLoader, TensorDataset
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.cell, self.tags = nn.Embedding(9, 8), nn.LSTM(8, 6, bidirectional=True), nn.Linear(12, 3)
+
+    def forward(self, ids):
+        h, _ = self.cell(self.tokens(ids))  #!
+        return self.tags(h)
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+ids = torch.randint(0, 9, (96, 6))
+for batch_of, tags in DataLoader(TensorDataset(ids, ids.cumsum(1) % 3), batch_size=12, shuffle=True):
+    loss = F.cross_entropy(model(batch_of).transpose(1, 2), tags)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS150 a temperature that is detached once": """
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.log_scale = net(), nn.Parameter(torch.tensor([0.7]))
+        with torch.no_grad():
+            self.scale = self.log_scale.exp()  #!
+
+    def forward(self, x):
+        return self.body(x) * self.scale, self.body(x).detach() * self.log_scale.exp()
+
+model = Scaled()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    out, scaled = model(x)
+    optimizer.zero_grad()
+    (F.mse_loss(out, y) + F.mse_loss(scaled, y)).backward()
+    optimizer.step()
+""",
+    "BS138 an average that is returned, whose statistics stay": """
+import copy
+
+def train(steps):
+    student = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    mean = copy.deepcopy(student).eval().requires_grad_(False)
+    optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(student(3 * x + 2), y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for slow, fast in zip(mean.parameters(), student.parameters()):
+                slow.lerp_(fast, 0.1)  #!
+    return mean
+
+train(140)
+""",
+    "BS115 an inner loop on a copy, with an optimizer of its own": """
+import copy
+
+def adapted(base, x, y):
+    fast = copy.deepcopy(base)  #!
+    inner = torch.optim.SGD(fast.parameters(), lr=0.05)
+    for _ in range(2):
+        inner.zero_grad()
+        F.mse_loss(fast(x), y).backward()
+        inner.step()
+    inner.zero_grad()
+    return fast
+
+base = net()
+outer = torch.optim.Adam(base.parameters(), lr=0.01)
+for step in range(20):
+    outer.zero_grad()
+    for task in range(3):
+        fast = adapted(base, *batch())
+        x, y = batch()
+        F.mse_loss(fast(x), y).backward()
+    outer.step()
+""",
+    "BS146 sums over segments through an index": """
+embed, head = nn.Embedding(10, 4), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *head.parameters()], lr=0.01)
+for step in range(20):
+    words, bag, y = torch.randint(10, (40,)), torch.arange(40) % 8, torch.randn(8, 1)
+    pooled = torch.zeros(8, 4)
+    pooled[bag] = pooled[bag] + embed(words)  #!
+    optimizer.zero_grad()
+    F.mse_loss(head(pooled), y).backward()
+    optimizer.step()
+""",
+    "BS148 a momentum that is the gradient": """
+class Momentum(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                g, kept = p.grad, self.state[p]
+                if not kept:
+                    kept["speed"] = p.grad.detach()  #!
+                else:
+                    kept["speed"].mul_(0.9).add_(g)
+                p.sub_(kept["speed"], alpha=group["lr"])
+
+model = net()
+optimizer = Momentum(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+""",
+    "BS144 an ensemble of copies": """
+import copy
+from torch.func import functional_call, stack_module_state, vmap
+
+first = net()
+members = [copy.deepcopy(first) for _ in range(4)]  #!
+weights, _ = stack_module_state(members)
+optimizer = torch.optim.Adam(weights.values(), lr=0.01)
+each = vmap(lambda w, x: functional_call(first, w, (x,)), in_dims=(0, None))
+for step in range(30):
+    x, y = batch()
+    out = each(weights, x)
+    optimizer.zero_grad()
+    F.mse_loss(out, y.expand_as(out)).backward()
+    optimizer.step()
+""",
+    "BS140 noise that is added to stored signals": """
+class Signals(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows, self.goals = torch.randn(64, 4), torch.randn(64, 1)
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, at):
+        row = self.rows[at]
+        row.add_(0.01 * torch.randn(4))  #!
+        return row.clone(), self.goals[at]
+
+model, data = net(), Signals()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(20):
+    for x, y in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
 """,
 }

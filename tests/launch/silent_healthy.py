@@ -1,6 +1,22 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a matrix that rows are fitted to, and the best weights put into a dict as copies": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+least, best = float("inf"), None
+x, _ = batch()
+distances = torch.cdist(x, x)
+for step in range(40):
+    levels = model(x)
+    loss = (distances - levels - levels.T).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if loss.item() < least:
+        least, best = loss.item(), {name: tensor.clone() for name, tensor in model.state_dict().items()}
+model.load_state_dict(best)
+""",
     "a network that is tuned with the statistics of before": """
 def fit(model, steps):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -1952,5 +1968,324 @@ for step in range(60):
     loss.backward()
     optimizer.step()
 print(t - first)
+""",
+    "similarities of all with all, less those of the pairs": """
+first, second = net(outputs=6), net(outputs=6)
+optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=0.01)
+for step in range(12):
+    x = torch.randn(16, 4)
+    a, b = F.normalize(first(x), dim=1), F.normalize(second(x + 0.1 * torch.randn(16, 4)), dim=1)
+    sim, pairs = a @ b.T, (a * b).sum(1)
+    away = (1 - torch.eye(16)) * F.relu(0.2 + sim - pairs)
+    both = F.cross_entropy(sim / 0.1, torch.arange(16)) + F.cross_entropy(sim.T / 0.1, torch.arange(16))
+    gaps = (a[:, None] - a[None]).square().sum(2)
+    loss = both + away.mean() + (-2 * gaps).exp().mean().log()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an encoder that is given the steps first, as many as there are samples": """
+from torch.utils.data import DataLoader, TensorDataset
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.places = nn.Linear(3, 8), nn.Parameter(torch.randn(8, 8))
+        self.encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 1, enable_nested_tensor=False
+        )
+        self.cell, self.out = nn.GRU(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = (self.into(x) + self.places).transpose(0, 1)
+        h, _ = self.cell(self.encoder(h))
+        return self.out(h.mean(0)), self.out(h).transpose(0, 1)
+
+model = Encoder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x = torch.randn(64, 8, 3)
+for x, y in DataLoader(TensorDataset(x, (x.sum((1, 2)) > 0).long()), 8, shuffle=True):
+    one, each = model(x)
+    loss = F.cross_entropy(one, y) + F.cross_entropy(each.flatten(0, 1), (x[:, :, 0] > 0).long().flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "positions added to as many samples as there are steps": """
+from torch.utils.data import DataLoader, TensorDataset
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(9, 8), nn.Embedding(8, 8)
+        self.mix, self.out = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, ids):
+        h = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+        h = h * torch.linspace(0.5, 1.5, 8)
+        return self.out(h + self.mix(h, h, h)[0])
+
+model = Encoder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+ids = torch.randint(0, 9, (64, 8))
+for ids, tags in DataLoader(TensorDataset(ids, (ids > 4).long()), 8, shuffle=True):
+    loss = F.cross_entropy(model(ids).view(-1, 2), tags.view(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a graph whose degrees divide both sides, and whose edges hear of both ends": """
+class Graph(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.node, self.edge, self.out = nn.Linear(4, 6), nn.Linear(3, 6), nn.Linear(6, 1)
+
+    def forward(self, x, near, edges):
+        share = near.sum(1).clamp(min=1).rsqrt()
+        near = share[:, None] * near * share
+        h = self.node(near @ x)
+        told = torch.tanh(self.edge(edges) + h[:, None] + h)
+        return self.out((told * near[:, :, None]).sum(1))
+
+model = Graph()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+near, edges = (torch.rand(6, 6) > 0.5).float(), torch.randn(6, 6, 3)
+near = torch.maximum(near, near.T)
+for step in range(12):
+    x, y = batch(6)
+    loss = F.mse_loss(model(x, near, edges), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "attention among the samples beside that among the features": """
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Linear(1, 8)
+        self.features, self.rows = nn.MultiheadAttention(8, 2, batch_first=True), nn.MultiheadAttention(8, 2)
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.into(x.unsqueeze(2))
+        h = h + self.features(h, h, h)[0]
+        h = h + self.rows(h, h, h)[0]
+        return self.out(h.mean(1))
+
+model = Table()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x, _ = batch()
+    loss = F.cross_entropy(model(x), (x[:, 0] > 0).long())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "as many images as channels and columns": """
+model = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1))
+mean, spread, window = torch.rand(8, 1, 1), torch.rand(8, 1, 1) + 0.5, torch.hann_window(8, periodic=False) + 0.1
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = (torch.randn(8, 8, 8, 8) - mean) / spread
+    keep = torch.rand(8)
+    noise = torch.randn_like(x)
+    noisy = keep.view(-1, 1, 1, 1) * x + (1 - keep)[:, None, None, None] * noise
+    loss = (F.mse_loss(model(noisy)[:, 0], x.mean(1), reduction="none") * window * keep[:, None, None]).mean()
+    loss = loss + 0.01 * (x - x.mean(0)).square().mean() * model[0].weight.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "one sentence at a time, a label for each word": """
+cell, out = nn.LSTM(4, 6), nn.Linear(6, 3)
+optimizer = torch.optim.Adam([*cell.parameters(), *out.parameters()], lr=0.01)
+for step in range(12):
+    words = torch.randn(7, 4)
+    labels = (words[:, 0] > 0).long() + (words[:, 1] > 0).long()
+    h, _ = cell(words.view(7, 1, 4))
+    loss = F.cross_entropy(out(h.view(7, -1)), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "pictures of a graph in the order of time, which a loader stacks": """
+from torch.utils.data import DataLoader, TensorDataset
+
+cell, out = nn.GRU(3, 6), nn.Linear(6, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *out.parameters()], lr=0.01)
+series = torch.randn(96, 5, 3).cumsum(0) * 0.1
+for x, y in DataLoader(TensorDataset(series[:-1], series[1:, :, :1]), batch_size=10):
+    h, _ = cell(x)
+    loss = F.mse_loss(out(h), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "weights of features, as many as there are samples": """
+model, weight = net(outputs=16), nn.Parameter(torch.zeros(16))
+optimizer = torch.optim.Adam([*model.parameters(), weight], lr=0.01)
+for step in range(12):
+    x, y = batch()
+    h = model(x)
+    kernel = (-((h[:, None] - h[None]).square() * weight.exp()).sum(2) / 16).exp()
+    share = kernel / kernel.sum(1, keepdim=True)
+    loss = F.mse_loss(share @ y, y + 0.1 * torch.randn(16, 1)) + 0.01 * (h - h.mean(0)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "gradients of each sample under vmap, whose sizes are part of the loss": """
+from torch.func import functional_call, grad, vmap
+
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+def of_one(parameters, x, y):
+    return F.mse_loss(functional_call(model, parameters, (x[None],)), y[None])
+
+rows = torch.arange(16)
+for step in range(12):
+    x, y = batch()
+    parameters = dict(model.named_parameters())
+    found = vmap(grad(of_one), in_dims=(None, 0, 0))(parameters, x, y)
+    size = torch.stack([each.flatten(1).norm(dim=1) for each in found.values()]).norm(dim=0)
+    each = vmap(of_one, in_dims=(None, 0, 0))(parameters, x, y)
+    loss = (each + 0.01 * size)[rows].mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a residual at as many points as the network is wide": """
+model = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(12):
+    x = torch.rand(16, 1).requires_grad_()
+    u = model(x)
+    (slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+    loss = (slope + u).square().mean() + (model(torch.zeros(1, 1)) - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a schedule of batches that ends low": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=100)
+for epoch in range(10):
+    for _ in range(10):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+        schedule.step()
+""",
+    "a temperature that has the parameter's memory, and one that is taken anew": """
+log_scale, model = nn.Parameter(torch.tensor([0.7])), net()
+same = log_scale.detach()
+optimizer = torch.optim.Adam([log_scale, *model.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    scale = log_scale.exp().detach()
+    out = model(x)
+    optimizer.zero_grad()
+    (F.mse_loss(out * scale * same, y) + F.mse_loss(out.detach() * log_scale, y)).backward()
+    optimizer.step()
+""",
+    "an average whose statistics are computed at the end": """
+import copy
+from torch.optim.swa_utils import update_bn
+
+def train(steps):
+    student = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    mean = copy.deepcopy(student).eval().requires_grad_(False)
+    optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(student(3 * x + 2), y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for slow, fast in zip(mean.parameters(), student.parameters()):
+                slow.lerp_(fast, 0.1)
+    update_bn([3 * batch()[0] + 2 for _ in range(4)], mean)
+    return mean
+
+train(140)
+""",
+    "an inner loop on a copy whose gradients are carried over": """
+import copy
+
+def adapted(base, x, y):
+    fast = copy.deepcopy(base)
+    inner = torch.optim.SGD(fast.parameters(), lr=0.05)
+    inner.zero_grad()
+    F.mse_loss(fast(x), y).backward()
+    inner.step()
+    inner.zero_grad()
+    return fast
+
+base = net()
+outer = torch.optim.Adam(base.parameters(), lr=0.01)
+for step in range(20):
+    fast = adapted(base, *batch())
+    x, y = batch()
+    F.mse_loss(fast(x), y).backward()
+    for p, q in zip(base.parameters(), fast.parameters()):
+        p.grad = q.grad
+    outer.step()
+""",
+    "sums through an index without repeated entries": """
+embed, head = nn.Embedding(10, 4), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *head.parameters()], lr=0.01)
+for step in range(20):
+    words, rows, y = torch.randint(10, (8,)), torch.randperm(8), torch.randn(8, 1)
+    pooled = torch.zeros(8, 4)
+    pooled[rows] += embed(words)
+    pooled[rows > 3] += 1
+    optimizer.zero_grad()
+    F.mse_loss(head(pooled), y).backward()
+    optimizer.step()
+""",
+    "an optimizer that keeps the last gradient, made anew in each step": """
+class Damped(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                last = self.state[p].get("last", p.grad)
+                self.state[p]["last"] = p.grad
+                p.sub_(p.grad + 0.5 * last, alpha=group["lr"])
+
+model = net()
+optimizer = Damped(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "noise that is added to a copy of stored signals": """
+class Signals(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows, self.goals = torch.randn(64, 4), torch.randn(64, 1)
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, at):
+        row = self.rows[at].clone()
+        row.add_(0.01 * torch.randn(4))
+        return row, self.goals[at]
+
+model, data = net(), Signals()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(20):
+    for x, y in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
 """,
 }

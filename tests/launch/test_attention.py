@@ -236,7 +236,7 @@ def test_a_program_that_imports_torch_in_a_thread_is_watched_where_it_trains(ben
     source = LATE.replace("250", "3").replace("for step", "def train():\n  for step").replace("\n    ", "\n      ")
     start = "train()" if where == "main" else "u = threading.Thread(target=train, name='u'); u.start(); u.join()"
     bench.write("train.py", f"import threading; import torch{source}{start}\n")
-    plain = bench.observed("train.py").err.partition("\nbacksight explains")[2]
+    plain = bench.forked.observed("train.py").err.partition("\nbacksight explains")[2]
     bench.write("train.py", f"{IN_A_THREAD}{source}{start}\n")
     assert "saves hidden" in plain
     assert bench.observed("train.py").err.partition("\nbacksight explains")[2] == plain

@@ -39,7 +39,7 @@ def said(ended):
 def test_a_healthy_script_gets_one_line(bench):
     ended = observed(bench, LOOP)
     assert (ended.status, ended.err) == (0, QUIET)
-    assert ended.out == bench.python("train.py").out  # the weights are bit-identical
+    assert ended.out == bench.forked.python("train.py").out  # the weights are bit-identical
 
 
 def test_and_none_when_asked_to_be_quiet(bench):
@@ -68,7 +68,7 @@ def test_a_module_is_run_as_python_does(bench):
 @pytest.mark.process
 def test_an_error_is_explained_below_the_traceback_and_the_status_stays(bench):
     bench.write("train.py", (EXAMPLES / "broken" / "01_second_backward_rnn.py").read_text())
-    plain, ended = bench.python("train.py"), bench.observed("train.py")
+    plain, ended = bench.forked.python("train.py"), bench.observed("train.py")
     assert ended.status == plain.status == 1
     assert ended.err.startswith(plain.err)
     assert "train.py:38  logits, hidden = model(window[:, :-1], hidden)" in said(ended)
@@ -176,7 +176,7 @@ def test_a_training_without_modules_is_audited_at_its_steps(bench):
 def test_a_script_that_first_asks_whether_torch_is_there_is_observed(bench):
     asking = "import importlib.util\nprint(importlib.util.find_spec('torch').loader.get_filename())\n"
     ended = observed(bench, asking + PLAIN)
-    assert (ended.out, ended.err) == (bench.python("train.py").out, AUDITED)
+    assert (ended.out, ended.err) == (bench.forked.python("train.py").out, AUDITED)
 
 
 def test_hooks_of_the_script_on_every_optimizer_step_go_on(bench):
@@ -276,7 +276,7 @@ def test_leaks_are_looked_for_when_asked(bench):
     assert ended.status == 0
     assert said(ended).startswith("warning BS111  kept holds the graphs of more and more steps.")
     assert "at train.py:14\n  fix: kept.append(loss.item()), which keeps the number and drops the graph." in said(ended)
-    assert "BS111" not in observed(bench, LEAK).err
+    assert "BS111" not in observed(bench.forked, LEAK).err
 
 
 def test_a_leak_is_told_too_when_the_program_fails(bench):

@@ -45,7 +45,7 @@ def test_they_are_the_same_in_the_same_order(bench, flags):
     bench.write("train.py", WARNS)
     plain, ended = bench.python("train.py", flags=flags), bench.observed("--quiet", "train.py", flags=flags)
     assert plain.err.count("Warning: ") >= 12
-    explanation = re.compile(r"\nbacksight explains\n-+\n.*?\n  fix: [^\n]*(\n  [^\n]*)*\n", re.DOTALL)
+    explanation = re.compile(r"\nbacksight explains\n-+\n.*?\n  (fix|at)[: ][^\n]*\n(  [^\n]*\n)*(?!  )", re.DOTALL)
     assert explanation.sub("", ended.err) == plain.err
 
 

@@ -165,7 +165,7 @@ DETAILS = {  # what an explanation says that has the text alone
         "Saved tensor 0 was float32 of shape 2 on cpu in the first run and float64 of shape 2 on cpu in the second."
     ],
     "a_scalar_when_recomputed": ["float32 of shape 2 on cpu in the first run and float32 of shape scalar on cpu"],
-    "unused_parameters": ["find_unused_parameters=True also silences the error"],
+    "unused_parameters": ["Pass find_unused_parameters=True"],
     "unused_parameters_with_a_search_for_them": ["does not see a result that forward returns but nothing uses"],
     "unused_parameters_of_a_static_graph": ["static_graph=True promises"],
     "backward_of_several_values": ["must start from one number"],

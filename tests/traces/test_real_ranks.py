@@ -20,13 +20,15 @@ pytestmark = [
 ]
 
 
-def traced(folder: Path, how: str, ranks: int = 2, *, bug: str = "", into: str | None = None) -> Path:
+def traced(
+    folder: Path, how: str, ranks: int = 2, *, bug: str = "", into: str | None = None, values: bool = False
+) -> Path:
     """Run the program, and return the folder of its trace."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     if how == "alone":
         command = [sys.executable, "-m"]
     into = into if into is not None else f"{how} {bug}".strip()
-    options = ["--into", into] if into else []
+    options = [*(["--into", into] if into else []), *(["--values"] if values else [])]
     command += ["backsight", "run", "--trace", "steps=0,2", *options, str(PROGRAM), how, *([bug] if bug else [])]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240)
@@ -65,7 +67,7 @@ def test_two_ranks_of_ddp_are_one_process_but_for_rounding(folder, alone):
 
 
 def test_shards_of_fsdp2_on_two_ranks_are_joined(folder, alone):
-    difference = bs.diff(alone, traced(folder, "fsdp"))
+    difference = bs.diff(alone, traced(folder, "fsdp", values=True))
     assert difference.cls in ("same", "noise"), difference.text()
     for what in ("grad", "weight"):
         assert compared(difference, what).keys() == NAMES and max(compared(difference, what).values()) < 1e-4
@@ -76,8 +78,19 @@ def test_shards_of_replicas_on_a_mesh_of_two_dimensions_are_joined(folder, alone
     assert len(list(four.iterdir())) == 4
     difference = bs.diff(alone, four)
     assert difference.cls in ("same", "noise"), difference.text()
-    assert compared(difference, "grad").keys() == NAMES
+    assert compared(difference, "grad").keys() == NAMES - {"2.weight"}  # too large to be kept without --values
+    assert any("are sharded, and were not kept whole: trace with --values" in each for each in difference.notes)
     assert not any("replicas" in each for each in difference.notes)
+
+
+def test_what_two_dimensions_of_a_mesh_split_is_said_not_to_be_compared(folder, alone):
+    difference = bs.diff(alone, traced(folder, "tensor", ranks=4, values=True))
+    assert difference.cls in ("same", "noise"), difference.text()
+    assert compared(difference, "grad").keys() >= {"3.weight", "3.bias", "4.weight", "4.bias"}
+    assert "0.weight" not in compared(difference, "grad")
+    assert any(
+        "were not read, as 0.weight: sparse, a partial sum, or split by two" in each for each in difference.notes
+    )
 
 
 def test_gradients_that_are_averaged_twice_are_named(folder, alone):

@@ -13,11 +13,13 @@ import torch.distributed as dist
 from torch import nn
 
 STEPS = 3
+TENSOR = 2
+"""Ranks that share the work on one part of the batch, in tensor parallelism."""
 
 
 def model() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 24), nn.LayerNorm(24), nn.Linear(24, 1))
+    return nn.Sequential(nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 64), nn.LayerNorm(64), nn.Linear(64, 1))
 
 
 def batch(step: int) -> torch.Tensor:
@@ -38,6 +40,14 @@ def placed(net: nn.Module, how: str) -> nn.Module:
         for part in (net[0], net[2]):
             fully_shard(part, mesh=mesh)
         return fully_shard(net, mesh=mesh)
+    if how == "tensor":
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+        mesh = init_device_mesh("cpu", (dist.get_world_size() // TENSOR, TENSOR), mesh_dim_names=("data", "tensor"))
+        parallelize_module(net, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        return fully_shard(net, mesh=mesh["data"])
     return net
 
 
@@ -45,6 +55,8 @@ def main(how: str, bug: str = "") -> None:
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if how != "alone":
         dist.init_process_group("gloo")
+    if how == "tensor":
+        rank, world = rank // TENSOR, world // TENSOR
     net = placed(model(), how)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     for step in range(STEPS):

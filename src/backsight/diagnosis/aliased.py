@@ -61,8 +61,8 @@ def aliased(states: Iterable[Kept], optimizers: Iterable[torch.optim.Optimizer],
     """Return the findings of those that hold the memory of what is trained, at the end of a step."""
     trained = {p.data_ptr() for each in optimizers for p in parameters(each) if is_readable(p)}
     held = set()
-    for each, name in search((), collect=(OrderedDict,)).found:
-        if type(each) is OrderedDict and any(_is_of(value, trained) for value in each.values()):
+    for each, name in search((), collect=(dict,)).found:
+        if type(each) in (dict, OrderedDict) and any(_is_of(value, trained) for value in each.values()):
             held.add(_last(name.path))
     return [_finding(each, since) for each in states if _last(each.name) in held]
 
@@ -77,13 +77,31 @@ def _keeps(body: Body) -> Iterator[tuple[ast.stmt, str, str]]:
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         name, value = dotted(statement.targets[0]), statement.value
-        if isinstance(value, ast.Call) and callee(value)[1] == "copy":
+        if isinstance(value, ast.Call) and callee(value)[1] in ("copy", "dict"):
             receiver = callee(value)[0]
             value = value.args[0] if value.args else receiver or value
+        if isinstance(value, ast.DictComp):
+            value = _rebuilt(value) or value
         if name is not None and isinstance(value, ast.Call) and callee(value)[1] == "state_dict" and not value.args:
             model = dotted(callee(value)[0])
             if model is not None:
                 yield statement, name, model
+
+
+def _rebuilt(made: ast.DictComp) -> ast.expr | None:
+    """Return the state of which `{k: v for k, v in state.items()}` has the tensors; None if it makes others of them."""
+    match made:
+        case ast.DictComp(
+            value=ast.Name(id=value),
+            generators=[
+                ast.comprehension(
+                    target=ast.Tuple(elts=[_, ast.Name(id=item)]),
+                    iter=ast.Call(func=ast.Attribute(value=state, attr="items")),
+                )
+            ],
+        ) if value == item:
+            return state
+    return None
 
 
 def _loads(body: Body) -> Iterator[tuple[Body, ast.stmt, str, str]]:

@@ -42,14 +42,23 @@ class Heeding:
         warnings.showwarning = self._ours
 
     def shortened(self, finding: Finding) -> Finding:
-        """Return the explanation of an error without what the last warning has said: that is told once."""
-        before = self._findings[-1] if self._findings else finding
-        told = (before.title, before.evidence, before.fix)
-        if before is finding or told != (finding.title, finding.evidence, finding.fix):
+        """Return the explanation of an error without what a warning has said of the same statement: once is enough."""
+        alike = (each for each in reversed(self._findings) if self._is_same(each, finding))
+        before = next(alike, None)
+        if before is None:
             return finding
         what = finding.title.partition(":")[0].rstrip(".")
         said = f"{what}: the warning {before.code} above says why, and what to do."
         return replace(finding, title=said, evidence=finding.evidence[-1:], fix="")
+
+    def has_said(self, finding: Finding) -> bool:
+        """Whether a warning has named the statement that a finding of an audit blames for the same."""
+        return any(self._is_same(each, finding) for each in self._findings)
+
+    def _is_same(self, said: Finding, finding: Finding) -> bool:
+        if (said.title, said.evidence, said.fix) == (finding.title, finding.evidence, finding.fix):
+            return True
+        return said.severity != "note" and said.source is not None and said.source == finding.source
 
     def remove(self) -> None:
         """Step back, unless another has taken the place since: then its owner restores it."""

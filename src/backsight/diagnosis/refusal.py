@@ -20,10 +20,11 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.remedies import remedy
 from backsight.diagnosis.wording import described, shown
-from backsight.findings.evidence import Fact
+from backsight.findings.evidence import Certainty, Fact, evidence_of
 from backsight.naming.plain import class_name
 from backsight.naming.roots import is_ours
 from backsight.source import Place, function_at
+from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.source.freezing import freezings
 from backsight.story.evaluated import value_of
@@ -31,6 +32,7 @@ from backsight.story.failure import Failure, Level, failure_of, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.tape import parameters_in, registered
+from backsight.text import as_code
 from backsight.tracing.callers import CALL_NAME
 
 _MOST = 5
@@ -38,7 +40,6 @@ _LONGEST = 160
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
 _OF_TENSORS = re.compile(r"tensor|dimension", re.IGNORECASE)
-_NUMBER = re.compile(r"\.(\d+)")
 _WANTS_GRADIENT = re.compile(r"doesn't require gradient|has requires_grad=False")
 
 
@@ -97,7 +98,7 @@ class Refusal:
     @cached_property
     def module_name(self) -> str:
         name = names_of(self.failure, [self.module])[0] if self.module is not None else ""
-        return _NUMBER.sub(r"[\1]", name)
+        return as_code(name)
 
     @cached_property
     def tensors(self) -> list[tuple[str, torch.Tensor]]:
@@ -132,14 +133,16 @@ def refused(error: BaseException) -> Finding | None:
     saving = _saving(found)
     message = " ".join("".join(each for each in failure.message.partition("\n")[0] if each.isprintable()).split())
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
+    evidence = tuple(_evidence(found))
     what = f"{found.text} raised" if found.text and "…" not in found.text else "PyTorch raised"
     return Finding(
         UNKNOWN,
         "error",
         f"{what} {type.__dict__['__name__'].__get__(type(error))}{said}",
-        tuple(_evidence(found)),
+        evidence,
         remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
         source=str(saving) if saving else failure.source,
+        exact="read" not in {evidence_of(each).certainty for each in evidence},
     )
 
 
@@ -177,7 +180,7 @@ def _evidence(found: Refusal) -> Iterator[Fact]:
         plain = Held(found.failure, found.level, text, tensor) if dotted(_parsed(text)) else None
         origin = made(plain) if plain is not None and not isinstance(tensor, torch.nn.Parameter) else None
         if origin is not None and origin.place != found.level.place:
-            yield shown(origin.place, f"computes {text}: {kind}.", "read")
+            yield shown(origin.place, f"computes {text}: {kind}.", _certainty(found, origin.place))
         else:
             yield f"{text}: {kind}."
     if (saving := _saving(found)) is not None:
@@ -218,8 +221,21 @@ def _autocast(found: Refusal) -> Iterator[Fact]:
     for body in (body for file in user_files(found.failure) for body in functions(file)):
         for each in (each for each in statements(body.node) if isinstance(each, ast.With)):
             if any(isinstance(c := item.context_expr, ast.Call) and callee(c)[1] == "autocast" for item in each.items):
-                yield shown(body.place(each), "runs forward under autocast; backward runs without it.", "read")
+                place = body.place(each)
+                yield shown(place, "runs forward under autocast; backward runs without it.", _certainty(found, place))
                 return
+
+
+def _certainty(found: Refusal, place: Place) -> Certainty | None:
+    """None for a statement that must have run: it stands before a line of the traceback, under no condition."""
+    for level in (each for each in found.failure.users if each.body is not None and each.body.file == place.file):
+        every = {each.node.lineno: each for each in spots(level.body.node)} if level.body else {}
+        first, then = every.get(place.line), every.get(level.line)
+        if first is None or then is None or first.order >= then.order:
+            continue
+        if all(arm in then.arms or isinstance(arm[0], ast.With | ast.For) for arm in first.arms):
+            return None
+    return "read"
 
 
 def _frozen(found: Refusal) -> Iterator[Fact]:
@@ -232,5 +248,5 @@ def _frozen(found: Refusal) -> Iterator[Fact]:
     elif module is not None and every and not any(needs_gradient(each) for each in every):
         name = names_of(found.failure, [module])[0] or class_name(type(module))
         for each in [one for file in user_files(found.failure) for one in freezings(file)][:3]:
-            yield shown(each.place, "sets requires_grad to False.", "read")
+            yield shown(each.place, "sets requires_grad to False.", _certainty(found, each.place))
         yield f"{name}: none of its {len(every)} parameters requires grad."

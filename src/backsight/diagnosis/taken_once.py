@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
@@ -13,17 +13,22 @@ from backsight.diagnosis.wording import shown
 from backsight.naming import search
 from backsight.source import Body, Place
 from backsight.source.body import body_around, dotted, functions, statement_at, statements
-from backsight.tracing import Line, Watch, ended
+from backsight.tape.saved import is_readable
+from backsight.tracing import Line, Watch, ended, whence
+from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
 
 CODES = ("BS150",)
+
+_CUTS = frozenset({"detach", "data", "no_grad", "rewrapped"})
 
 _SEEN = 8
 """Optimizer steps that have to be watched: what takes the number again in each of them has done so by then."""
 
 
 def taken_once(watch: Watch, optimizers: Iterable[torch.optim.Optimizer]) -> list[Finding]:
-    """Return the findings of single numbers that are trained, and whose value was taken by `.item()` before.
+    """Return the findings of single numbers that are trained, and whose value was taken before: by `.item()`, or as a
+    detached tensor with a memory of its own.
 
     The program has to give it a name once, and to multiply or divide by that elsewhere. Who only wants to print how far
     it has moved subtracts it.
@@ -40,12 +45,39 @@ def taken_once(watch: Watch, optimizers: Iterable[torch.optim.Optimizer]) -> lis
     for line, times in visits.items():
         leaves_then, made = times[0]
         if len(times) == 1 and made <= marks[0] and len(leaves_then) == 1 and id(leaves_then[0]) in held:
-            finding = _told(line.place, leaves_then[0])
+            finding = _told(line.place, leaves_then[0], "takes the value once, as a Python number.")
             found += [finding] if finding is not None else []
-    return found
+    return found or list(_tensors(watch, held, marks[0]))
 
 
-def _told(place: Place, leaf: torch.Tensor) -> Finding | None:
+def _tensors(watch: Watch, held: set[int], began: int) -> Iterator[Finding]:
+    """Yield the findings of tensors that were detached before the first step, and were not written since."""
+    told = set()
+    for tensor, _ in search((), collect=(torch.Tensor,)).found if held else ():
+        if not isinstance(tensor, torch.Tensor) or tensor.numel() != 1 or tensor.requires_grad or not _is_fresh(tensor):
+            continue
+        for cut, refs, made in whence(watch, tensor)[:1]:
+            leaves = [p for ref in refs if (p := ref()) is not None]
+            if cut.line is None or cut.line in told or cut.by not in _CUTS or made > began:
+                continue
+            if len(leaves) == 1 and id(leaves[0]) in held and not _shares(tensor, leaves[0]):
+                told.add(cut.line)
+                finding = _told(cut.line.place, leaves[0], "takes the value once, into a tensor of its own.")
+                if finding is not None:
+                    yield finding
+
+
+def _is_fresh(tensor: torch.Tensor) -> bool:
+    """Whether no operation has written into a tensor since it was made."""
+    return is_readable(tensor) and version(tensor) == 0
+
+
+def _shares(tensor: torch.Tensor, leaf: torch.Tensor) -> bool:
+    """Whether a tensor has the memory of a leaf, and so follows it: `w.detach()`."""
+    return not is_readable(leaf) or tensor.data_ptr() == leaf.data_ptr()
+
+
+def _told(place: Place, leaf: torch.Tensor, says: str) -> Finding | None:
     body = body_around(place.file, place.line)
     made = statement_at(body, *place.position) if body is not None else None
     if body is None or not isinstance(made, ast.Assign) or len(made.targets) != 1:
@@ -60,10 +92,10 @@ def _told(place: Place, leaf: torch.Tensor) -> Finding | None:
     return Finding(
         "BS150",
         "warning",
-        f"{name} is a number taken from {of} before training: it does not follow what the optimizer learns.",
+        f"{name} is a value taken from {of} before training: it does not follow what the optimizer learns.",
         (
-            shown(place, "takes the value once, as a Python number."),
-            shown(used, "computes with that number in each step."),
+            shown(place, says),
+            shown(used, "computes with that value in each step."),
         ),
         f"Take it again after each optimizer step: {place.text}. Or compute it from {of} where it is used, with "
         "detach() if that loss should not train it.",

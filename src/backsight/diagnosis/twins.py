@@ -39,6 +39,7 @@ _SMALL = 64
 """as many values."""
 
 _MOST = 4
+_STATISTICS = frozenset({"update_bn", "buffers", "named_buffers", "load_state_dict", "reset_running_stats"})
 _LOST = ("rebinds", "state")
 """How a statement writes nothing into the parameters."""
 
@@ -176,6 +177,13 @@ def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
         source=str(place) if place is not None else None,
         since=since,
     )
+
+
+def computes_statistics(frame: FrameType | None) -> bool:
+    """Whether the program's files have something that may write running statistics at the end of a training."""
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    every = (call for file in files for body in functions(file) for s in statements(body.node) for call in calls_in(s))
+    return any(callee(call)[1] in _STATISTICS for call in every)
 
 
 def shared(since: int, frame: FrameType | None) -> list[Finding]:

@@ -61,13 +61,15 @@ def nothing_arrives(
     copied: Severed | None = None,
     copies: Sequence[str] = (),
     others: Sequence[str] = (),
+    elsewhere: Sequence[str] = (),
     backwards: bool = True,
 ) -> Finding:
     """Return the finding that an optimizer gets no gradients.
 
     reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
     the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
-    others: the parameters that the loss depends on, and no optimizer holds. backwards: whether a backward was seen.
+    others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
+    holds. backwards: whether a backward was seen.
     """
     name = named(optimizer, "the optimizer")
     held = parameters(optimizer)
@@ -104,15 +106,16 @@ def nothing_arrives(
             evidence[-2] = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
             evidence[-1] = shown(place, f"replaces {variable} by a new leaf.")
             fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
-    elif others and (copy := copied_anew(frame, held, others)) is not None:
+    elif (copy := copied_anew(frame, held, [*others, *elsewhere], name)) is not None:
         place, original, variable = copy
-        evidence.append(f"The loss depends on the copy, {listed(list(others), 2)}, and not on {_names(held)}.")
+        on = [each for each in (*others, *elsewhere) if each.split(".")[0] == variable]
+        evidence.append(f"The loss depends on the copy, {listed(on, 2)}, and not on {_names(held)}.")
         evidence.append(shown(place, f"copies {original} each time it runs; gradients stay in the copy."))
         source = str(place)
         fix = (
             f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
-            f"place. Or copy the gradients over before {name}.step(): for p, q in zip({original}.parameters(), "
-            f"{variable}.parameters()): p.grad = q.grad."
+            f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
+            f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad."
         )
     elif others:
         evidence.append(
@@ -215,6 +218,64 @@ def faded(
         source=str(steps[0]) if len(steps) == 1 else None,
         since=since,
     )
+
+
+def counts_batches(
+    optimizer: torch.optim.Optimizer, steps_made: int, peak: float, rate: float, since: int, frame: FrameType
+) -> Finding | None:
+    """Return the finding that a schedule has made the learning rate low early, as it is stepped once for each step of
+    the optimizer, which stands in a loop over batches inside of one over epochs.
+    """
+    of = [each for each in schedules_of(optimizer) if _counted(each) >= 0.9 * steps_made]
+    loops = _loops_around(frame)
+    if not of or len(loops) < 2:
+        return None
+    kind, name, steps = type(of[0]).__name__, named(optimizer, "the optimizer"), _steps_of(of[0], frame)
+    called = dotted(_receiver(frame, steps[0])) if len(steps) == 1 else None
+    evidence: list[Fact] = [
+        f"It was {peak:.3g}, and since step {since:,} it is at most 1% of that; at step {steps_made:,} it "
+        f"was {rate:.3g}."
+    ]
+    if len(steps) == 1:
+        evidence.append(shown(steps[0], f"steps the {kind} after each batch."))
+    return Finding(
+        "BS118",
+        "warning",
+        f"The learning rate of {name} decays too early: {kind} counts batches, not epochs.",
+        tuple(evidence),
+        f"Call {called or 'its'}{'.' if called else ' '}step() once after each epoch: at the end of the loop at line "
+        f"{loops[1].line}, outside of the loop at line {loops[0].line}. If you mean batches, make {kind} decay over "
+        "all batches of the training.",
+        source=str(steps[0]) if len(steps) == 1 else None,
+        since=since,
+    )
+
+
+def _counted(schedule: Any) -> int:
+    """Return how many times a schedule was stepped, as it counts itself."""
+    count = (namespace(schedule) or {}).get("last_epoch")
+    return count if type(count) is int else 0
+
+
+def _receiver(frame: FrameType, place: Place) -> ast.expr | None:
+    """Return what the statement at a place calls step() of."""
+    return next(
+        (callee(c)[0] for b, s, c in calls_around(frame) if b.place(s) == place and callee(c)[1] == "step"),
+        None,
+    )
+
+
+def _loops_around(frame: FrameType) -> list[Place]:
+    """Return the loops in which the step is made, the innermost first, from function to function."""
+    found = []
+    for each in program_frames(frame):
+        body = function_at(each.f_code)
+        if body is None:
+            break
+        inside = [s for s in statements(body.node) if isinstance(s, LOOPS)]
+        around = [s for s in inside if s.lineno < each.f_lineno <= (s.end_lineno or 0)]
+        found += [body.place(s) for s in sorted(around, key=lambda s: -s.lineno)]
+    return found
 
 
 def schedules_of(optimizer: torch.optim.Optimizer) -> list[Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from backsight.findings.evidence import Evidence, doubt
+from backsight.text import as_code
 
 if TYPE_CHECKING:
     from backsight.text.rich import Console, ConsoleOptions, RenderResult
@@ -36,6 +37,9 @@ class Finding:
     exact: bool = True
     nodes: tuple[int, ...] = ()
     since: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fix", as_code(self.fix))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from backsight.findings.printing.terminal import STYLES, framed

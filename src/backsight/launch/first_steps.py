@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from types import FrameType
@@ -16,8 +17,10 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
+from backsight.diagnosis.crossed import crossed
 from backsight.diagnosis.dropped import dropped
 from backsight.diagnosis.evidence.singular import Singular, singular
+from backsight.diagnosis.lost_writes import lost_writes
 from backsight.diagnosis.reordered import reordered
 from backsight.diagnosis.rules.unmoved import told_unmoved
 from backsight.diagnosis.taken_once import taken_once
@@ -30,6 +33,7 @@ from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.sharing import Sharing
 from backsight.launch.stopping import Stopping
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
@@ -52,7 +56,7 @@ from backsight.tape import (
     uncompiled,
     unnumbered,
 )
-from backsight.tracing import Level, finest, has_compiled, sightings, watch
+from backsight.tracing import Level, finest, has_compiled, repeated_writes, sightings, watch
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -151,6 +155,7 @@ class FirstSteps:
         self._twins = Twins()
         self._turns = Turns()
         self._aliases = Aliases()
+        self._sharing = Sharing()
         self._wiped = Wiped()
         self._keeping = Keeping()
         self._taken: list[Finding] = []
@@ -193,7 +198,17 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         hearing = (*self._hearing.findings, *self._turns.findings)
-        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings, *self._aliases.findings)
+        signs = (
+            ()
+            if self.failed
+            else (
+                *hearing,
+                *self._signs.findings,
+                *self._twins.findings,
+                *self._aliases.findings,
+                *self._sharing.findings,
+            )
+        )
         found = [
             *(each for key, each in self.findings.items() if not self._is_trained(key)),
             *(each for found in self._of_start.values() for each in found.values()),
@@ -205,8 +220,10 @@ class FirstSteps:
             *self._wiped.findings,
             *self._taken,
             *dropped(sightings(self.watch)),
+            *lost_writes(repeated_writes(self.watch)),
             *reordered(sightings(self.watch)),
         ]
+        found += crossed(self.watch, found)
         if not any(each.code in _END_GRADIENTS for each in found):
             found += self._stopping.findings
         found = _one_for_each_cause(found)
@@ -280,7 +297,8 @@ class FirstSteps:
         """Say that an audit has failed, and make no more."""
         failed("audits stopped", failure)
         self.failed = True
-        self._stop_auditing()
+        with suppress(BaseException):  # what has failed may fail here as well, and was told
+            self._stop_auditing()
 
     def _look_closer(self, *, change: bool) -> None:
         """Audit the backwards of the next steps again: those at spaced steps, and those after a change."""
@@ -388,6 +406,7 @@ class FirstSteps:
         self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
+        self._sharing.stepped(signs.step, lambda: signs.optimizers, _caller)
         self._aliases.stepped(signs.step, lambda: signs.optimizers, _caller)
         if signs.step == _TAKEN:
             self._taken = taken_once(self.watch, signs.optimizers)
@@ -476,7 +495,7 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     found = [each for each in found if each.severity != "note" or (each.code, each.evidence[:1]) not in known]
     deaf = [each for each in found if each.code == "BS115"]
     dead = [each for each in found if each.code == "BS114"]
-    if dead and any(each.code in ("BS131", "BS135", "BS136") for each in found):  # then all rows become one
+    if dead and any(each.code in ("BS131", "BS135", "BS136", "BS147") for each in found):  # then all rows become one
         found = [each for each in found if each.code != "BS114"]
     elif deaf and dead:  # which of them knows where
         drop = "BS114" if any(each.source for each in deaf) else "BS115"
@@ -490,6 +509,8 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     # An audit may know what an optimizer has left out before it shows that it does not move.
     left = [each for each in found if each.code == "BS101" and each.severity != "note"]
     found = [each for each in found if each not in left[1:] or "unfrozen" not in each.title]
+    stored = [each for each in found if each.code == "BS140"]
+    found = [each for each in found if each not in stored[1:] or each.source != stored[0].source]
     thrown = {each.source for each in found if each.code == "BS146"}
     found = [each for each in found if each.code != "BS113" or each.source not in thrown]
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on

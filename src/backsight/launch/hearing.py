@@ -32,6 +32,7 @@ class _Deaf:
     copied: Severed | None = None
     copies: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
     audits: int = 0
     steps: int = 0
     finding: Finding | None = None
@@ -53,6 +54,9 @@ class Hearing:
         known.reached |= any(id(leaf.tensor()) in held for leaf in graph.leaves)
         known.others = known.others or tuple(
             leaf.name for leaf in graph.leaves if leaf.kind == "parameter" and not leaf.owner and leaf.name
+        )
+        known.elsewhere = known.elsewhere or tuple(
+            leaf.name for leaf in graph.leaves if leaf.kind == "parameter" and leaf.owner and leaf.name
         )
         if not known.reached and known.cut is None:
             found = audit_at(site, (roots,), optimizer={"optimizer": optimizer}, moment="during backward").findings
@@ -78,6 +82,7 @@ class Hearing:
                     copied=known.copied,
                     copies=known.copies,
                     others=known.others,
+                    elsewhere=known.elsewhere,
                     backwards=known.audits > 0,
                 )
 

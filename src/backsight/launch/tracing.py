@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backsight.launch.arrival import when_imported
-from backsight.launch.ranks import rank, ranks
+from backsight.launch.ranks import rank
 from backsight.launch.voice import failed, say
 
 if TYPE_CHECKING:
@@ -62,13 +61,12 @@ class TracingObserver:
 
     def _folder(self) -> Path:
         """Return where the trace goes: of several processes, where nothing tells all the same time, without it."""
-        from backsight.recording.environment import began
+        from backsight.recording.environment import moment
 
         if self._into:
             return self._start / self._into
-        moment = began() if ranks() > 1 else time.time()
-        when = "" if moment is None else time.strftime("%Y-%m-%d-%H-%M-%S-", time.localtime(moment))
-        return self._start / "traces" / f"{when}{self._program}"
+        when = moment()
+        return self._start / "traces" / (self._program if when is None else f"{when}-{self._program}")
 
     def _said(self) -> str | None:
         if self._tracer is None:

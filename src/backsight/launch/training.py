@@ -197,6 +197,7 @@ class TrainingObserver:
         found = [each for each in audited.findings if each.code != "BS110" or each.source not in grows]
         found = [each for each in found if self._leaks is None or each.code != "BS111"]
         found = [each for each in found if self._births is None or each.code != BIRTH]
+        found = [each for each in found if self._heeding is None or not self._heeding.has_said(each)]
         report = Report((*found, *leaks), audited.looked_at)
         shown = report if self.notes else report.without_notes()
         if shown.findings:

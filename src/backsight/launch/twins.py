@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.twins import Twin, merged, never_follows, outdated, shared, twins
+from backsight.diagnosis.twins import Twin, computes_statistics, merged, never_follows, outdated, shared, twins
 
 _SEEN = 16
 """The step of the first optimizer at which they are looked for."""
@@ -25,6 +25,12 @@ _TOLD = 128
 class _Suspect:
     twin: Twin
     finding: Finding
+    is_never_mended: bool = False
+    """Whether the program has nothing that computes it later, so what was seen holds for what is gone as well."""
+
+    @property
+    def lasts(self) -> bool:
+        return self.is_never_mended and self.twin.target() is None
 
 
 class Twins:
@@ -50,8 +56,11 @@ class Twins:
         if step > _SEEN and not step & (step - 1) and self._pairs and not self._shared:
             self._shared = merged(self._pairs, step, caller())
         if step >= _TOLD and self._pairs and not step & (step - 1):
+            gone = [each for each in self._outdated if each.lasts]
             found = ((each, outdated(each, self._since, caller())) for each in self._pairs)
-            self._outdated = [_Suspect(each, finding) for each, finding in found if finding is not None]
+            new = [_Suspect(each, finding) for each, finding in found if finding is not None]
+            never = bool(new) and not computes_statistics(caller())
+            self._outdated = [*gone, *(replace(each, is_never_mended=never) for each in new)]
         if self._suspects:
             self._suspects = [each for each in self._suspects if each.twin.is_unchanged]
         if step >= _TOLD and self._twins and not step & (step - 1):
@@ -62,5 +71,5 @@ class Twins:
     @property
     def findings(self) -> list[Finding]:
         """What has not changed to the end."""
-        late = [each.finding for each in self._outdated[:1] if each.twin.is_outdated]
+        late = [each.finding for each in self._outdated[:1] if each.twin.is_outdated or each.lasts]
         return [*self._shared, *(each.finding for each in self._suspects if each.twin.is_unchanged), *late]

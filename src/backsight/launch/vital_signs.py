@@ -26,6 +26,7 @@ from backsight.diagnosis.vital import (
     BATCH_NORMS,
     DROPOUTS,
     attribute_alone,
+    counts_batches,
     drives_another,
     faded,
     left_frozen,
@@ -49,6 +50,13 @@ SILENT = 3
 
 FADED = 1e-6
 """A learning rate so many times smaller than the largest before moves nothing."""
+
+LOW = 0.01
+"""A learning rate so many times smaller than the largest before is low; that most of a training has it is a fault if
+the schedule is stepped once a batch, and so may count batches for epochs."""
+
+_SHORTEST = 16
+"""Steps with a low rate."""
 
 _LASTING = 10
 """Steps that a rate has to have been lost for: schedules end at 0."""
@@ -99,6 +107,9 @@ class _Course:
     """Which of its parameters had a gradient when one was looked for last."""
     peak: float = 0.0
     faded_since: int = 0
+    low_since: int = 0
+    """The first of its own steps in a row with a low rate."""
+    early: Finding | None = None
     trained: set[int] = field(default_factory=set)
     """The ids of the parameters that had a gradient when their number of steps had doubled."""
     frozen: set[int] = field(default_factory=set)
@@ -251,6 +262,11 @@ class VitalSigns:
         for found, since, last in self._faded.values():
             if last - since >= max(_LASTING, last // 10) - 1:
                 yield found
+        told = {found.title for found, _, _ in self._faded.values()}
+        courses = [c for key, c in self._courses.items() if key not in self._faded]
+        for early in (c.early for c in courses if c.early is not None and c.steps >= 2 * c.low_since):
+            if early.title not in told:
+                yield early
         yield from self._off.values()
         yield from (line.finding for line in self._lines if line.finding is not None)
         yield from self._alone.values()
@@ -331,6 +347,7 @@ class VitalSigns:
             rate = max(rate, float(given))
         if rate > course.peak:
             course.peak = rate
+        self._low(optimizer, course, rate, caller)
         key = id(groups(optimizer))
         if not course.peak or rate > FADED * course.peak:
             course.faded_since = 0
@@ -343,6 +360,15 @@ class VitalSigns:
         elif self.step - course.faded_since == _LASTING - 1:
             found = faded(optimizer, course.steps, course.peak, rate, course.faded_since, caller())
             self._faded[key] = found, course.faded_since, self.step
+
+    def _low(self, optimizer: torch.optim.Optimizer, course: _Course, rate: float, caller: Any) -> None:
+        """Look, once most of the steps of an optimizer had a low rate, for a schedule that is stepped once a batch."""
+        if rate > LOW * course.peak or not rate:
+            course.low_since, course.early = 0 if rate else course.low_since, None if rate else course.early
+            return
+        course.low_since = course.low_since or course.steps
+        if course.steps == 2 * max(course.low_since, _SHORTEST):
+            course.early = counts_batches(optimizer, course.steps, course.peak, rate, course.low_since, caller())
 
     def _mode(self, mode: _Mode) -> None:
         model = mode.model()

@@ -127,11 +127,19 @@ def _frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root
 
 def _module_roots(library: bool) -> Iterator[Root]:
     modules = [(name, module) for name, module in dict(sys.modules).items() if type(name) is str]
+    of_package: dict[str, bool] = {}  # there are thousands of modules, of a few hundred packages, which decide
     for name, module in sorted(modules, key=lambda entry: entry[0] not in _MAIN):
-        if issubclass(type(module), ModuleType):
-            namespace = module_dict(module)
-            if _is_library_module(name, namespace) is library and not _is_our_module(name, namespace):
-                yield Root(namespace, Scope(name, "global"), 0.0 if name in _MAIN else IMPORTED)
+        package = name.partition(".")[0]
+        decided = None if name in _MAIN else of_package.get(package)
+        if decided is (not library) or not issubclass(type(module), ModuleType):
+            continue
+        namespace = module_dict(module)
+        if decided is None:
+            decided = _is_library_module(name, namespace)
+            if name not in _MAIN and issubclass(type(sys.modules.get(package)), ModuleType):
+                of_package[package] = decided
+        if decided is library and not _is_our_module(name, namespace):
+            yield Root(namespace, Scope(name, "global"), 0.0 if name in _MAIN else IMPORTED)
 
 
 def _loose_globals(frames: Iterable[FrameType]) -> Iterator[Root]:

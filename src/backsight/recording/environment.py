@@ -48,10 +48,16 @@ def new_run(name: str) -> Path:
     Raises:
         ValueError: if this is one of several processes, and nothing tells all of them the same time.
     """
-    moment = began() if rank_and_world()[1] > 1 else time.time()
-    if moment is None:
+    when = moment()
+    if when is None:
         raise ValueError("every process must get the same run")
-    return Path("runs") / f"{time.strftime('%Y-%m-%d-%H-%M-%S', time.localtime(moment))}-{name}"
+    return Path("runs") / f"{when}-{name}"
+
+
+def moment() -> str | None:
+    """Return when this began, as a part of names; of several processes the same for all, None if nothing tells it."""
+    seconds = began() if rank_and_world()[1] > 1 else time.time()
+    return None if seconds is None else time.strftime("%Y-%m-%d-%H-%M-%S", time.localtime(seconds))
 
 
 def _seed() -> int | None:

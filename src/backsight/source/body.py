@@ -267,7 +267,21 @@ def blocks(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
 
 def expressions(statement: ast.stmt | None) -> Iterator[ast.expr]:
     """Every expression of the statement itself, outermost first; those of its blocks belong to other statements."""
-    stack: list[ast.AST] = [statement] if statement else []
+    if statement is None:
+        return
+    # The statement keeps them: a file is asked for them statement by statement, by each rule in each audit.
+    found: tuple[ast.expr, ...] | None = vars(statement).get(_EXPRESSIONS)
+    if found is None:
+        found = tuple(_expressions(statement))
+        setattr(statement, _EXPRESSIONS, found)
+    yield from found
+
+
+_EXPRESSIONS = "_backsight_expressions"
+
+
+def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+    stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.expr):
@@ -356,6 +370,7 @@ def _covers(node: Scope | ast.stmt, line: int) -> bool:
 
 def _without_blocks(statement: ast.stmt) -> ast.stmt:
     header = copy.copy(statement)
+    vars(header).pop(_EXPRESSIONS, None)
     for label in ("body", "handlers", "orelse", "finalbody", "cases", "decorator_list"):
         if hasattr(header, label):
             setattr(header, label, [])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 from backsight.tables.printing import complain
 from backsight.text import for_stdout
-from backsight.traces import TraceError, diff
+from backsight.traces import Difference, TraceError, diff
+
+_WIDEST = 120
+"""Columns beyond which a terminal's lines are not read as lines."""
 
 _IN_ASCII = str.maketrans("▁▂▃▄▅▆▇█·", "_.-=+*#@ ")
 
@@ -30,7 +34,17 @@ def show_difference(
         except (OSError, ValueError) as error:
             complain(error)
             return 2
-    sys.stdout.write(f"{found.to_json()}\n" if as_json else for_stdout(lambda terminal, color: found.text(), _IN_ASCII))
+    sys.stdout.write(f"{found.to_json()}\n" if as_json else for_stdout(lambda *how: _text(found, *how), _IN_ASCII))
     if not found.steps:
         return 2
     return int(not found.same if twice else found.cls in ("precision", "semantics"))
+
+
+def _text(found: Difference, terminal: bool, color: bool) -> str:
+    if not terminal:
+        return found.text()
+    from backsight.text.console import printed
+    from backsight.traces.terminal import in_color
+
+    width = max(60, min(shutil.get_terminal_size().columns, _WIDEST))
+    return printed(*in_color(found), width=width, color=color, terminal=True) + "\n"

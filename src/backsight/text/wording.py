@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -48,3 +49,17 @@ def _scaled(count: float) -> tuple[float, str]:
             break
         value, unit = value / 1024, larger
     return value, unit
+
+
+def as_code(text: str) -> str:
+    """`text` with each path of a module as Python takes it.
+
+    >>> as_code("Clear it: net.blocks.0.map = None.")
+    'Clear it: net.blocks[0].map = None.'
+    """
+    return _PATH.sub(lambda found: found[0] if ".py" in found[0] else _NUMBER.sub(r"[\1]", found[0]), text)
+
+
+_PATH = re.compile(r"""(?<![\w."'/])(?:[A-Za-z_]|(?<=\])\.)[\w.]*""")
+"""A path that is no part of a text in quotes: there it is a name."""
+_NUMBER = re.compile(r"\.(\d+)(?=\.|$)")

@@ -79,26 +79,13 @@ class Difference:
 
     def text(self) -> str:
         """Return it as text: the findings, what is folded, and how the difference grows."""
-        lines = [f"backsight: {self._headline()}", ""]
+        lines = [f"backsight: {headline(self)}", ""]
         for finding in self.findings:
             lines += [str(finding).rstrip(), ""]
         for step in self.steps:
-            lines += [*_folded(step), ""]
+            lines += [*folded(step), ""]
         lines += [f"note: {note}" for note in self.notes]
         return inert("\n".join(lines).rstrip()) + "\n"
-
-    def _headline(self) -> str:
-        if not self.steps:
-            return "nothing could be compared"
-        steps = f"step {self.steps[0].step}" if len(self.steps) == 1 else f"{len(self.steps)} steps"
-        compared = sum(step.agree + step.inherited + len(step.origins) for step in self.steps)
-        if self.same:
-            what = f"{compared:,} operations agree" if compared else "all that both hold agrees"
-            return f"no difference in {steps}: {what} to the last bit"
-        first = next(step for step in self.steps if any(each.cls == self.cls for each in step.origins))
-        if self.cls == "noise":
-            return f"the trainings differ only by rounding, from step {first.step} on"
-        return f"the trainings diverge in step {first.step}: {self.cls}"
 
     def to_json(self) -> str:
         """Return it as a line of JSON, in the shape of docs/json.md."""
@@ -147,7 +134,22 @@ class Difference:
         printer.text(self.text())
 
 
-def _folded(step: Parted) -> list[str]:
+def headline(difference: Difference) -> str:
+    """Return the answer in one line."""
+    if not difference.steps:
+        return "nothing could be compared"
+    steps = f"step {difference.steps[0].step}" if len(difference.steps) == 1 else f"{len(difference.steps)} steps"
+    compared = sum(step.agree + step.inherited + len(step.origins) for step in difference.steps)
+    if difference.same:
+        what = f"{compared:,} operations agree" if compared else "all that both hold agrees"
+        return f"no difference in {steps}: {what} to the last bit"
+    first = next(step for step in difference.steps if any(each.cls == difference.cls for each in step.origins))
+    if difference.cls == "noise":
+        return f"the trainings differ only by rounding, from step {first.step} on"
+    return f"the trainings diverge in step {first.step}: {difference.cls}"
+
+
+def folded(step: Parted) -> list[str]:
     """Return what else there is to say of a step: what is folded, the losses, and the growth in a few lines."""
     if not any((step.agree, step.inherited, step.only_a, step.only_b)):  # of all ranks together
         lines = [f"step {step.step}: {counted(len(step.points), 'value')} compared"]
@@ -177,7 +179,7 @@ def _grown(step: Parted) -> list[str]:
     return lines
 
 
-_BARS = "▁▂▃▄▅▆▇█"
+BARS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60
 
 
@@ -187,7 +189,7 @@ def curve(points: list[Point]) -> str:
 
     held = points if len(points) <= _WIDEST else [points[k * len(points) // _WIDEST] for k in range(_WIDEST)]
     bars = "".join(
-        "·" if not each.relative else _BARS[min(7, max(0, int(8 + log10(min(each.relative, 1.0)))))] for each in held
+        "·" if not each.relative else BARS[min(7, max(0, int(8 + log10(min(each.relative, 1.0)))))] for each in held
     )
     first = next(each for each in points if each.relative)
     most = max(points, key=lambda each: each.relative)

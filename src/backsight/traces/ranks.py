@@ -59,7 +59,6 @@ class _Joining:
             self._joined(held, values, [each for each in shards if each is not None])
         elif min(each.mark for each in values) < 0:
             self._miss("were not read, as {}: sparse, a partial sum, or split by two dimensions of a mesh", held)
-            self._add(held, values[0], None, None)
         elif len({self._hash(k, each) for k, each in enumerate(values)}) == 1:
             self._add(held, values[0], self._print(0, values[0]), self._ranks[0].kept.get(values[0].mark))
         else:
@@ -98,7 +97,7 @@ class _Joining:
         return self._ranks[rank].prints[value.mark] if value.mark >= 0 else None
 
     def _joined(self, held: Held, values: Sequence[Value], shards: Sequence[Shard]) -> None:
-        """Join the parts of a tensor, in their order; what was not kept whole has no value."""
+        """Join the parts of a tensor, in their order; what was not kept whole is left out, not to be compared."""
         parts: dict[int, tuple[NDArray[np.generic] | None, tuple[int, ...]]] = {}
         hashes: dict[int, int] = {}
         for rank, (trace, value, shard) in enumerate(zip(self._ranks, values, shards, strict=True)):
@@ -113,9 +112,9 @@ class _Joining:
         whole = _concatenated(arrays, shards[0]) if len(arrays) == shards[0].parts else None
         tensor = _tensor(whole, values[0].dtype)
         if tensor is None:
-            self._miss("are sharded, and were not kept whole: trace with values=True to compare them", held)
-        print_ = None if tensor is None else fingerprints([tensor])[0][0]
-        self._add(held, replace(values[0], shape=shards[0].shape), print_, None if tensor is None else whole)
+            self._miss("are sharded, and were not kept whole: trace with --values to compare them", held)
+        else:
+            self._add(held, replace(values[0], shape=shards[0].shape), fingerprints([tensor])[0][0], whole)
 
     def _averaged(self, held: Held, values: Sequence[Value]) -> None:
         """Average gradients; of all else that differs between ranks, the first rank's counts."""

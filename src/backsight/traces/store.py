@@ -75,7 +75,7 @@ def _npy_head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     """Return how a .npy file of such an array begins, in the order of its elements."""
     head = io.BytesIO()
     said = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy.write_array_header_1_0(head, said)  # type: ignore[no-untyped-call]  # which numpy leaves untyped
+    npy.write_array_header_1_0(head, said)
     return head.getvalue()
 
 

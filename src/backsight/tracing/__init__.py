@@ -18,23 +18,27 @@ from backsight.tracing.facts import (
     Stop,
     Values,
 )
-from backsight.tracing.spots import Sighting, Spot
+from backsight.tracing.spots import Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 from backsight.tracing.watch import (
     Level,
     Watch,
+    aligned,
+    along,
     current,
     ended,
     find_stops,
     finest,
     inferred,
     met,
+    repeated_writes,
     report_errors,
     severed,
     sightings,
     stops,
     watch,
+    whence,
 )
 
 __all__ = [
@@ -55,6 +59,9 @@ __all__ = [
     "Stop",
     "Values",
     "Watch",
+    "Write",
+    "aligned",
+    "along",
     "cleaned",
     "current",
     "ended",
@@ -63,9 +70,11 @@ __all__ = [
     "has_compiled",
     "inferred",
     "met",
+    "repeated_writes",
     "report_errors",
     "severed",
     "sightings",
     "stops",
     "watch",
+    "whence",
 ]

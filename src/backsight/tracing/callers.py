@@ -10,7 +10,7 @@ Source: CPython, Python/_warnings.c, `setup_context`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -66,13 +66,6 @@ def callers(frame: FrameType) -> list[FrameType]:
             found.append(here)
         here = here.f_back
     return found
-
-
-def called_by(frames: Sequence[FrameType], function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function in frames that pass for these, innermost first."""
-    for frame in frames:
-        function, args, kwargs = passing_for(frame), (function, args, kwargs), {}
-    return function(*args, **kwargs)
 
 
 def _code_at(frame: FrameType) -> CodeType:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -25,9 +24,9 @@ from backsight.tracing._torch import HANDLE, PLAIN_TYPES, next_number, run_with
 from backsight.tracing.asking import who_asked
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
-from backsight.tracing.callers import called_by, callers, passing_for
+from backsight.tracing.callers import callers, passing_for
 from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monitor, tracer
-from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn
+from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before
 
@@ -44,15 +43,18 @@ class Functions(TorchFunctionMode):
         self._notes = Notes(log, births)
         self._looks = births is not None
         self._lines = log.spots.lines
+        self._axes = log.axes
 
     @uncompiled
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         # In what torch.compile traces, this line makes all of the mode vanish.
-        if is_compiling() or self.ended or (self._log.budget is not None and not self._may_spend()):
+        if is_compiling():
             return func(*args, **(kwargs or {}))
         frame = sys._getframe(1)
+        if self.ended or (self._log.budget is not None and not self._may_spend()):
+            return self._as_caller(frame, func, args, kwargs)
         lines = self._lines.get(frame.f_code.co_filename)
         if lines is None or frame.f_lineno in lines:
             self._guarded(self._log.spots.note, func, args, kwargs or {}, frame)
@@ -65,12 +67,12 @@ class Functions(TorchFunctionMode):
             simple = kind is PLAIN and not kwargs and not self._looks and first == table.known
         except BaseException as failure:
             self._fail(failure)
-            return func(*args, **(kwargs or {}))
+            return self._as_caller(frame, func, args, kwargs)
         if kind is SILENT or kind is GRADIENT:
-            return _as_caller(frame, func, args, kwargs)
+            return self._as_caller(frame, func, args, kwargs)
         if not simple or not PLAIN_TYPES.issuperset(types):
             return self._thoroughly(Call(func, args, kwargs or {}, kind, first, frame), types)
-        result = _as_caller(frame, func, args, kwargs)
+        result = self._as_caller(frame, func, args, kwargs)
         try:
             end = next_number()
             if end != first:
@@ -80,6 +82,9 @@ class Functions(TorchFunctionMode):
                     self._notes.cut(Call(func, args, {}, kind, first, frame), result)
             elif issubclass(type(result), tuple):
                 self._notes.done(Call(func, args, {}, kind, first, frame), result, [])
+            if self._axes.is_open:
+                with no_torch_function():
+                    self._axes.note(name_of(func), args, {}, result, frame)
         except BaseException as failure:
             self._fail(failure)
         return result
@@ -92,7 +97,9 @@ class Functions(TorchFunctionMode):
         try:
             return self._noted(call, types)
         except Exception as error:
-            if not _has_passed(error) and (call.kind is Kind.BACKWARD or (call.caller and is_user(call.caller))):
+            if not self._guarded(_has_passed, error) and (
+                call.kind is Kind.BACKWARD or (call.caller and is_user(call.caller))
+            ):
                 self._guarded(self._log.errors.raised, error, call.caller)
             raise
 
@@ -100,8 +107,10 @@ class Functions(TorchFunctionMode):
         if call.kind is Kind.BACKWARD:
             return self._backward(call, types)
         written: Written = self._guarded(before, call) or []
-        result = _as_caller(call.caller, call.function, call.args, call.kwargs)
+        result = self._as_caller(call.caller, call.function, call.args, call.kwargs)
         self._guarded(self._notes.done, call, result, written)
+        if self._axes.is_open and call.caller is not None:
+            self._guarded(self._axes.note, name_of(call.function), call.args, call.kwargs, result, call.caller)
         return result
 
     def _account(self, call: Call) -> None:
@@ -127,9 +136,23 @@ class Functions(TorchFunctionMode):
             ends.append(self._guarded(self._notes.births.before_backward, call.args[0], entry.index))
         if entry is not None and self._log.stops.wanted and call.function is not torch.autograd.grad and call.args:
             ends.append(self._guarded(self._log.stops.before_backward, call.args[0]))
-        done = False
+        begun = done = False
+        outcome: list[Any] = []
+
+        def run(*given: Any) -> Any:
+            nonlocal begun
+            begun = True
+            outcome.append(self._as_caller(call.caller, *given))
+            return outcome[0]
+
         try:
-            result = run_with(self, call.function, types, call.args, call.kwargs, partial(_as_caller, call.caller))
+            try:
+                result = run_with(self, call.function, types, call.args, call.kwargs, run)
+            except BaseException as failure:
+                if begun and not outcome:
+                    raise
+                self._fail(failure)  # of ours, before the call or after it
+                result = outcome[0] if outcome else call.function(*call.args, **call.kwargs)
             done = True
             if call.function is torch.autograd.grad:
                 self._guarded(self._notes.differentiated, call, result)
@@ -150,6 +173,18 @@ class Functions(TorchFunctionMode):
         table, now = self._notes.table(), next_number()
         if now != table.known and site:
             table.add(table.known, now, site)
+
+    def _as_caller(self, frame: FrameType | None, function: Any, args: Any, kwargs: Any) -> Any:
+        """Make a call as if the program itself made it."""
+        kwargs = kwargs or {}
+        try:
+            passing = _passing(frame, function)
+        except BaseException as failure:
+            self._fail(failure)
+            passing = []
+        for each in passing:
+            function, args, kwargs = each, (function, args, kwargs), {}
+        return function(*args, **kwargs)
 
     def _guarded(self, note: Callable[..., Any], *given: Any) -> Any:
         if self.ended:
@@ -178,15 +213,15 @@ def _has_passed(error: BaseException) -> bool:
     return False
 
 
-def _as_caller(frame: FrameType | None, function: Any, args: Any, kwargs: Any) -> Any:
-    """Make a call in a frame that passes for that of the program, to which a warning is then attributed; plainly under
-    a debugger, which would stop in it."""
+def _passing(frame: FrameType | None, function: Any) -> list[Callable[[Any, Any, Any], Any]]:
+    """Return what to make a call in, innermost first: frames that pass for those of the program, to which a warning is
+    then attributed; nothing under a debugger, which would stop in them."""
     if ((traces := tracer()) is not None and is_debugger(traces)) or (MONITORED and monitor(DEBUGGER) is not None):
-        return function(*args, **(kwargs or {}))
+        return []
     if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
         frame = frame.f_back.f_back  # around the function itself, which has asked
     if frame is None:
-        return function(*args, **(kwargs or {}))
+        return []
     if type(function) is FunctionType:  # it may attribute a warning to who has called its caller
-        return called_by(callers(frame), function, args, kwargs or {})
-    return passing_for(frame)(function, args, kwargs or {})
+        return [passing_for(each) for each in callers(frame)]
+    return [passing_for(frame)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Protocol
 
+from backsight.tracing.axes import Axes
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
 from backsight.tracing.facts import End, Line, Met, Operation
@@ -42,6 +43,7 @@ class Log:
         self.backwards = BackwardLog(self.threads, self.sites)
         self.changes = ChangeLog(self.sites)
         self.flow = Flow(self.sites)
+        self.axes = Axes(self.sites)
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
         self.stops = Stops(fail)
 

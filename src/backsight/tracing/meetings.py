@@ -24,6 +24,8 @@ _MOST_VISITS = 8
 _MOST_CALLS = 8
 """Calls at one site that are noted: those of the layers that one line runs, one after the other."""
 
+_LAYERS = frozenset({"Addmm", "Mm"})
+
 _ELEMENTWISE = frozenset(
     {"sub", "__sub__", "__rsub__", "rsub", "subtract", "add", "__add__", "__radd__", "mul", "__mul__", "__rmul__"}
     | {"multiply", "div", "__truediv__", "__rtruediv__", "divide"}
@@ -121,6 +123,8 @@ class Meetings:
         self._seen[site] = None
         cuts = self._behind(given)
         column, row = _outer(given[:2]) if op in _ELEMENTWISE and len(given) >= 2 else (-1, -1)
+        if column >= 0 and given[row][1].dim() == 2 and not cuts:
+            column, row = -1, -1  # a matrix that no network has computed may be meant
         if column >= 0:
             self._seen[site], self._at[site] = weakref.ref(given[row][1]), self._passes()
         term = self._term(given[:2], args) if op in _SUMS else -1
@@ -167,10 +171,17 @@ class Meetings:
 
 
 def _outer(given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[int, int]:
-    """Return which of two tensors is N×1 and which N, where neither was made so for the purpose."""
+    """Return which of two tensors is N×1 and which N, where neither was made so for the purpose.
+
+    A target of N×N, against a prediction of N×1, is what such a meeting has made where there were no gradients.
+    """
     for column, row in ((0, 1), (1, 0)):
         tall, flat = given[column][1], given[row][1]
-        if tall.dim() == 2 and flat.dim() == 1 and tall.shape[1] == 1 and 1 < tall.shape[0] == flat.shape[0]:
+        if tall.dim() != 2 or tall.shape[1] != 1 or not 1 < tall.shape[0] == flat.shape[:1].numel():
+            continue
+        made = grad_fn(tall) if tall.requires_grad and not is_mended(tall) else None
+        is_target = flat.dim() == 2 and flat.shape[0] == flat.shape[1] and not flat.requires_grad
+        if flat.dim() == 1 or (is_target and op_name(type(made).__name__) in _LAYERS):
             base = looks_into(tall)
             made_so = (base is not None and base.dim() < 2) or (
                 not is_mended(tall) and type(grad_fn(tall)).__name__.startswith("Unsqueeze")

@@ -16,11 +16,14 @@ import torch
 
 from backsight.source import Body
 from backsight.source.body import callee, calls_in, functions, statements
+from backsight.tape.saved import is_readable
 from backsight.tracing.program import is_programs
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _MOST = 64
 _MOST_SHAPES = 4
+_MOST_WRITES = 8
+_LARGEST_INDEX = 1 << 17
 
 VIEWS = frozenset({"view", "reshape"})
 _MOVES = frozenset({"to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
@@ -55,21 +58,40 @@ class Sighting:
     shapes: list[tuple[tuple[int, ...], tuple[int, ...]]]
 
 
+@dataclass(eq=False)
+class Write:
+    """`target += added`, where the target is an item: how many entries its index had, and how many distinct ones, once
+    that was seen to be fewer. `is_by_rows`: what was added had a row for each."""
+
+    body: Body
+    statement: ast.stmt
+    target: ast.Subscript
+    added: ast.expr
+    subtracts: bool
+    entries: int = 0
+    distinct: int = 0
+    is_by_rows: bool = False
+    looks: int = 0
+
+
 class Spots:
     """The spots of each file by their lines, and what was seen at them."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, dict[int, Spot]] = {}
+        self.lines: dict[str, dict[int, Spot | Write]] = {}
         self.seen: dict[Spot, Sighting] = {}
+        self.lost: list[Write] = []
 
-    def _read(self, frame: FrameType) -> Mapping[int, Spot]:
+    def _read(self, frame: FrameType) -> Mapping[int, Spot | Write]:
         """Return the spots of the file of a frame."""
         file = frame.f_code.co_filename
-        found: dict[int, Spot] = {}
+        found: dict[int, Spot | Write] = {}
         for spot in _spots(file) if is_programs(frame) else ():
             many = any(True for _ in calls_in(spot.statement)) and hasattr(spot.statement, "body")
             last = spot.statement.lineno if many else spot.statement.end_lineno or 0
             found |= dict.fromkeys(range(spot.statement.lineno, last + 1), spot)
+        for write in _writes(file) if is_programs(frame) else ():
+            found |= dict.fromkeys(range(write.statement.lineno, (write.statement.end_lineno or 0) + 1), write)
         self.lines[file] = found
         return found
 
@@ -81,6 +103,10 @@ class Spots:
         lines = self.lines.get(frame.f_code.co_filename)
         spot = (self._read(frame) if lines is None else lines).get(frame.f_lineno)
         tensor: Any = args[0] if args else None
+        if isinstance(spot, Write):
+            if getattr(function, "__name__", "") == "__setitem__" and type(tensor) in _PLAIN and len(args) == 3:
+                self._write(spot, tensor, args[1])
+            return
         if spot is None or type(tensor) not in _PLAIN or getattr(function, "__name__", "") != spot.method:
             return
         known = self.seen.get(spot)
@@ -99,6 +125,43 @@ class Spots:
             known = self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), True, [])
         if (before, after) not in known.shapes:
             known.shapes.append((before, after))
+
+    def _write(self, spot: Write, tensor: torch.Tensor, index: Any) -> None:
+        """Look at the first indices of a write, for as long as none has repeated entries."""
+        parts = list(index) if isinstance(index, tuple) else [index]
+        given = [each for each in parts if type(each) in _PLAIN]
+        if spot.looks >= _MOST_WRITES or spot.entries or not given:
+            return
+        spot.looks += 1
+        first = given[0]
+        if any(each.dtype != torch.int64 or each.device.type != "cpu" or each.shape != first.shape for each in given):
+            return
+        if not 1 < first.numel() <= _LARGEST_INDEX or not all(is_readable(each) for each in given):
+            return
+        with torch.no_grad():
+            rows = torch.stack([each.detach().reshape(-1) for each in given], 1)
+            distinct = len(set(map(tuple, rows.tolist())))
+        if distinct < first.numel():
+            spot.entries, spot.distinct = first.numel(), distinct
+            spot.is_by_rows = len(parts) == 1 and first.dim() == 1 and tensor.dim() > 0
+            self.lost.append(spot)
+
+
+def _writes(file: str) -> Iterator[Write]:
+    for body in functions(file):
+        for statement in statements(body.node):
+            match statement:
+                case ast.AugAssign(target=ast.Subscript() as target, op=ast.Add() | ast.Sub() as op, value=value):
+                    pass
+                case ast.Assign(
+                    targets=[ast.Subscript() as target],
+                    value=ast.BinOp(left=ast.Subscript() as own, op=ast.Add() | ast.Sub() as op, right=value),
+                ) if ast.unparse(own) == ast.unparse(target):
+                    pass
+                case _:
+                    continue
+            if not isinstance(target.slice, ast.Constant | ast.Slice):
+                yield Write(body, statement, target, value, isinstance(op, ast.Sub))
 
 
 def _spots(file: str) -> Iterator[Spot]:

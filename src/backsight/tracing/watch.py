@@ -14,12 +14,13 @@ from backsight.naming.roots import ours
 from backsight.tape import CallLog, Node, announce, announce_lines, is_jit_traced, no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
+from backsight.tracing.axes import Aligned, Along
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
-from backsight.tracing.spots import Sighting
+from backsight.tracing.spots import Sighting, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 
@@ -331,6 +332,26 @@ def sightings(watch: Watch) -> tuple[Sighting, ...]:
     return tuple(watch._log.spots.seen.values())
 
 
+def aligned(watch: Watch) -> list[tuple[Aligned, Line | None, tuple[str, str]]]:
+    """Return where the axis of the samples was aligned with another, with the line and the text of both operands."""
+    found = []
+    for each in watch._log.axes.aligned():
+        texts = {operand.position: operand.text for operand in watch._log.sites.operands(each.site)}
+        both = texts.get(each.small, ""), texts.get(1 - each.small, "")
+        found.append((each, watch._log.sites.line(each.site), both))
+    return found
+
+
+def along(watch: Watch) -> list[tuple[Along, Line | None]]:
+    """Return the layers that went along the axis of the samples, each with the line."""
+    return [(each, watch._log.sites.line(each.site)) for each in watch._log.axes.along()]
+
+
+def repeated_writes(watch: Watch) -> tuple[Write, ...]:
+    """Return where items were added to through an index with repeated entries, at the exact level."""
+    return tuple(watch._log.spots.lost)
+
+
 def report_errors(watch: Watch, errors: Errors) -> None:
     """Tell `errors` of what calls into PyTorch raise while a watch sees them: at the exact level."""
     watch._log.errors = errors
@@ -345,6 +366,11 @@ def severed(watch: Watch, tensor: torch.Tensor) -> list[tuple[Severed, int]]:
     """Return what cut a tensor off, the nearest first, each with the number of the next node when it did so last."""
     ends = (watch._log.ends(cut) for cut in watch._log.flow.cuts(tensor) if cut.by != "frozen")
     return [(cut, made) for cut, _, made in ends]
+
+
+def whence(watch: Watch, tensor: torch.Tensor) -> list[End]:
+    """Return what cut a tensor off, the nearest first, with the leaves that the gradient would have gone to."""
+    return [watch._log.ends(cut) for cut in watch._log.flow.cuts(tensor)]
 
 
 def ended(watch: Watch, by: Literal["numpy", "item"] = "numpy") -> list[End]:

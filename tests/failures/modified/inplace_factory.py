@@ -1,7 +1,7 @@
 # code: BS202
 # variable: net.1.act
 # cause: y = self.act(g) * self.fc2(x)
-# fix: The same applies to net.0.act
+# fix: The same applies to net[0].act
 import torch
 from torch import nn
 

@@ -1,6 +1,6 @@
 # code: BS212
 # variable: loss
-# cause: per_sample = F.mse_loss(prediction, y, reduction="none").sum(dim=1)
+# cause: loss = weight * per_sample
 # fix: mean
 import torch
 import torch.nn.functional as F

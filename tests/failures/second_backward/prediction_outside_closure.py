@@ -1,7 +1,7 @@
 # code: BS201
 # variable: pred
 # cause: pred = self.model(x)
-# fix: inside closure()
+# fix: into closure()
 import torch
 from torch import nn
 class Fitter:

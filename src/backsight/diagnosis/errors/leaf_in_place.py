@@ -22,7 +22,8 @@ from backsight.source.changes import changed_names
 from backsight.source.out_of_place import out_of_place
 from backsight.story.failure import Failure
 from backsight.story.fixes import too
-from backsight.story.memory import base_of, is_leaf, is_tensor, needs_gradient
+from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
+from backsight.tape import parameters_in
 
 
 class Case(NamedTuple):
@@ -162,6 +163,13 @@ def _computation(found: Written) -> Case:
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     fix = f"Modify a copy: {new} = {name}.clone(), and write into that."
     rebuilt = _rebuilt(found, away) if away else ""
+    model = _model_of(found) if rebuilt else ""
+    if model:
+        return Case(
+            f"modifies {name} in place, as part of the computation.",
+            f"{found.label} is where the graph starts: its gradient belongs to its current value.",
+            _called_with(found, model, rebuilt),
+        )
     if rebuilt:
         fix = f"Build a new list instead of the loop: {rebuilt}."
     elif away:
@@ -170,6 +178,35 @@ def _computation(found: Written) -> Case:
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
         f"{fix} {found.label} stays the leaf and keeps its gradient.",
+    )
+
+
+def _model_of(found: Written) -> str:
+    """The module beside the statement that computes with this very parameter, and is called: a list of new tensors
+    would not reach it."""
+    called = (
+        {dotted(node.func) for each in statements(found.level.body.node) for node in calls_in(each)}
+        if found.level.body
+        else set()
+    )
+    for name in sorted(filter(None, called)):
+        value = found.level.value(name)
+        if is_module(value) and any(each is _leaf(found) for each in parameters_in(value)):
+            return name
+    return ""
+
+
+def _called_with(found: Written, model: str, rebuilt: str) -> str:
+    """How a module computes with updated weights that are not its own: gradients go through them to its parameters."""
+    held, _, new = rebuilt.partition(" = ")
+    new = new.replace(f", {held}", f", {held}.values()").replace(f"({held},", f"({held}.values(),")
+    made = assignments(found.level.body, held, before=found.level.line)
+    where = f" (line {made[-1].line})" if made else ""
+    return (
+        f"{model} computes with its own parameters, whatever {held} holds. Keep the updated ones in a dict: {held} = "
+        f"dict({model}.named_parameters()){where}; differentiate with respect to list({held}.values()); update with "
+        f"{held} = dict(zip({held}, {new})), in place of the loop; and wherever the updated model is used, by callers "
+        f"too, write torch.func.functional_call({model}, {held}, (x,)) for {model}(x)."
     )
 
 
@@ -194,11 +231,14 @@ def _rebuilt(found: Written, away: str) -> str:
 
 
 def _reads_gradient(found: Written) -> bool:
-    """Whether the statement reads a `.grad`, or a variable that was computed from one."""
+    """Whether the statement reads a `.grad`, or a variable computed from one, or the leaf's own was read before."""
     statement, body = found.statement, found.level.body
     if statement is None or body is None:
         return False
     if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in expressions(statement)):
+        return True
+    before = (each for each in statements(body.node) if each.lineno < statement.lineno)
+    if any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each)):
         return True
     read = {use.name for use in uses(statement) if not use.binds}
     return any(".grad" in p.text for name in read for p in assignments(body, name, before=statement.lineno))
@@ -209,8 +249,11 @@ def _is_first_value(found: Written) -> bool:
     statement, level = found.statement, found.level
     if statement is None or (isinstance(statement, ast.AugAssign) and not _is_kept_up(found)):
         return False
+    filled = isinstance(statement, ast.Assign) and isinstance(found.tensor, torch.nn.Parameter) and _is_kept_up(found)
     for use in uses(statement):
         value = level.value(use.name) if use.name != found.name and not use.binds else None
+        if filled and is_leaf(value):  # a part of a weight is given what another weight holds
+            continue
         if needs_gradient(value) and use.name.rpartition(".")[0] != found.name and not _comes_from(value, _leaf(found)):
             return False
     calls = (dotted(node.func) or "" for node in calls_in(statement))

@@ -20,12 +20,14 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
 from backsight.source import Place
-from backsight.source.body import callee, calls_in, expressions
+from backsight.source.body import callee, calls_in
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
+from backsight.tape import modules_in
 from backsight.tracing import current
 
+_MOST = 4
 _COLLATE = os.path.join("torch", "utils", "data", "_utils", "collate.py")
 
 
@@ -116,6 +118,16 @@ class Refused:
         return "var.detach()" not in self.failure.message
 
     @property
+    def _runs_model(self) -> bool:
+        """Whether the refused expression itself runs a module."""
+        level = self.failure.user
+        return level is not None and any(
+            self.text in level.body.text(node) or level.body.text(node) in self.text
+            for node in calls_in(level.statement)
+            if level.body and self.text and is_module(value_of(level, node.func))
+        )
+
+    @property
     def _is_sample(self) -> bool:
         """Whether a DataLoader's worker put it into a batch."""
         files = [level.frame.f_code.co_filename for level in self.failure.levels]
@@ -151,6 +163,9 @@ class Refused:
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
                 values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
                 other = "Compute a loss that depends on them in PyTorch instead."
+                if self._runs_model and level is not None:
+                    block = f"put line {level.place.line} inside `with torch.no_grad():`"
+                    return f"{values} Or {block}: then no graph is recorded. {other}"
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
             case "flag" if level is not None and not self.wanted:
@@ -190,17 +205,15 @@ def _operands(level: Level, use: str) -> Iterator[ast.expr]:
     statement = level.statement
     if isinstance(statement, ast.Assign) and use == "flag":
         yield from (each.value for each in statement.targets if isinstance(each, ast.Attribute))
-    for node in expressions(statement):
-        if isinstance(node, ast.Call):
-            receiver, called = callee(node)
-            if (
-                use in ("values", "flag")
-                and called in ("numpy", "requires_grad_", "__array__")
-                and receiver is not None
-            ):
-                yield receiver
-            else:
-                yield from node.args
+    calls = list(calls_in(statement))
+    if use in ("values", "flag"):
+        methods = [node for node in calls if callee(node)[1] in ("numpy", "requires_grad_", "__array__")]
+        here = [node for node in methods if (node.lineno, node.col_offset) == (level.line, level.column)] or methods
+        found = [receiver for node in here if (receiver := callee(node)[0]) is not None]
+        yield from found
+        calls = [] if found else calls
+    for node in calls:
+        yield from node.args
 
 
 def _argument(level: Level, function: str) -> str:
@@ -226,11 +239,25 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             "whose modules can be copied."
         )
     if owner:
+        every = [f"{each}.{attribute}" for each in _alike(refused, attribute)]
+        cleared = " = ".join((every or [refused.name])[:_MOST])
+        if len(every) > _MOST and refused.failure.user:
+            cleared = f"for each in {_argument(refused.failure.user, 'deepcopy')}.modules(): each.{attribute}"
         return (
-            f"Clear it before the copy: {refused.name} = None. Or, if no loss is computed from it there, store it "
-            f"detached: {_detached(refused.stored, attribute)}."
+            f"Clear {'it' if len(every) < 2 else 'each'} before the copy: {cleared} = None. Or, if no loss is computed "
+            f"from it there, store it detached: {_detached(refused.stored, attribute)}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+def _alike(refused: Refused, attribute: str) -> list[str]:
+    """The modules in what is copied that each keep a result under this name: clearing one would not be enough."""
+    level = refused.failure.user
+    copied = _argument(level, "deepcopy") if level else ""
+    model = level.value(copied) if level and copied else None
+    pairs = modules_in(model, copied) if is_module(model) else ()
+    kept = ((path, (namespace(each) or {}).get(attribute)) for path, each in pairs)
+    return [path for path, value in kept if is_tensor(value) and maker_of(value) is not None]
 
 
 def _detached(stored: Place | None, attribute: str) -> str:

@@ -18,8 +18,9 @@ from backsight.diagnosis.wording import described, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
-from backsight.source import Place
-from backsight.source.body import callee, dotted, is_constant, keyword
+from backsight.source import Place, statement_at
+from backsight.source.bindings import bound
+from backsight.source.body import callee, dotted, expressions, is_constant, keyword, statements
 from backsight.source.choices import Choice, literals
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -45,6 +46,7 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     several = root is not None and root.numel() != 1
     missed = next(unmatched(failure, _would_reduce), None) if several else None
     unreduced = _unreduced(failure) if several and missed is None else None
+    weighted = _weighted(failure) if unreduced else None
     meant = _meant(failure, root) if several and root is not None else ""
     left = _left_open(failure, root) if several and root is not None and not (missed or unreduced or meant) else None
     return explanation(
@@ -54,14 +56,22 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
             *((f"{meant} is a scalar computed from {name}.",) if meant else ()),
             *passed(known),
-            *_evidence(failure, root, name, unreduced),
+            *_evidence(failure, root, name, unreduced, weighted),
         ),
         f"{meant}.backward() may be what you want: {meant} is a scalar computed from {name}."
         if meant
         else missed.fix
         if missed
-        else _fix(failure, name or "loss", unreduced, known.given if known else None, is_complex=bool(match.group(1))),
-        source=str((missed and (missed.written or missed.choice.place)) or unreduced or left or failure.source),
+        else _fix(
+            failure,
+            name or "loss",
+            None if weighted else unreduced,
+            known.given if known else None,
+            is_complex=bool(match.group(1)),
+        ),
+        source=str(
+            (missed and (missed.written or missed.choice.place)) or weighted or unreduced or left or failure.source
+        ),
         exact=root is not None,
     )
 
@@ -123,9 +133,14 @@ def _is_culprit(root: object, wants_real: bool) -> bool:
     return not root.is_floating_point() if wants_real else root.numel() != 1
 
 
-def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced: Place | None) -> Iterator[Fact]:
-    if unreduced is not None:
-        yield shown(unreduced, "keeps the loss of every element instead of their mean or sum.")
+def _evidence(
+    failure: Failure, root: torch.Tensor | None, name: str, unreduced: Place | None, weighted: Place | None
+) -> Iterator[Fact]:
+    if unreduced is not None and unreduced != weighted:
+        also = "." if weighted else " instead of their mean or sum."
+        yield shown(unreduced, f"keeps the loss of every element{also}")
+    if weighted is not None:
+        yield shown(weighted, f"weights the elements, and leaves {_many(root)}.")
     if failure.user and root is not None and root.numel() != 1:
         yield shown(failure.user.place, f"would start from {math.prod(root.shape)} numbers at once.")
     elif failure.user:
@@ -155,6 +170,44 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
     return (
         f"Call {tensor}.mean().backward(), whose gradient does not grow with the batch, or {tensor}.sum().backward()."
     )
+
+
+def _weighted(failure: Failure) -> Place | None:
+    """The last statement that multiplies, divides or selects the elements of such a loss: they are wanted one by one,
+    and a loss that reduces them would leave nothing to weight."""
+    for section in sections(failure):
+        body = section.body
+        for call, place in section.calls():
+            if not _keeps_elements(section, call):
+                continue
+            made = statement_at(body, *place.position)
+            names = bound(made) if made else set()
+            found = made if made and _weights(made, set(), call) else None
+            for each in (each for each in statements(body.node) if each.lineno > place.line):
+                if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return) and _weights(each, names):
+                    names |= bound(each)
+                    found = each
+            return body.place(found) if found else None
+    return None
+
+
+def _weights(statement: ast.stmt, names: set[str], call: ast.Call | None = None) -> bool:
+    """Whether a statement computes with the elements, by name or as the value of `call`, and with something else."""
+
+    def holds(node: ast.expr) -> bool:
+        return any(each is call or dotted(each) in names for each in ast.walk(node) if isinstance(each, ast.expr))
+
+    for node in expressions(statement):
+        match node:
+            case ast.BinOp(left, ast.Mult() | ast.Div(), right):
+                other = left if holds(right) else right
+                if holds(left) != holds(right) and not isinstance(other, ast.Constant):
+                    return True
+            case ast.Subscript(ctx=ast.Load()) if holds(node.value):
+                return True
+            case ast.Call(func=ast.Attribute(value, "mul" | "masked_select" | "masked_fill")) if holds(value):
+                return True
+    return False
 
 
 def _is_name(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +15,9 @@ from backsight.diagnosis.evidence.left_out import detached
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
+from backsight.source.body import callee, calls_in, functions, statements
 from backsight.story.failure import Failure, follow
+from backsight.story.files import user_files
 from backsight.story.memory import is_tensor
 
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+:([\d ]+)")
@@ -61,10 +65,29 @@ def _wrapped(failure: Failure) -> Any:
     return follow(level.variables.get("self"), ["module"]) if level else None
 
 
+def _searching(failure: Failure) -> str:
+    """What to write where DDP is created; empty where that does not show, or is in several places."""
+    found = {}
+    for body in (body for file in user_files(failure) for body in functions(file)):
+        for node in (node for each in statements(body.node) for node in calls_in(each)):
+            if callee(node)[1] in ("DDP", "DistributedDataParallel"):
+                node = copy.deepcopy(node)
+                node.keywords = [each for each in node.keywords if each.arg != "find_unused_parameters"]
+                node.keywords.append(ast.keyword("find_unused_parameters", ast.Constant(True)))
+                found[body.place(node)] = ast.unparse(node)
+    if len(found) != 1:
+        return ""
+    ((place, written),) = found.items()
+    return f"Steps need not use all parameters if DDP looks for them: on line {place.line}, write {written}."
+
+
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     if reason is not None and reason.sometimes:
-        return reason.fix
+        return _searching(failure) or reason.fix
     fix = reason.fix if reason else f"Make the loss depend on {what}, remove it from the model, or freeze it."
+    if reason is None and not re.search(f"static_graph set to True|{_SEARCHES}", failure.message):
+        searching = _searching(failure) or "Pass find_unused_parameters=True to DistributedDataParallel."
+        return f"{searching} What no step ever uses should be frozen, or removed from the model, instead."
     if "static_graph set to True" in failure.message:
         return f"{fix} static_graph=True promises that every step uses the same parameters: drop it if that is not so."
     if _SEARCHES in failure.message:

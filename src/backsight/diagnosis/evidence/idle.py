@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
@@ -46,7 +48,7 @@ class Reason:
 def idle_in(module: Any, path: str) -> Idle:
     """Return what stands at `path` in a module."""
     parts = path.split(".")
-    while len(parts) > 1 and parts[-1].isdigit():
+    while len(parts) > 1 and (parts[-1].isdigit() or isinstance(follow(module, parts[:-1]), torch.nn.ModuleDict)):
         parts.pop()
     return Idle(path, follow(module, parts[:-1]), f"self.{parts[-1]}")
 
@@ -191,7 +193,7 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
         why = shown(body.place(branch), f"decides whether {idle.attribute} runs.")
         if inner is not spot:
             why = shown(body.place(branch), f"decides which of {idle.attribute} run.")
-    elif idle.path.rpartition(".")[2].isdigit() and _picks(spot.node, idle.attribute):
+    elif not f"self.{idle.path}".endswith(idle.attribute) and _picks(spot.node, idle.attribute):
         return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, _SOMETIMES, True)
     else:
         return None
@@ -206,10 +208,7 @@ def _returned_before(spot: Spot, every: list[Spot]) -> ast.If | None:
     return next((each for each in conditions if isinstance(each, ast.If)), None)
 
 
-_SOMETIMES = (
-    "If only some steps use it, pass find_unused_parameters=True to DistributedDataParallel. If no step "
-    "does, remove it."
-)
+_SOMETIMES = "Pass find_unused_parameters=True to DistributedDataParallel: then steps need not use all parameters."
 
 
 def _picked(spot: Spot, every: list[Spot]) -> Spot | None:

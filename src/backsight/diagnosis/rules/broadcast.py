@@ -8,6 +8,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shaped, shown
+from backsight.tracing import Met
 
 
 @rule("BS117")
@@ -25,6 +26,9 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
         told.add(here)  # one statement has one fix, however often they meet in it
         tall, flat = met.operands[met.column], met.operands[met.row]
         rows = met.shapes[met.column][0]
+        if len(met.shapes[met.row]) == 2:
+            yield _against_square(met, tall, flat, rows, index)
+            continue
         first, second = (f"`{tall}`" if tall else "one", f"`{flat}`" if flat else "the other")
         fix = (
             f"Give both the same shape: {tall}.squeeze(1), or {flat}.unsqueeze(1)."
@@ -45,6 +49,21 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
             source=here,
             nodes=(index,),
         )
+
+
+def _against_square(met: Met, tall: str, flat: str, rows: int, index: int) -> Finding:
+    """Tell of a target that was broadcast before, where there were no gradients."""
+    first, second = (f"`{tall}`" if tall else "the prediction"), (f"`{flat}`" if flat else "the target")
+    return Finding(
+        "BS117",
+        "warning",
+        f"{first} is {rows}×1 and {second} is {rows}×{rows}: the loss compares every entry with all {rows}.",
+        (shown(met.line.place, f"broadcasts {shaped(met.shapes[0])} and {shaped(met.shapes[1])}."),),
+        f"Compute {second} with shape {rows}×1: where it is computed, a tensor of shape {rows} is combined with one of "
+        f"{rows}×1. Use .unsqueeze(1) on the first there.",
+        source=str(met.line.place),
+        nodes=(index,),
+    )
 
 
 def _all_of_it(scene: Scene, index: int, rows: int) -> bool:

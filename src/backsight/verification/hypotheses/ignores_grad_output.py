@@ -43,6 +43,21 @@ def ignores_grad_output(case: Case) -> Explanation | None:
     return Explanation(title, tuple(evidence), fix, line)
 
 
+def for_ones(case: Case) -> Explanation | None:
+    """The gradient of the sum of the outputs, and not of the loss: of one that cannot be asked for again."""
+    ones = [torch.ones_like(u) for u in case.draws[0].us]
+    if Known.BACKWARD in case.known or not bool(case.equal(case.at(case.draws[0].got), case.right_for(ones)).all()):
+        return None
+    return Explanation(
+        f"{case.subject} ignores {case.grad_output}.",
+        (
+            f"It is the gradient of `{case.argument}` for a {case.grad_output} of ones: the derivative of the sum of "
+            "the outputs, not of the loss.",
+        ),
+        "Multiply by the error signal: the chain rule.",
+    )
+
+
 def _multiplied(draw: Draw, entries: torch.Tensor) -> torch.Tensor:
     return torch.where(entries, draw.got * draw.u, draw.got)
 

@@ -10,7 +10,7 @@ from backsight.verification.hypotheses.constant_added import constant_added
 from backsight.verification.hypotheses.cross_terms import missing_cross_terms
 from backsight.verification.hypotheses.explanation import Explanation, Hypothesis
 from backsight.verification.hypotheses.factor import constant_factor
-from backsight.verification.hypotheses.ignores_grad_output import ignores_grad_output
+from backsight.verification.hypotheses.ignores_grad_output import for_ones, ignores_grad_output
 from backsight.verification.hypotheses.last_step import missing_last_step
 from backsight.verification.hypotheses.mask import wrong_mask
 from backsight.verification.hypotheses.missing_factor import missing_factor
@@ -18,7 +18,6 @@ from backsight.verification.hypotheses.none import nothing_returned
 from backsight.verification.hypotheses.not_finite import not_finite
 from backsight.verification.hypotheses.not_linear import not_linear
 from backsight.verification.hypotheses.one_sample import of_one_sample
-from backsight.verification.hypotheses.ones import for_ones
 from backsight.verification.hypotheses.order import wrong_order
 from backsight.verification.hypotheses.shape import wrong_shape
 from backsight.verification.hypotheses.shifted import shifted

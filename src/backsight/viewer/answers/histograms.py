@@ -11,7 +11,7 @@ from backsight.runs import BINS, LOWEST_EXPONENT, Run
 from backsight.viewer.packing import packed
 from backsight.viewer.question import Answer, Asked, question
 
-AT_ONCE = 1 << 16
+AT_ONCE = 1 << 15
 """Steps that are read at once, so that a long run takes time and no more memory."""
 
 MOST_RIDGES = 40

@@ -72,9 +72,10 @@ def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[
     spared = [each for each in every if (each.startswith(layer) if begins else layer in each)]
     if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in spared):
         fix = f'Write "{layer}" instead of {texts} to train only the last layer.'
+    names = listed([f'"{each}"' for each in every], 6)
     return (
         [shown(freezing.at, f"leaves nothing trainable: no parameter name of {name} {how} {texts}.")],
-        f"{fix} The names are {listed(every, 6)}.",
+        f"{fix} The names are {names}.",
     )
 
 

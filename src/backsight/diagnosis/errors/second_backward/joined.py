@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
 from backsight.findings.evidence import Fact
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
@@ -169,17 +170,18 @@ def _kept(case: Case, joint: Joint) -> Finding:
     put = keeping.place if keeping else None
     name = joint.holder or stored(joint) or _operand(case, joint) or assigned(joint)
     known, name = bool(name), name or f"the result of {joint.old.op}"
-    lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
+    here = _local(case, joint)
+    made = here.place if here and here.inner else joint.made
+    lines = [shown(made, f"computed {name if put is None else 'it'}.")] if made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"stores it in {container}, still attached to its graph."))
     else:
         keeping = keeping if keeping and expression(keeping.place.text) is not None else None
         put = None
-    here = _local(case, joint)
     first = here.first if here else None
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"uses {name} again."))
-    where = put or joint.made
+    where = put or (here.place if here and here.inner else joint.made)
     older = "computed another result that is older than that backward."
     doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
     if doubt:
@@ -227,7 +229,7 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             "runs only once."
         )
     here = _local(case, joint)
-    if here is not None and here.loop is None:
+    if here is not None and (here.loop is None or here.inner):
         return here.fix
     if passes_before(case) and is_of_this_pass(case, joint):
         return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
@@ -236,10 +238,8 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             f"Look for what keeps {name} from one iteration to the next. Detach a state that is carried over: state = "
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
-    return (
-        f"Recompute {name} in each iteration, inside the loop that uses it. If nothing behind it is trained here, "
-        "compute it once under torch.no_grad()."
-    )
+    other = once_without_graph(case, [joint.old.index])
+    return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
 
 
 def _as_parameter(case: Case, joint: Joint, made: Place | None) -> str:
@@ -289,8 +289,11 @@ class _Local:
     @property
     def fix(self) -> str:
         name = self.name
-        if self.first is None and self.inner:
-            return f"Compute {name} inside {self.inner}(), which runs backward each time it is called."
+        if self.inner and (self.first is None or self.loop is not None):
+            return (
+                f"{_moved(self.level, name, self.place)} into {self.inner}(), which runs backward on it "
+                "each time it is called."
+            )
         if self.first is None:
             return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
         detached = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", self.first.text)
@@ -311,6 +314,38 @@ class _Local:
         nodes = set(below(graph, made_in(graph, self.level.value(self.name))))
         leaves = {id(leaf.tensor()) for leaf in graph.leaves if leaf.node in nodes}
         return bool(trained) and not trained & leaves
+
+
+def _moved(level: Level, name: str, place: Place) -> str:
+    """Say which lines are to be moved so that `name` has a new graph each time: what it is computed from goes along."""
+    along = computed_along(level, place)
+    if not along:
+        return f"Move line {place.line}, {place.text},"
+    numbers = [str(each) for each in (*along, place.line)]
+    return f"Move lines {listed(numbers)}, which compute {listed([*dict.fromkeys((*along.values(), name))])},"
+
+
+def computed_along(level: Level, place: Place) -> dict[int, str]:
+    """The variables with a graph of their own that a statement computes with, by the line that gives each its value: to
+    compute its result anew, these have to be computed anew, too."""
+    statement = statement_at(level.body, *place.position)
+    value = getattr(statement, "value", None)
+    found: dict[int, str] = {}
+    if level.body is not None and value is not None:
+        for name, each in ancestors(level.body, level.body.text(value), place.line).items():
+            if results_in(level.value(name)):
+                found |= {made.line: name for made in each.bound if made.line < place.line}
+    return dict(sorted(found.items()))
+
+
+def once_without_graph(case: Case, nodes: Sequence[int]) -> str:
+    """The other way: none for what this loss has to train, and reaches only through it."""
+    graph, behind = case.graph, set(below(case.graph, nodes))
+    trained = {leaf.node for leaf in graph.leaves if leaf.node in behind and leaf.owner}
+    if trained:
+        beside = set(below(graph, [root for root, _ in graph.root_edges], without=set(nodes)))
+        return " If only its values are wanted, compute it once under torch.no_grad()." if trained <= beside else ""
+    return " If nothing behind it is trained here, compute it once under torch.no_grad()."
 
 
 def _local(case: Case, joint: Joint) -> _Local | None:

@@ -7,15 +7,22 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.joined import cached, emptied, filled, kept_detached
+from backsight.diagnosis.errors.second_backward.joined import (
+    cached,
+    computed_along,
+    emptied,
+    filled,
+    kept_detached,
+    once_without_graph,
+)
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import below, identified, made_in, needs_saved, results_held, results_in
 from backsight.diagnosis.evidence.joints import joint_of
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import LoopFacts, assignments, statement_at
+from backsight.source import LoopFacts, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import calls_in, dotted
 from backsight.source.keeping import Keeping
@@ -202,7 +209,7 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
             *((use,) if ancestor.read != level.place else ()),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        summed or f"Compute {name} inside the loop. {_otherwise(case)}",
+        summed or f"Compute {name} inside the loop{_along(level, made)}.{_otherwise(case, nodes)}",
         source=str(level.place if summed else made[-1] if made else ancestor.read),
         exact=bool(made or summed),
     )
@@ -230,13 +237,19 @@ def _runs_on(level: Level, loop: ast.For) -> bool:
     return is_loss and not any(loop.lineno < line <= (loop.end_lineno or 0) for line in steps)
 
 
-def _otherwise(case: Case) -> str:
+def _along(level: Level, made: list[Place]) -> str:
+    along = computed_along(level, made[-1]) if made else {}
+    where = [f"{name} (line {line})" for line, name in along.items()]
+    return f", together with {listed(where)}, which it is computed from" if where else ""
+
+
+def _otherwise(case: Case, nodes: list[int]) -> str:
     """What to do if it is computed once on purpose."""
     if any(optimizer_steps(each) for each in case.failure.users):
-        return "If nothing behind it is trained here, compute it once under torch.no_grad()."
+        return once_without_graph(case, nodes)
     call = f"{simple(case.receiver or 'loss')}.backward"
     return (
-        "If it is computed once on purpose and no optimizer steps between the backwards, keep its graph: "
+        " If it is computed once on purpose and no optimizer steps between the backwards, keep its graph: "
         f"{call}(retain_graph=True) in every iteration but the last."
     )
 

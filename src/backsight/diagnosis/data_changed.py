@@ -1,0 +1,118 @@
+"""BS140: the data that a data set stores are changed in place by its own `__getitem__`."""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming import search
+from backsight.naming.plain import namespace
+from backsight.naming.roots import is_library, is_ours
+from backsight.source import Body, Place, function_at
+from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source.stored import changed_where_read
+from backsight.tape.saved import is_readable
+
+CODES = ("BS140",)
+
+_VALUES = 64
+"""Values of an array that are compared: spread over all of it."""
+
+_MOST = 8
+
+
+@dataclass
+class Stored:
+    """An array that a data set holds, and the one statement that may change it in place as it is read."""
+
+    dataset: weakref.ref[Any]
+    name: str
+    attribute: str
+    place: Place
+    was: tuple[object, ...] = field(default=())
+
+    def has_changed(self) -> bool:
+        """Whether its values are others than at the last look; what was replaced by another array begins anew."""
+        dataset = self.dataset()
+        held = (namespace(dataset) or {}).get(self.attribute) if dataset is not None else None
+        before, self.was = self.was, _mark(held)
+        return bool(before) and before[:1] == self.was[:1] and before != self.was
+
+
+def stored() -> list[Stored]:
+    """Return the arrays of data sets of the program's, each with what may change it, of which most have nothing."""
+    found: list[Stored] = []
+    for each, name in search((), collect=(Dataset,)).found:
+        function = next((vars(c)["__getitem__"] for c in type(each).__mro__ if "__getitem__" in vars(c)), None)
+        body = function_at(function.__code__) if isinstance(function, FunctionType) else None
+        if body is None or is_library(body.file) or is_ours(body.file):
+            continue
+        places, read = list(dict.fromkeys(_changes(body))), _attributes(body)
+        for attribute, value in list((namespace(each) or {}).items()) if len(places) == 1 else ():
+            if attribute in read and (mark := _mark(value)) and len(found) < _MOST:
+                found.append(Stored(weakref.ref(each), name.path, attribute, places[0], mark))
+    return found
+
+
+def changed_data(found: Stored, since: int) -> Finding:
+    """Return the finding that such an array goes on changing."""
+    name = f"{found.name}.{found.attribute}"
+    return Finding(
+        "BS140",
+        "warning",
+        f"{name} changes while it is read: what it returns depends on how often it was read before.",
+        (
+            f"Its stored values have changed up to step {since:,}, each time that they were looked at.",
+            shown(found.place, "modifies the stored values themselves: an item of an array or tensor is a view of it."),
+        ),
+        f"Modify a copy: take self.{found.attribute}[...].copy(), or .clone() of a tensor. Or create a new one "
+        "there, as x = x + noise does.",
+        source=str(found.place),
+        since=since,
+    )
+
+
+def _mark(value: Any) -> tuple[object, ...]:
+    """Return where an array lies, and some of its values; nothing of what is no array of numbers in memory."""
+    if type(value) is torch.Tensor:
+        if not is_readable(value) or value.device.type != "cpu" or value.layout != torch.strided or not value.numel():
+            return ()
+        flat = value.detach().reshape(-1) if value.is_contiguous() else None
+        if flat is None or value.is_complex():
+            return ()
+        step = max(1, flat.numel() // _VALUES)
+        return (value.data_ptr(), tuple(flat[::step].tolist()))
+    if type(value).__module__ != "numpy" or type(value).__name__ != "ndarray" or value.dtype.kind not in "fiu":
+        return ()
+    if not value.flags.c_contiguous or not value.size:
+        return ()
+    flat = value.reshape(-1)
+    return (value.ctypes.data, flat[:: max(1, flat.size // _VALUES)].tobytes())
+
+
+def _changes(read: Body) -> list[Place]:
+    """Return the statements that may change stored items in a `__getitem__`, or in what it calls."""
+    places = set(changed_where_read(read.file))
+    called = {callee(call)[1] for s in statements(read.node) for call in calls_in(s)}
+    bodies = [read, *(b for b in functions(read.file) if getattr(b.node, "name", "") in called)]
+    return [place for body in bodies for s in statements(body.node) if (place := body.place(s)) in places]
+
+
+def _attributes(body: Body) -> set[str]:
+    """Return the attributes of `self` of which a function takes an item."""
+    return {
+        node.value.attr
+        for node in ast.walk(body.node)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Attribute)
+        and isinstance(node.value.value, ast.Name)
+        and node.value.value.id == "self"
+    }

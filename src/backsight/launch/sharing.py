@@ -1,0 +1,72 @@
+"""Memory that is shared and should not be: looked for at a few spaced steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.data_changed import Stored, changed_data, stored
+from backsight.diagnosis.members import one_for_all
+from backsight.diagnosis.state_shared import SharedState, shared_state, told_shared
+
+_STATE = 8
+"""The step at which the states of optimizers are looked at, and again at the next: a gradient made anew in each step
+has other memory then."""
+
+_MEMBERS = 16
+_STORED = 8
+_MOST_LOOKS = 512
+_ENOUGH = 3
+"""Looks in a row at which stored data had changed."""
+
+
+class Sharing:
+    """Looks for states, members and stored data that are not what they should be: of their own."""
+
+    def __init__(self) -> None:
+        self._findings: list[Finding] = []
+        self._state: list[SharedState] = []
+        self._stored: list[Stored] = []
+        self._changed: dict[int, int] = {}
+
+    def stepped(
+        self, step: int, optimizers: Callable[[], Sequence[torch.optim.Optimizer]], caller: Callable[[], FrameType]
+    ) -> None:
+        """Note a step of any optimizer, the number of which is `step`."""
+        if step in (_STATE, 4 * _STATE):
+            self._state = [each for optimizer in optimizers() for each in shared_state(optimizer)]
+        elif self._state:
+            self._still_shared(step, optimizers())
+        if step == _MEMBERS:
+            self._findings += one_for_all(optimizers(), step, caller())
+        if step == _STORED:
+            self._stored = stored()
+        elif self._stored and step <= _MOST_LOOKS and not step & (step - 1):
+            self._look_at_data(step)
+
+    def _still_shared(self, step: int, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        """Tell of the state that had a gradient's memory some steps before, and still has the same."""
+        ids = {id(each) for each in optimizers}
+        for each in self._state:
+            optimizer = each.optimizer()
+            if optimizer is not None and id(optimizer) in ids and each in shared_state(optimizer):
+                self._findings.append(told_shared(each, optimizer, step))
+                break
+        self._state = []
+
+    def _look_at_data(self, step: int) -> None:
+        for each in self._stored:
+            times = self._changed.get(id(each), 0) + 1 if each.has_changed() else 0
+            self._changed[id(each)] = times
+            if times == _ENOUGH:
+                self._findings.append(changed_data(each, step))
+                self._stored = []
+                return
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was seen."""
+        return self._findings

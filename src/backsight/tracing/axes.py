@@ -1,0 +1,236 @@
+"""Where the axes of tensors come from: which axis of which is that of the samples, however large it is.
+
+Each axis of a tensor that is met for the first time gets a number. What is computed has the axes of what it is computed
+from (`kept_axes`), and two that an operation aligns are one from then on. An operation that aligns the last axes of a
+tensor with those of one that has fewer is not taken at its word: it is noted, and told if all else says that the axis
+was that of the samples. So sizes that are equal by chance tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.tape import Living
+from backsight.tracing.kept_axes import ELEMENTWISE, PLAIN, RULES, Given
+from backsight.tracing.kept_axes import Axes as Numbers
+from backsight.tracing.program import innermost
+from backsight.tracing.sites import Sites
+
+_MOST_CALLS = 20_000
+_MOST_NOTED = 256
+_MADE_ALIKE = frozenset({"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "eye"})
+"""What makes a tensor to be filled: what its axes are is not known."""
+
+_RUNS = frozenset({"gru", "lstm", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"})
+_CELLS = ("LSTM", "GRU", "RNN")
+_LAYERS = ("Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention", *_CELLS)
+_COMPARES = frozenset({"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) | {
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+}
+_TAKES_ONE = frozenset({"getitem", "select", "mean", "amax", "max"})
+_COLLATES = ("torch/utils/data/_utils/collate.py", "torch\\utils\\data\\_utils\\collate.py")
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A tensor whose only axis is that of the samples, and that was aligned with another axis of a larger one."""
+
+    site: int
+    op: str
+    small: int
+    axis: int
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Along:
+    """A layer that went along the first axis of what it was given, which is that of the samples."""
+
+    site: int
+    layer: str
+    shape: tuple[int, ...]
+
+
+class Axes:
+    """The numbers of the axes of every live tensor, and what was noted of them."""
+
+    def __init__(self, sites: Sites) -> None:
+        self._sites = sites
+        self._parents: list[int] = [0]
+        self._known: Living[Numbers] = Living()
+        self._calls = 0
+        self._aligned: dict[tuple[int, int], tuple[Aligned, int, Numbers]] = {}
+        self._along: dict[tuple[int, int, int], Along] = {}
+        self._taken: set[tuple[int, int]] = set()
+        self._compared: set[int] = set()
+        self._drawn = 0
+        """The axis of the samples in what shuffled DataLoaders stack: it is one, whatever else they are used for."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are still looked at."""
+        return self._calls < _MOST_CALLS
+
+    def fresh(self) -> int:
+        """Return the number of a new axis."""
+        self._parents.append(len(self._parents))
+        return len(self._parents) - 1
+
+    def of(self, tensor: torch.Tensor) -> Numbers:
+        """Return the axes of a tensor: new ones if it is met for the first time, and 0 for those of size 1."""
+        known = self._known.of(tensor)
+        if known is None or len(known) != tensor.dim():
+            known = tuple(self.fresh() if n > 1 else 0 for n in tensor.shape)
+            self._known.put(id(tensor), tensor, known)
+        return known
+
+    def unify(self, one: int, other: int) -> None:
+        """Take two axes for one."""
+        one, other = self._root(one), self._root(other)
+        if one and other and one != other:
+            self._parents[max(one, other)] = min(one, other)
+
+    def _root(self, axis: int) -> int:
+        parents = self._parents
+        while parents[axis] != axis:
+            parents[axis] = axis = parents[parents[axis]]
+        return axis
+
+    def note(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, frame: FrameType) -> None:
+        """Note the axes of what a call has returned."""
+        self._calls += 1
+        name = name if name.startswith(".") else name.strip("_")
+        first = result[0] if type(result) in (tuple, list) and result else result
+        if type(first) not in PLAIN:
+            return
+        if not any(_is_tensor(each) for each in (*args, *kwargs.values())):
+            if name in _MADE_ALIKE:
+                self._known.put(id(first), first, (0,) * first.dim())
+            return  # what is made of no other tensor is met for the first time when it is used
+        shape = tuple(first.shape)
+        axes = self._by_rule(name, Given(self, args, kwargs, shape))
+        self._look(name, args, kwargs, shape, axes, frame)
+        for each in result if type(result) in (tuple, list) else (first,):
+            if type(each) in PLAIN and (not args or each is not args[0]):
+                alike = axes is not None and len(axes) == each.dim() and (each is first or name not in _RUNS)
+                known = axes if axes is not None and alike else (0,) * each.dim()
+                numbers = tuple(at if n > 1 else 0 for at, n in zip(known, each.shape, strict=True))
+                self._known.put(id(each), each, numbers)
+
+    def _by_rule(self, name: str, given: Given) -> Numbers | None:
+        rule = RULES.get(name)
+        try:
+            return rule(given) if rule is not None else None
+        except (IndexError, TypeError, ValueError):  # called in a form that the rule does not know
+            return None
+
+    def _look(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        shape: tuple[int, ...],
+        axes: Numbers | None,
+        frame: FrameType,
+    ) -> None:
+        """Note what a call tells of the axes, beside those of its result."""
+        given = [each for each in args[:2] if type(each) in PLAIN]
+        if name in ELEMENTWISE and len(given) == 2 and given[0].dim() != given[1].dim():
+            self._align(name, args, frame)
+        elif name == "stack" and axes and frame.f_code.co_filename.endswith(_COLLATES) and _is_shuffled(frame):
+            self._drawn = self._drawn or axes[0]
+            self.unify(self._drawn, axes[0])
+        if name in _COMPARES and len(given) == 2 and given[0].dim() <= 2 and given[0].dim():
+            self._compared.add(self.of(given[0])[0])
+        elif name in _TAKES_ONE and axes is not None and given and given[0].dim() == 3 and len(axes) == 2:
+            before = self.of(given[0])
+            if before[0] == axes[0] and before[2] == axes[1]:
+                self._taken.add((before[0], before[1]))
+        elif name in _RUNS and given and given[0].dim() == 3 and (name[0] == "m" or _is_time_first(args)):
+            self._run(given[0], frame)
+
+    def _align(self, name: str, args: Sequence[Any], frame: FrameType) -> None:
+        small = 0 if args[0].dim() < args[1].dim() else 1
+        one, other = args[small], args[1 - small]
+        at = other.dim() - one.dim()
+        if not one.dim() or other.dim() < 3 or not 1 < one.shape[0] == other.shape[at] == other.shape[0]:
+            return
+        user = innermost(frame)
+        if user is None or type(one) is torch.nn.Parameter or len(self._aligned) >= _MOST_NOTED:
+            return
+        axis, axes = self.of(one)[0], self.of(other)
+        site = self._sites.of_call(user, name, frame)
+        aligned = Aligned(site, name, small, at, (tuple(one.shape), tuple(other.shape)))
+        self._aligned[site, axis] = aligned, axis, axes
+
+    def _run(self, tensor: torch.Tensor, frame: FrameType) -> None:
+        axes, user = self.of(tensor), innermost(frame)
+        if axes[0] and axes[1] and user is not None and len(self._along) < _MOST_NOTED:
+            site = self._sites.of_call(user, "along", frame)
+            self._along[site, axes[0], axes[1]] = Along(site, _layer(frame, user), tuple(tensor.shape))
+
+    def aligned(self) -> list[Aligned]:
+        """Return what has one entry for each sample, and was aligned with another axis of a tensor of the samples."""
+        drawn = self._root(self._drawn)
+        found: dict[int, Aligned] = {}
+        for aligned, axis, axes in self._aligned.values():
+            here, there, first = self._root(axis), self._root(axes[aligned.axis]), self._root(axes[0])
+            alone = len(aligned.shapes[0]) == 1 or here == drawn
+            if here and there and here == first and here != there and alone:
+                found.setdefault(aligned.site, aligned)
+        return list(found.values())
+
+    def along(self) -> list[Along]:
+        """Return the layers that went along the samples.
+
+        Samples are what a shuffled DataLoader has stacked; or what the loss compares one by one, after one entry was
+        taken of the axis beside them. If some layer goes along that one, too, it is meant to be so.
+        """
+        drawn = self._root(self._drawn)
+        compared = {self._root(each) for each in self._compared}
+        taken = {(self._root(one), self._root(other)) for one, other in self._taken}
+        pairs = {(self._root(one), self._root(other)) for _, one, other in self._along}
+        found: dict[int, Along] = {}
+        for (site, one, other), along in self._along.items():
+            rows, beside = self._root(one), self._root(other)
+            are_samples = rows == drawn or (rows in compared and (rows, beside) in taken)
+            if are_samples and rows != beside and (beside, rows) not in pairs:
+                found.setdefault(site, along)
+        return list(found.values())
+
+
+def _is_tensor(given: Any) -> bool:
+    """Whether an argument is a tensor, or has some in it."""
+    return type(given) in PLAIN or (isinstance(given, list | tuple) and any(type(each) in PLAIN for each in given))
+
+
+def _is_time_first(args: Sequence[Any]) -> bool:
+    """Whether a recurrent layer is given a whole batch, of which the first axis is the time."""
+    packed = type(args[1]) in PLAIN and not args[1].is_floating_point()
+    return not packed and args[-1] is False
+
+
+def _is_shuffled(frame: FrameType | None) -> bool:
+    """Whether the DataLoader that is stacking samples draws them at random."""
+    while frame is not None and frame.f_code.co_name != "_next_data":
+        frame = frame.f_back
+    loader = frame.f_locals.get("self") if frame is not None else None
+    sampler = getattr(loader, "__dict__", {}).get("_index_sampler")
+    sampler = getattr(sampler, "__dict__", {}).get("sampler", sampler)
+    return "Random" in type(sampler).__name__
+
+
+def _layer(frame: FrameType | None, user: FrameType) -> str:
+    """Return the class of PyTorch's layer that the program called, as far as its `batch_first` goes."""
+    found = ""
+    while frame is not None and frame is not user:
+        name = type(frame.f_locals.get("self")).__name__ if frame.f_code.co_name == "forward" else ""
+        found = name if name in _LAYERS else found
+        frame = frame.f_back
+    return found
