@@ -24,6 +24,7 @@ from backsight.diagnosis.misplaced import CODES as MISPLACED
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.same_batch import CODES as SAME_BATCH
+from backsight.diagnosis.taken_once import CODES as TAKEN_ONCE
 from backsight.diagnosis.twins import CODES as TWINS
 from backsight.diagnosis.used_up import CODES as USED_UP
 from backsight.diagnosis.vital import CODES as VITAL
@@ -49,6 +50,7 @@ CODES = sorted(
         *DROPPED,
         *GROWING,
         *SAME_BATCH,
+        *TAKEN_ONCE,
         *TWINS,
         *USED_UP,
         *VITAL,

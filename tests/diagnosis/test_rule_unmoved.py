@@ -89,7 +89,7 @@ class TestFound:
         finally:
             handle.remove()
         assert finding.title == "optimizer.step() does not move model.0.weight."
-        assert finding.evidence[1].endswith("or something restores the old value.")
+        assert finding.evidence[1].endswith("should have moved it: something restores the old value.")
 
     def test_a_rate_that_rises_later_takes_it_back(self) -> None:
         model = mlp()

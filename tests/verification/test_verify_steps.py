@@ -271,7 +271,7 @@ def test_where_a_factor_comes_from(forward: Any, backward: Any, inputs: Any, tol
 
     (finding,) = bs.verify(Scaled, *inputs).findings
     assert finding.code == "BS404"
-    assert any(each.startswith(told) for each in finding.evidence)
+    assert any(str(each).startswith(told) for each in finding.evidence)
 
 
 def test_an_argument_of_one_entry_is_named_as_a_factor() -> None:

@@ -22,6 +22,9 @@ from backsight.tracing.steps import parameters
 CODES = ("BS144",)
 
 _LARGEST = 1 << 20
+_ROUNDING = 1e-5
+"""The relative difference of members that begin as one: a product of several matrices may round each in its own way."""
+
 _LOADS = frozenset({"deepcopy", "copy"})
 
 
@@ -34,15 +37,22 @@ def one_for_all(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: 
         held = [p for p in parameters(optimizer) if p.requires_grad]
         if not _are_the_same(held):
             continue
-        files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+        frames = list(program_frames(frame))
+        files = dict.fromkeys(each.f_code.co_filename for each in frames)
         found = [each for file in files for body in functions(file) for each in _repeated(body)]
-        if len(found) == 1:
-            return [_finding(held, *found[0], since)]
+        networks = [each for each in found if any(_is_network(frame, each[2]) for frame in frames)]
+        if len(networks or found) == 1:
+            return [_finding(held, *(networks or found)[0], since)]
     return []
 
 
+def _is_network(frame: FrameType, name: str) -> bool:
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    return issubclass(type(value), torch.nn.Module)
+
+
 def _are_the_same(held: list[torch.Tensor]) -> bool:
-    """Whether all parameters have as many slices, those of each are bit-identical, and of one differ within."""
+    """Whether all parameters have as many slices, the same but for rounding, and those of one differ within."""
     sizes = {p.shape[0] if p.dim() else 0 for p in held}
     if len(held) < 2 or len(sizes) != 1 or min(sizes) < 2 or is_captured() or all(p.dim() < 2 for p in held):
         return False
@@ -50,7 +60,7 @@ def _are_the_same(held: list[torch.Tensor]) -> bool:
         return False
     with torch.no_grad():
         varied = any(p.dim() > 2 and bool((p[0] != p[0].reshape(-1)[0]).any()) for p in held if p[0].numel())
-        return varied and all(bool((p == p[:1]).all()) for p in held)
+        return varied and all(float((p - p[:1]).abs().max()) <= _ROUNDING * float(p.abs().max()) for p in held)
 
 
 def _repeated(body: Body) -> Iterator[tuple[Place, Body, str, ast.expr]]:
@@ -83,7 +93,7 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
     return Finding(
         "BS144",
         "warning",
-        f"All {size} members of the ensemble are one network: their weights are bit-identical.",
+        f"All {size} members of the ensemble are one network: their weights are the same.",
         (
             shown(place, f"repeats {name}, so every member begins with the same weights."),
             f"In {called}, all {size} slices are still equal after {since} steps: with the same data "

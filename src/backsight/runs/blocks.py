@@ -106,6 +106,16 @@ def unpacked(blocks: Sequence[Block]) -> Columns:
     Raises:
         NotAColumn: if the payload, though it is what was written, does not hold this table.
     """
+    if len(blocks) > 1:
+        try:
+            return _together(blocks)
+        except columns.NotAColumn:  # as long as each other, but divided among their columns in another way
+            parts = [_together([block]) for block in blocks]
+            return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return _together(blocks)
+
+
+def _together(blocks: Sequence[Block]) -> Columns:
     first = blocks[0]
     if not first.rows or len(first.payload) < first.columns:
         raise columns.NotAColumn(f"a block of {first.rows} rows with {first.columns} columns")

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import Living
+from backsight.tape import Living, is_jit_traced
 from backsight.tracing.kept_axes import ELEMENTWISE, PLAIN, RULES, Given
 from backsight.tracing.kept_axes import Axes as Numbers
 from backsight.tracing.program import innermost
@@ -103,7 +103,9 @@ class Axes:
         return axis
 
     def note(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, frame: FrameType) -> None:
-        """Note the axes of what a call has returned."""
+        """Note the axes of what a call has returned; sizes are tensors where `torch.jit.trace` records."""
+        if is_jit_traced():
+            return
         self._calls += 1
         name = name if name.startswith(".") else name.strip("_")
         first = result[0] if type(result) in (tuple, list) and result else result
