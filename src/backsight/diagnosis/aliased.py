@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import FrameType
@@ -62,7 +61,7 @@ def aliased(states: Iterable[Kept], optimizers: Iterable[torch.optim.Optimizer],
     trained = {p.data_ptr() for each in optimizers for p in parameters(each) if is_readable(p)}
     held = set()
     for each, name in search((), collect=(dict,)).found:
-        if type(each) in (dict, OrderedDict) and any(_is_of(value, trained) for value in each.values()):
+        if isinstance(each, dict) and any(_is_of(value, trained) for value in each.copy().values()):
             held.add(_last(name.path))
     return [_finding(each, since) for each in states if _last(each.name) in held]
 

@@ -165,9 +165,12 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
 
 
 def _nearly(walk: Walk) -> bool:
-    """Whether the programs are nearly the same, operation by operation."""
+    """Whether the programs are nearly the same, operation by operation; autocast puts casts between them."""
     pairs = len(walk.pairing.to_b)
-    a, b = (sum(each.step == walk.step for each in trace.operations) for trace in (walk.distances.a, walk.distances.b))
+    a, b = (
+        sum(each.step == walk.step and plain_name(each.op) != "_to_copy" for each in trace.operations)
+        for trace in (walk.distances.a, walk.distances.b)
+    )
     return pairs >= _NEARLY * max(a, b)
 
 
@@ -191,7 +194,16 @@ def _by_flow(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged
     kept = [each for each in every if each.cls != "noise" and each.code == "BS508"] if found.updates else []
     if first is None:
         return tuple(kept or every)
+    first = next((each for each in every if _is_at(each, first)), first)
     return (first, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
+
+
+def _is_at(each: Judged, first: Judged) -> bool:
+    """Whether operations that were compared one by one say the same of an operation, and so more of it."""
+    here, there = each.origin, first.origin
+    if there.a is None or (each.cls, each.code, here.phase) != (first.cls, first.code, there.phase):
+        return False
+    return there.a.number in [one.number for one in (*here.only_a[:1], here.a) if one is not None]
 
 
 def _started(every: Sequence[Judged], walk: Walk, found: Effect) -> list[Judged]:
