@@ -39,6 +39,8 @@ _MOST = 5
 _LONGEST = 160
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
+"""What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else."""
+
 _OF_TENSORS = re.compile(r"tensor|dimension", re.IGNORECASE)
 _WANTS_GRADIENT = re.compile(r"doesn't require gradient|has requires_grad=False")
 

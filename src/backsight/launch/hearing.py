@@ -15,7 +15,7 @@ from backsight.diagnosis import Finding, Site, audit_at
 from backsight.diagnosis.vital import nothing_arrives
 from backsight.snapshot import groups
 from backsight.tape import Graph
-from backsight.tracing import Severed, current, severed
+from backsight.tracing import Severed, current, whence
 from backsight.tracing.steps import parameters
 
 _ENOUGH = 3
@@ -109,7 +109,8 @@ def _copied(graph: Graph) -> tuple[Severed | None, tuple[str, ...]]:
     for leaf in graph.leaves if watch is not None else ():
         tensor = leaf.tensor()
         if tensor is not None and watch is not None and leaf.kind != "parameter" and not leaf.owner:
-            found, made = next((each for each in severed(watch, tensor) if each[0].line is not None), (None, 0))
+            ends = ((each, made) for each, _, made in whence(watch, tensor) if each.by != "frozen")
+            found, made = next(((each, made) for each, made in ends if each.line is not None), (None, 0))
             cut = cut or found
             stays = found is not None and cut is not None and found.line == cut.line and made < began
             names += [leaf.name] if stays and leaf.name else []

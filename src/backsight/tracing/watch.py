@@ -362,12 +362,6 @@ def met(watch: Watch, sequences: Sequence[int]) -> dict[int, Met]:
     return watch._log.met(sequences)
 
 
-def severed(watch: Watch, tensor: torch.Tensor) -> list[tuple[Severed, int]]:
-    """Return what cut a tensor off, the nearest first, each with the number of the next node when it did so last."""
-    ends = (watch._log.ends(cut) for cut in watch._log.flow.cuts(tensor) if cut.by != "frozen")
-    return [(cut, made) for cut, _, made in ends]
-
-
 def whence(watch: Watch, tensor: torch.Tensor) -> list[End]:
     """Return what cut a tensor off, the nearest first, with the leaves that the gradient would have gone to."""
     return [watch._log.ends(cut) for cut in watch._log.flow.cuts(tensor)]
