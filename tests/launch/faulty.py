@@ -88,7 +88,8 @@ CALLS = frozenset(
 )
 """What makes a call for the program and bears what fails: each is a frame between the program and PyTorch.
 
-`passing_for`, `_code_at` and `_passing` are what passes for the caller; where they fail, the program runs on, and a warning names our line.
+`passing_for`, `_code_at` and `_passing` are what passes for the caller: where they fail, the program runs on, and a
+warning names our line.
 """
 
 PROMISED = ("surface.py",)
