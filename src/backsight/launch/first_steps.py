@@ -31,6 +31,7 @@ from backsight.launch.ending import Ending
 from backsight.launch.hearing import Hearing
 from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
+from backsight.launch.one_thread import OneThread
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
 from backsight.launch.sharing import Sharing
@@ -149,6 +150,7 @@ class FirstSteps:
         self._looked = 0
         """The optimizer steps there were when it was begun to look more closely."""
         self._most = PASSES
+        self._thread = OneThread()
         self._signs = VitalSigns()
         self._stopping = Stopping(self.watch, self._signs.zeros)
         self._hearing = Hearing()
@@ -347,7 +349,8 @@ class FirstSteps:
             if len(self._marked) > marked:
                 self._outputs.returned(module, args, output)
                 self._inputs.given(module, args, self.steps, _caller)
-                self._signs.called(module)
+                if self._thread.is_here():
+                    self._signs.called(module)
 
     @_guarded
     def _forward_again(self, module: torch.nn.Module, args: Any, output: Any) -> None:
@@ -399,10 +402,12 @@ class FirstSteps:
     def _each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self.failed:
             return
+        self._keeping.stepped(optimizer)
+        if not self._thread.steps_here():
+            return
         signs = self._signs
         signs.stepped(optimizer, _caller)
         signs.news |= self._stopping.stepped()
-        self._keeping.stepped(optimizer)
         self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)

@@ -8,6 +8,7 @@ step since which it does.
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -127,6 +128,8 @@ class _Mode:
     trained: bool = False
     off_since: int = 0
     confirmed: int = 0
+    thread: int = field(default_factory=threading.get_ident)
+    """The thread that called it first."""
 
 
 @dataclass(slots=True)
@@ -192,6 +195,8 @@ class VitalSigns:
 
     def stepped(self, optimizer: torch.optim.Optimizer, caller: Any) -> None:
         """Note a step that `optimizer` has just made; `caller()` returns the frame of the program that made it."""
+        if not self.step:  # what other threads have called is not of this training
+            self._modes = [each for each in self._modes if each.thread == threading.get_ident()]
         self.step += 1
         key = id(groups(optimizer))
         course = self._courses.at(key)
