@@ -16,7 +16,7 @@ from living import Twice, held, mlp
 from torch import nn
 
 import backsight as bs
-from backsight.diagnosis.live import census
+from backsight.naming.elsewhere import trains_elsewhere
 
 
 class Hostile:
@@ -137,12 +137,12 @@ class TestItDisturbsNothing:
         thread.start()
         try:
             inside.wait(60)
-            assert census._is_in_backward_elsewhere()
+            assert trains_elsewhere()
             bs.graphs()
         finally:
             seen.set()
             thread.join()
-        assert not census._is_in_backward_elsewhere()
+        assert not trains_elsewhere()
 
     @pytest.mark.parametrize("operations", [100_000])
     def test_deep_graphs_can_be_freed_afterwards(self, operations: int) -> None:

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import types
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import fresh
@@ -358,3 +359,41 @@ def test_an_object_array_of_a_subclass_is_read_plainly() -> None:
     np.ndarray.__setitem__(array, 1, tensor())
     target = weakref.ref(np.ndarray.__getitem__(array, 1))
     assert path_of(target) == "array[1]"
+
+
+def test_gradients_of_a_thread_that_may_train_are_not_read(monkeypatch) -> None:
+    """Its backward replaces them without the GIL: one training in some hundred ended in a segmentation fault."""
+    read = []
+    monkeypatch.setattr("backsight.naming._torch._grad", lambda tensor: read.append(tensor))
+    weight = torch.nn.Parameter(torch.ones(2))
+    assert search([object(), weight]).names[1] and any(each is weight for each in read)
+    read.clear()
+    ready, ended = threading.Event(), threading.Event()
+
+    def train() -> None:
+        model = torch.nn.Linear(2, 1)  # in the variables of the optimizer's step, a library's, while the hook waits
+        optimizer = torch.optim.SGD(model.parameters())
+        optimizer.register_step_pre_hook(lambda *_: ready.set() or (ended.wait(60) and None))
+        optimizer.step()
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        ready.wait(60)
+        search([object()], collect=(torch.optim.Optimizer,))
+    finally:
+        ended.set()
+        thread.join()
+    assert read == []
+
+
+def test_threads_that_load_data_are_no_reason_to_leave_gradients_out() -> None:
+    loader = torch.utils.data.DataLoader(torch.arange(64), num_workers=1)
+    loading, pool = iter(loader), ThreadPoolExecutor(1)
+    next(loading)
+    pool.submit(int).result()
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.ones(2)
+    assert search([weight.grad]).names[0][0].path == "weight.grad"
+    pool.shutdown()
+    del loading

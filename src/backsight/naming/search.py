@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from . import _torch
+from .elsewhere import trains_elsewhere
 from .lineage import Lineage
 from .name import Name
 from .roots import stages
@@ -16,7 +17,6 @@ from .walk import Walk
 
 BUDGET = 2_000_000
 _USER_STAGES = 4  # the given frames, the caller's thread, the other threads, the user's modules
-_OTHER_THREADS = 2  # the number of that stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def search(
     returns.
     """
     targets, collect = list(targets), tuple(collect)
-    walk = Walk(targets, collect, deep, budget)
+    walk = Walk(targets, collect, deep, budget, gradients=not trains_elsewhere(thread))
     collecting = gc.isenabled()
     gc.disable()  # half the time of a walk otherwise, and no finalizer runs amid it
     try:
@@ -65,7 +65,7 @@ def search(
             for stage, roots in enumerate(stages(frames, deep, threading.get_ident() if thread is None else thread)):
                 to_the_end = bool(collect) and stage < _USER_STAGES
                 if to_the_end or not walk.satisfied():
-                    walk.explore(roots, to_the_end, gradients=stage != _OTHER_THREADS)
+                    walk.explore(roots, to_the_end)
             return _result(walk, targets, limit)
     finally:
         if collecting:

@@ -25,7 +25,9 @@ MACHINERY = ("__loader__", "__spec__")
 class Walk:
     """What one search has seen: objects in the order met, and the first holder of each (-1 for a root)."""
 
-    def __init__(self, targets: Sequence[object], collect: Iterable[type], deep: bool, budget: int) -> None:
+    def __init__(
+        self, targets: Sequence[object], collect: Iterable[type], deep: bool, budget: int, *, gradients: bool = True
+    ) -> None:
         self.referents = Referents(collect, deep)
         self.objects: list[object] = []
         self.holder: list[int] = []
@@ -42,17 +44,12 @@ class Walk:
         self._budget = budget
         self._followed = 0
         self._patience = budget
-        self._gradients = True
+        self._gradients = gradients
         self._barren = Barren(self.referents, targets)
         self._passed: list[object] = []
 
-    def explore(self, roots: Iterable[Root], to_the_end: bool, gradients: bool = True) -> None:
-        """Visit what `roots` lead to; unless `to_the_end`, stop at the end of the level on which all was found.
-
-        Without `gradients` no `.grad` is read: another thread may be in a backward, which fills them without the GIL,
-        and a gradient that is read while it is replaced has crashed the process.
-        """
-        self._gradients = gradients
+    def explore(self, roots: Iterable[Root], to_the_end: bool) -> None:
+        """Visit what `roots` lead to; unless `to_the_end`, stop at the end of the level on which all was found."""
         level = [self._plant(root) for root in roots if id(root.namespace) not in self.index]
         while level and self.complete and (to_the_end or not self.satisfied()):
             level = self._visit(level)

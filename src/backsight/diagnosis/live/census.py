@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from backsight.naming.elsewhere import trains_elsewhere
 from backsight.naming.roots import is_ours, is_user
-from backsight.tape import ENGINE_CALLS, alive, grad_fn, looks_into, version
+from backsight.tape import alive, grad_fn, looks_into, version
 
 _STANDARD = sysconfig.get_path("stdlib")
 
@@ -28,7 +29,7 @@ def with_history() -> list[torch.Tensor]:
     A tensor that is only held by C++ is not listed, but its graph is, where a variable holds something further on.
     """
     found, leaves = _told_apart(alive(torch.Tensor))
-    if not _is_in_backward_elsewhere():
+    if not trains_elsewhere():
         known = set(map(id, found))
         gradients = [each for each in map(_gradient, leaves) if each is not None and id(each) not in known]
         found += _told_apart(gradients)[0]
@@ -82,19 +83,6 @@ def _gradient(leaf: torch.Tensor) -> torch.Tensor | None:
     except RuntimeError:  # wrapper subclasses may refuse
         return None
     return gradient
-
-
-def _is_in_backward_elsewhere() -> bool:
-    """Whether another thread runs a backward: a gradient that is read while it is replaced has crashed the process."""
-    stacks = sys._current_frames()
-    del stacks[threading.get_ident()]  # our own frame in a variable of its own would be a cycle that keeps all of this
-    for innermost in stacks.values():
-        frame: FrameType | None = innermost
-        while frame is not None:
-            if frame.f_code in ENGINE_CALLS:
-                return True
-            frame = frame.f_back
-    return False
 
 
 def works_elsewhere() -> bool:
