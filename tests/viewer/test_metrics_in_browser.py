@@ -122,6 +122,19 @@ def test_wall_time_and_epochs_are_axes_too(look, runs):
     assert float(rows[-1][0]) == pytest.approx(times[-1] - times[0], abs=1e-3)
 
 
+@pytest.mark.parametrize("low", [0.003, -4e8, 1e300])
+def test_numbers_that_differ_by_rounding_alone_have_one_tick(low, visit):
+    """As a smoothed constant has; steps of a size that the number cannot show would be counted for ever."""
+    from backsight.viewer.page import script
+
+    code = script()[script().index("const isFlat") : script().index("const RAMP")]
+    page = visit(f"<!doctype html><title>ticks</title><script>{code}</script>")
+    for ulps in (1, 2, 100):
+        high = low + ulps * math.ulp(low)
+        assert page.evaluate(f"ticks({low!r}, {high!r}, 4)") == [low]
+    assert len(page.evaluate(f"ticks({low!r}, {low + 1e-9 * abs(low)!r}, 4)")) > 2
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
@@ -134,7 +147,7 @@ def test_wall_time_and_epochs_are_axes_too(look, runs):
 def test_logarithmic_axes_have_ticks_at_round_numbers_of_all_decades(low, high, expected, visit):
     from backsight.viewer.page import script
 
-    start = script().index("function ticks(")
+    start = script().index("const isFlat")
     code = script()[start : script().index("const RAMP")]
     most = 8 if high == 9 else 4.5
     page = visit(f"<!doctype html><title>ticks</title><script>{code}</script>")

@@ -104,7 +104,7 @@ function chart({
         if (each[k] > top) top = each[k];
       }
   const nothing = bottom > top;
-  if (bottom === top) {
+  if (!nothing && isFlat(bottom, top)) {
     bottom = log ? bottom / 2 : bottom - (Math.abs(bottom) || 1) / 2;
     top = log ? top * 2 : top + (Math.abs(top) || 1) / 2;
   }

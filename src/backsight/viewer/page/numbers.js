@@ -58,9 +58,12 @@ function byteTicks(low, high, most) {
   return ticks(low / unit, high / unit, most).map((v) => v * unit);
 }
 
+// Whether two numbers differ by rounding alone: between them are no steps that could be counted.
+const isFlat = (low, high) => high - low <= 1e-12 * Math.max(Math.abs(low), Math.abs(high));
+
 // Round values for the ticks of an axis: 1, 2 or 5 times a power of ten, or powers of ten alone where it is logarithmic.
 function ticks(low, high, most) {
-  if (!(high > low)) return [low];
+  if (!(high > low) || isFlat(low, high)) return [low];
   const rough = (high - low) / Math.max(most, 1),
     power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
