@@ -1,0 +1,163 @@
+"""BS115: an optimizer gets no gradients, and why."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis.evidence.copies import copied_anew
+from backsight.diagnosis.evidence.cuts import ends, in_place, undoing, where
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import bodies, calls_around, constructions, named, names_of, program_frames
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Place, backward_calls, function_at
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.tracing import Severed
+from backsight.tracing.steps import parameters
+
+CODES = ("BS115",)
+
+
+def nothing_arrives(
+    optimizer: torch.optim.Optimizer,
+    since: int,
+    *,
+    frame: FrameType | None,
+    reached: bool = False,
+    cut: Finding | None = None,
+    copied: Severed | None = None,
+    copies: Sequence[str] = (),
+    others: Sequence[str] = (),
+    elsewhere: Sequence[str] = (),
+    backwards: bool = True,
+) -> Finding:
+    """Return the finding that an optimizer gets no gradients.
+
+    reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
+    the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
+    others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
+    holds. backwards: whether a backward was seen.
+    """
+    name = named(optimizer, "the optimizer")
+    held = parameters(optimizer)
+    evidence: list[Fact] = []
+    fix, source = "", None
+    if held and not any(p.requires_grad for p in held):
+        evidence.append(f"All of its parameters are frozen: {names_of(held)} have requires_grad=False.")
+        fix = "Call requires_grad_(True) on what you want to train, before the forward pass."
+    elif reached:
+        zeroing = _zeroing(frame)
+        if zeroing is not None:
+            evidence.append("The loss depends on its parameters, but their gradients are zeroed after backward().")
+            evidence.append(shown(zeroing, "zeroes the gradients between backward() and step()."))
+            source = str(zeroing)
+            fix = f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step()."
+        else:
+            evidence.append("The loss depends on its parameters, but their gradients are zero or None when it steps.")
+            fix = "Find what zeroes them: a factor of 0, dead units, or zero_grad() after backward()."
+    elif cut is not None:
+        evidence += cut.evidence
+        source, fix = cut.source, cut.fix.partition(" if they should learn")[0] + "."
+    elif copied is not None and (place := where(copied)) is not None:
+        evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
+        evidence.append(shown(place, ends(copied)))
+        source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
+        if copies:
+            parts = (each.partition("['") for each in copies)
+            of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
+            evidence[-1] = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
+            fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
+        again = in_place(copied)
+        if again is not None:
+            variable, statement = again
+            evidence[-2] = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
+            evidence[-1] = shown(place, f"replaces {variable} by a new leaf.")
+            fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+    elif (copy := copied_anew(frame, held, [*others, *elsewhere], name)) is not None:
+        place, original, variable = copy
+        on = [each for each in (*others, *elsewhere) if each.split(".")[0] == variable]
+        evidence.append(f"The loss depends on the copy, {listed(on, 2)}, and not on {names_of(held)}.")
+        evidence.append(shown(place, f"copies {original} each time it runs; gradients stay in the copy."))
+        source = str(place)
+        fix = (
+            f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
+            f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
+            f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad."
+        )
+    elif others:
+        evidence.append(
+            f"It holds {names_of(held)}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
+        )
+        places = constructions(frame, optimizer, name)
+        made = places[0] if len(places) == 1 else None
+        if made is not None:
+            evidence.append(shown(made, "passes it the parameters of something other than the trained model."))
+            source = str(made)
+        model = _owner(others)
+        fix = f"Create {name} after the last change of {model}, with {model}.parameters()."
+    elif not backwards:
+        evidence.append("No backward() was run.")
+        fix = f"Call loss.backward() before {name}.step(). With a closure, call it inside, before it returns the loss."
+        closure = _closure(frame)
+        if closure is not None:
+            evidence.append(shown(closure, "is called for each step but never runs backward()."))
+            source = str(closure)
+    else:
+        evidence.append(f"No path leads from any loss to {names_of(held)}.")
+        fix = (
+            "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
+            "result."
+        )
+    return Finding(
+        "BS115",
+        "warning",
+        f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
+        (f"There has been none since step {since:,}.", *evidence),
+        fix,
+        source=source,
+        since=since,
+    )
+
+
+def _owner(names: Sequence[str]) -> str:
+    """Return what these parameters have in common, `self.model` of `self.model.0.weight` and `self.model.2.bias`."""
+    paths = [name.split(".")[:-1] for name in names]
+    same = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
+    return ".".join(same) or names[0].partition(".")[0]
+
+
+def _zeroing(frame: FrameType | None) -> Place | None:
+    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one."""
+    for each in program_frames(frame):
+        body = function_at(each.f_code)
+        if body is None:
+            continue
+        began = max((p.line for p in backward_calls(body) if p.line <= each.f_lineno), default=0)
+        found = [
+            body.place(statement)
+            for statement in statements(body.node)
+            if began <= statement.lineno <= each.f_lineno
+            for node in expressions(statement)
+            if isinstance(node, ast.Call) and callee(node)[1] == "zero_grad"
+        ]
+        if found:
+            return found[-1]
+    every = [(body, statement) for body, statement, call in calls_around(frame) if callee(call)[1] == "zero_grad"]
+    if len(every) == 1 and not backward_calls(every[0][0]):  # a helper or callback, and nothing else zeroes them
+        return every[0][0].place(every[0][1])
+    return None
+
+
+def _closure(frame: FrameType | None) -> Place | None:
+    """Return the function of the program that is given to the step."""
+    given = {
+        dotted(call.args[0]) for _, _, call in calls_around(frame) if callee(call)[1] == "step" and len(call.args) == 1
+    }
+    for body in bodies(frame):
+        if isinstance(body.node, ast.FunctionDef) and body.node.name in given:
+            return body.place(body.node)
+    return None
