@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from types import FrameType
+from typing import NamedTuple
 
 import torch
 
@@ -42,84 +43,131 @@ def nothing_arrives(
     others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
     holds. backwards: whether a backward was seen.
     """
-    name = named(optimizer, "the optimizer")
-    held = parameters(optimizer)
-    evidence: list[Fact] = []
-    fix, source = "", None
+    name, held = named(optimizer, "the optimizer"), parameters(optimizer)
+    place = where(copied) if copied is not None else None
     if held and not any(p.requires_grad for p in held):
-        evidence.append(f"All of its parameters are frozen: {names_of(held)} have requires_grad=False.")
-        fix = "Call requires_grad_(True) on what you want to train, before the forward pass."
+        reason = _frozen(held)
     elif reached:
-        zeroing = _zeroing(frame)
-        if zeroing is not None:
-            evidence.append("The loss depends on its parameters, but their gradients are zeroed after backward().")
-            evidence.append(shown(zeroing, "zeroes the gradients between backward() and step()."))
-            source = str(zeroing)
-            fix = f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step()."
-        else:
-            evidence.append("The loss depends on its parameters, but their gradients are zero or None when it steps.")
-            fix = "Find what zeroes them: a factor of 0, dead units, or zero_grad() after backward()."
+        reason = _zeroed(frame, name)
     elif cut is not None:
-        evidence += cut.evidence
-        source, fix = cut.source, cut.fix.partition(" if they should learn")[0] + "."
-    elif copied is not None and (place := where(copied)) is not None:
-        evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
-        evidence.append(shown(place, ends(copied)))
-        source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
-        if copies:
-            parts = (each.partition("['") for each in copies)
-            of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
-            evidence[-1] = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
-            fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
-        again = in_place(copied)
-        if again is not None:
-            variable, statement = again
-            evidence[-2] = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
-            evidence[-1] = shown(place, f"replaces {variable} by a new leaf.")
-            fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+        reason = _Reason(cut.evidence, cut.fix.partition(" if they should learn")[0] + ".", cut.source)
+    elif copied is not None and place is not None:
+        reason = _copied(copied, place, copies, name)
     elif (copy := copied_anew(frame, held, [*others, *elsewhere], name)) is not None:
-        place, original, variable = copy
-        on = [each for each in (*others, *elsewhere) if each.split(".")[0] == variable]
-        evidence.append(f"The loss depends on the copy, {listed(on, 2)}, and not on {names_of(held)}.")
-        evidence.append(shown(place, f"copies {original} each time it runs; gradients stay in the copy."))
-        source = str(place)
-        fix = (
-            f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
-            f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
-            f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad."
-        )
+        reason = _copied_each_time(copy, held, [*others, *elsewhere], name)
     elif others:
-        evidence.append(
-            f"It holds {names_of(held)}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
-        )
-        places = constructions(frame, optimizer, name)
-        made = places[0] if len(places) == 1 else None
-        if made is not None:
-            evidence.append(shown(made, "passes it the parameters of something other than the trained model."))
-            source = str(made)
-        model = _owner(others)
-        fix = f"Create {name} after the last change of {model}, with {model}.parameters()."
+        reason = _of_another_model(optimizer, name, others, frame)
     elif not backwards:
-        evidence.append("No backward() was run.")
-        fix = f"Call loss.backward() before {name}.step(). With a closure, call it inside, before it returns the loss."
-        closure = _closure(frame)
-        if closure is not None:
-            evidence.append(shown(closure, "is called for each step but never runs backward()."))
-            source = str(closure)
+        reason = _no_backward(frame, name)
     else:
-        evidence.append(f"No path leads from any loss to {names_of(held)}.")
-        fix = (
+        reason = _Reason(
+            (f"No path leads from any loss to {names_of(held)}.",),
             "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
-            "result."
+            "result.",
         )
     return Finding(
         "BS115",
         "warning",
         f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
-        (f"There has been none since step {since:,}.", *evidence),
-        fix,
-        source=source,
+        (f"There has been none since step {since:,}.", *reason.evidence),
+        reason.fix,
+        source=reason.source,
         since=since,
+    )
+
+
+class _Reason(NamedTuple):
+    """Why no gradient arrives, what to do, and where."""
+
+    evidence: tuple[Fact, ...]
+    fix: str
+    source: str | None = ""
+
+
+def _frozen(held: Sequence[torch.Tensor]) -> _Reason:
+    return _Reason(
+        (f"All of its parameters are frozen: {names_of(held)} have requires_grad=False.",),
+        "Call requires_grad_(True) on what you want to train, before the forward pass.",
+    )
+
+
+def _zeroed(frame: FrameType | None, name: str) -> _Reason:
+    zeroing = _zeroing(frame)
+    if zeroing is None:
+        return _Reason(
+            ("The loss depends on its parameters, but their gradients are zero or None when it steps.",),
+            "Find what zeroes them: a factor of 0, dead units, or zero_grad() after backward().",
+        )
+    return _Reason(
+        (
+            "The loss depends on its parameters, but their gradients are zeroed after backward().",
+            shown(zeroing, "zeroes the gradients between backward() and step()."),
+        ),
+        f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step().",
+        str(zeroing),
+    )
+
+
+def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> _Reason:
+    """The loss is computed with leaves that are copies of what is held, made at a place."""
+    first: Fact = "The loss is computed with copies that are new leaves, so the gradient stops there."
+    second: Fact = shown(place, ends(copied))
+    fix = f"{undoing(copied)}, so the copies stay attached to the originals."
+    if copies:
+        parts = (each.partition("['") for each in copies)
+        of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
+        second = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
+        fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
+    if (again := in_place(copied)) is not None:
+        variable, statement = again
+        first = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
+        second = shown(place, f"replaces {variable} by a new leaf.")
+        fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+    return _Reason((first, second), fix, str(place))
+
+
+def _copied_each_time(
+    copy: tuple[Place, str, str], held: Sequence[torch.Tensor], leaves: Sequence[str], name: str
+) -> _Reason:
+    """The loss is computed with a copy of what is held, which is made anew in each step."""
+    place, original, variable = copy
+    on = [each for each in leaves if each.split(".")[0] == variable]
+    return _Reason(
+        (
+            f"The loss depends on the copy, {listed(on, 2)}, and not on {names_of(held)}.",
+            shown(place, f"copies {original} each time it runs; gradients stay in the copy."),
+        ),
+        f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
+        f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
+        f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad.",
+        str(place),
+    )
+
+
+def _of_another_model(
+    optimizer: torch.optim.Optimizer, name: str, others: Sequence[str], frame: FrameType | None
+) -> _Reason:
+    of, model = names_of(parameters(optimizer)), _owner(others)
+    evidence: list[Fact] = [f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."]
+    places = constructions(frame, optimizer, name)
+    if len(places) == 1:
+        evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
+    return _Reason(
+        tuple(evidence),
+        f"Create {name} after the last change of {model}, with {model}.parameters().",
+        str(places[0]) if len(places) == 1 else "",
+    )
+
+
+def _no_backward(frame: FrameType | None, name: str) -> _Reason:
+    closure = _closure(frame)
+    evidence: list[Fact] = ["No backward() was run."]
+    if closure is not None:
+        evidence.append(shown(closure, "is called for each step but never runs backward()."))
+    return _Reason(
+        tuple(evidence),
+        f"Call loss.backward() before {name}.step(). With a closure, call it inside, before it returns the loss.",
+        str(closure) if closure is not None else "",
     )
 
 

@@ -92,8 +92,9 @@ class Hearing(Sign):
     def _hearing_nothing(self) -> Iterator[tuple[torch.optim.Optimizer, int]]:
         """Yield the optimizers that have got no gradient for some steps, each with the step since which."""
         for key, each in self._gradients.items():
-            if each.silent >= SILENT or each.zeros >= SILENT:
-                yield self._gradients.held(key), each.since
+            optimizer = self._gradients.held(key) if max(each.silent, each.zeros) >= SILENT else None
+            if optimizer is not None:
+                yield optimizer, each.since
 
     def _ask(self, optimizer: torch.optim.Optimizer, audit: Audit, graph: Graph | None) -> None:
         """Ask a loss why nothing of it arrives at an optimizer."""

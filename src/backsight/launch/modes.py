@@ -18,6 +18,7 @@ from backsight.tracing.steps import parameters
 _ENOUGH = 3
 """Steps of a model that is not in training mode, and gets gradients."""
 
+_MODAL: tuple[type[torch.nn.Module], ...] = (*DROPOUTS, *BATCH_NORMS)
 _MOST_MODULES = 64
 _MOST_MODELS = 8
 
@@ -44,9 +45,8 @@ class Modes(Sign):
         """Note that a model that no other has called returned something with a graph, in the thread that trains."""
         mode = next((each for each in self.models if each.model() is model), None)
         if mode is None and len(self.models) < _MOST_MODELS:
-            found = [m for _, m in modules_in(model) if isinstance(m, (*DROPOUTS, *BATCH_NORMS)) and _acts(m)]
-            modal = tuple(map(weakref.ref, found[:_MOST_MODULES]))
-            mode = _Mode(weakref.ref(model), modal, threading.get_ident())
+            modal = [weakref.ref(m) for _, m in modules_in(model) if isinstance(m, _MODAL) and _acts(m)]
+            mode = _Mode(weakref.ref(model), tuple(modal[:_MOST_MODULES]), threading.get_ident())
             self.models.append(mode)
         if mode is not None:
             mode.is_called = bool(mode.modal)

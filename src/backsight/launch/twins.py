@@ -62,9 +62,8 @@ class Twins(Sign):
             self._outdated = [*gone, *(replace(each, is_never_mended=never) for each in new)]
         if number >= _TOLD and self._twins:
             self._twins = [each for each in self._twins if each.is_unchanged]
-            told = (
-                (each, never_follows(each, self._since, number - self._since, step.caller())) for each in self._twins
-            )
+            steps = number - self._since
+            told = ((each, never_follows(each, self._since, steps, step.caller())) for each in self._twins)
             self._suspects = [_Suspect(each, finding) for each, finding in told if finding is not None]
 
     @property
