@@ -58,6 +58,9 @@ def nothing_arrives(
     frame: FrameType | None,
     reached: bool = False,
     cut: Finding | None = None,
+    beside: tuple[str, int] | None = None,
+    filled: Severed | None = None,
+    into: Sequence[str] = (),
     copied: Severed | None = None,
     copies: Sequence[str] = (),
     others: Sequence[str] = (),
@@ -66,8 +69,9 @@ def nothing_arrives(
 ) -> Finding:
     """Return the finding that an optimizer gets no gradients.
 
-    reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
-    the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
+    reached: whether the loss depends on its parameters. cut: what cuts them off from it. beside: where another loss,
+    which the same statement cuts off, runs its backward. filled: what has given leaves of the loss, called `into`, the
+    values of what was computed of its parameters. copied: what cuts leaves of the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
     others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
     holds. backwards: whether a backward was seen.
     """
@@ -88,9 +92,26 @@ def nothing_arrives(
         else:
             evidence.append("The loss depends on its parameters, but their gradients are zero or None when it steps.")
             fix = "Find what zeroes them: a factor of 0, dead units, or zero_grad() after backward()."
+    elif filled is not None and filled.line is not None:
+        source, model = str(filled.line.place), _owner(into or others)
+        evidence.append(f"The loss depends on {listed(list(into), 2)}, which get only the values of a result.")
+        evidence.append(
+            shown(filled.line.place, f"copies the values without their graph: no gradient goes back to {_names(held)}.")
+        )
+        fix = (
+            f"Compute with the result itself in place of the parameters of {model}: torch.func.functional_call({model}, "
+            f"{_given(filled)}, (x,)), with a dict from their names to tensors."
+        )
     elif cut is not None:
         evidence += cut.evidence
         source, fix = cut.source, cut.fix.partition(" if they should learn")[0] + "."
+        kept = _kept_attached(cut) if beside is not None else None
+        if kept is not None and beside is not None:
+            variable, statement = kept
+            fix = (
+                f"Keep {variable} attached: {statement}. Detach it only for the other loss, whose backward runs at "
+                f"{Place(*beside, '')} and would free its graph: pass {variable}.detach() there."
+            )
     elif copied is not None and (place := where(copied)) is not None:
         evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
         evidence.append(shown(place, ends(copied)))
@@ -150,6 +171,28 @@ def nothing_arrives(
         source=source,
         since=since,
     )
+
+
+def _given(filled: Severed) -> str:
+    """Return what the program calls the tensors that fill parameters: `weights` of `p.data = weights[name]`."""
+    statement = _statement_of(filled)
+    value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
+    if isinstance(value, ast.Call) and value.args:
+        value = value.args[0]
+    return (dotted(value.value) if isinstance(value, ast.Subscript) else None) or "weights"
+
+
+def _kept_attached(cut: Finding) -> tuple[str, str] | None:
+    """Return the variable that a statement detaches, `fake = net(z).detach()`, and the statement without that."""
+    place = next((p for each in cut.evidence if (p := getattr(each, "place", None)) and str(p) == cut.source), None)
+    body = body_around(place.file, place.line) if place is not None else None
+    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    match statement:
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=value, attr="detach")) as whole) if (
+            not whole.args and (name := dotted(target)) is not None
+        ):
+            return name, f"{name} = {ast.unparse(value)}"
+    return None
 
 
 def untrained_mode(

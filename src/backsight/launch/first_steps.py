@@ -404,7 +404,7 @@ class FirstSteps:
         signs.news |= self._stopping.stepped()
         self._keeping.stepped(optimizer)
         self._turns.stepped(optimizer, _caller)
-        self._hearing.stepped(signs.deaf, _caller)
+        self._hearing.stepped(optimizer, signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
         self._sharing.stepped(signs.step, lambda: signs.optimizers, _caller)
         self._aliases.stepped(signs.step, lambda: signs.optimizers, _caller)
@@ -511,6 +511,9 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     found = [each for each in found if each not in left[1:] or "unfrozen" not in each.title]
     stored = [each for each in found if each.code == "BS140"]
     found = [each for each in found if each not in stored[1:] or each.source != stored[0].source]
+    # Statistics that are not updated, or none at all: what saturates then, the right mode mends.
+    off = min((each.since or 0 for each in found if each.code == "BS116"), default=sys.maxsize)
+    found = [each for each in found if each.code != "BS131" or (each.since or 0) < off]
     thrown = {each.source for each in found if each.code == "BS146"}
     found = [each for each in found if each.code != "BS113" or each.source not in thrown]
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on
