@@ -62,8 +62,8 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
         shape = node.shape if _is_softmax(node) else None
         if shape is None or len(shape) < 2:
             continue
-        loss = _given_to(users, node)
-        if loss is not None and not _is_over_classes(loss):
+        loss, before = _given_to(users, node)
+        if loss is not None and not _is_over_classes(scene, node, before, loss):
             yield _of_another(scene, node, loss)
             continue
         if _is_of_one(node, shape):
@@ -102,24 +102,32 @@ def _is_of_one(node: Node, shape: tuple[int, ...]) -> bool:
         return bool(is_zero(result.detach() if node.op == "LogSoftmax" else result.detach() - 1))
 
 
-def _given_to(users: dict[int, list[Node]], node: Node) -> Node | None:
-    """Return the loss that takes a log-softmax as it stands, or with its dimensions exchanged, for log-probabilities."""
+def _given_to(users: dict[int, list[Node]], node: Node) -> tuple[Node | None, Node]:
+    """Return the loss that takes a log-softmax as it stands, or with its dimensions exchanged, for log-probabilities;
+    and what it takes."""
     while node.op == "LogSoftmax" or node.op in _EXCHANGES:
         above = users.get(node.index, [])
         if len(above) != 1:
-            return None
+            return None, node
+        if above[0].op in _CLASS_DIM:
+            return above[0], node
         node = above[0]
-    return node if node.op in _CLASS_DIM else None
+    return None, node
 
 
-def _is_over_classes(loss: Node) -> bool:
-    """Whether what a loss takes for log-probabilities adds up to 1 over the classes; else if that cannot be read."""
+def _is_over_classes(scene: Scene, node: Node, before: Node, loss: Node) -> bool:
+    """Whether what a loss takes for log-probabilities adds up to 1 over the classes; else what the text says, if the
+    sizes tell the dimensions apart."""
     name, dim = _CLASS_DIM[loss.op]
     kept = next((each.tensor() for each in loss.saved if each.name == name), None)
-    if kept is None or not is_readable(kept) or kept.dim() < 2 or min(kept.shape) == 0:
+    if kept is not None and is_readable(kept) and kept.dim() > 1 and min(kept.shape) > 0:
+        with torch.no_grad():
+            return _are_ones(kept.detach().double().exp().sum(dim))
+    line, shape = scene.line_of(node), node.shape or ()
+    written = _written(line.segment or line.text) if line is not None else None
+    if not isinstance(written, int) or not before.shape or not -len(shape) <= written < len(shape):
         return True
-    with torch.no_grad():
-        return _are_ones(kept.detach().double().exp().sum(dim))
+    return shape[written] == before.shape[dim]
 
 
 def _is_of_images(node: Node) -> bool:
@@ -231,18 +239,12 @@ def _keeps_rows(at: Node, user: Node, rows: int) -> bool:
 def _of_another(scene: Scene, node: Node, loss: Node) -> Finding:
     line, used, shape = scene.line_of(node), scene.line_of(loss), node.shape or ()
     called = "ctc_loss" if loss.op == "CtcLoss" else "nll_loss"
-    result = _result(node)
-    dim = None
-    if result is not None:
-        with torch.no_grad():
-            shares = result.detach().double().exp()
-            dim = next((at for at in range(shares.dim()) if _are_ones(shares.sum(at))), None)
-    over = f"over dimension {dim} of {shaped(shape)}" if dim is not None else f"of {shaped(shape)}"
+    over = f"in a result of shape {shaped(shape)}"
     takes = "the last dimension" if loss.op == "CtcLoss" else "dimension 1"
     return Finding(
         "BS136",
         "warning",
-        f"log_softmax is taken {over}, which is not that of the classes.",
+        f"log_softmax is taken over another dimension than the classes, {over}.",
         (
             *((shown(line.place, "computes it."),) if line is not None else ()),
             *((shown(used.place, f"{called} takes {takes} of its input for the classes."),) if used else ()),

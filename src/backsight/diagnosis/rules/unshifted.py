@@ -15,6 +15,7 @@ from backsight.diagnosis.wording import shaped, shown
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
 from backsight.tape.saved import is_readable
+from backsight.tracing import Met
 
 _LOSSES = ("NllLoss", "NllLoss2D")
 _SHORTEST = 4
@@ -41,7 +42,7 @@ def unshifted(scene: Scene) -> Iterator[Finding]:
     recurrent layer with one direction, or attention that no position pays to later ones. Such a one predicts what comes
     next, and learns nothing from copying.
     """
-    losses = [node for node in scene.graph.nodes if node.op in _LOSSES]
+    losses = [met for met in scene.met().values() if met.target]
     lookups = [node for node in scene.graph.nodes if node.op == "Embedding"] if losses else []
     users: dict[int, list[Node]] = {}
     for node in scene.graph.nodes if lookups else ():
@@ -50,13 +51,12 @@ def unshifted(scene: Scene) -> Iterator[Finding]:
                 users.setdefault(edge.node.index, []).append(node)
     for lookup in lookups:
         indices = _kept(lookup, "indices")
-        for loss in losses if indices is not None and indices.dim() == 2 else ():
-            target = _kept(loss, "target")
-            if indices is None or target is None or not _are_same(indices, target):
+        for met in losses if indices is not None and indices.dim() == 2 else ():
+            if indices is None or not _are_same(indices, met.target):
                 continue
-            causal = _leads(scene, users, lookup, loss, _Tokens(*indices.shape))
+            causal = _leads(scene, users, lookup, _Tokens(*indices.shape))
             if causal is not None:
-                yield _finding(scene, lookup, loss, causal, tuple(indices.shape))
+                yield _finding(scene, lookup, met, causal, tuple(indices.shape))
                 return
 
 
@@ -65,21 +65,17 @@ def _kept(node: Node, name: str) -> torch.Tensor | None:
     return found if found is not None and is_readable(found) else None
 
 
-def _are_same(indices: torch.Tensor, target: torch.Tensor) -> bool:
+def _are_same(indices: torch.Tensor, target: tuple[int, ...]) -> bool:
     """Whether the tokens are those of the target, but where that is to be ignored, and differ from their neighbors."""
-    if indices.numel() != target.numel() or indices.shape[1] < _SHORTEST or indices.dtype != target.dtype:
+    if indices.numel() != len(target) or indices.shape[1] < _SHORTEST:
         return False
-    with torch.no_grad():
-        flat, wanted = indices.detach().reshape(-1), target.detach().reshape(-1)
-        counted = wanted >= 0
-        if 2 * int(counted.sum()) < len(wanted) or not bool((flat[counted] == wanted[counted]).all()):
-            return False
-        return bool((indices[:, 1:] != indices[:, :-1]).any())
+    counted = [(token, wanted) for token, wanted in zip(indices.reshape(-1).tolist(), target, strict=True) if wanted >= 0]
+    if 2 * len(counted) < len(target) or any(token != wanted for token, wanted in counted):
+        return False
+    return bool((indices[:, 1:] != indices[:, :-1]).any())
 
 
-def _leads(
-    scene: Scene, users: dict[int, list[Node]], lookup: Node, loss: Node, tokens: _Tokens
-) -> str | None:
+def _leads(scene: Scene, users: dict[int, list[Node]], lookup: Node, tokens: _Tokens) -> str | None:
     """Return what is causal on a way from the tokens to the loss that keeps each at its position; None without one."""
     recurrent = _recurrent(scene)
     stack: list[tuple[Node, str]] = [(lookup, "")]
@@ -88,7 +84,7 @@ def _leads(
     while stack:
         at, through = stack.pop()
         for user in users.get(at.index, []):
-            if user.index == loss.index:
+            if user.op in _LOSSES:
                 if through or attends:
                     return through or attends
                 continue
@@ -153,20 +149,20 @@ def _sees_later(node: Node, tokens: _Tokens) -> bool | None:
         return sums.shape != first.shape or bool(((sums - first).abs() > 1e-3 * (1 + first.abs())).any())
 
 
-def _finding(scene: Scene, lookup: Node, loss: Node, causal: str, shape: tuple[int, ...]) -> Finding:
-    given, compared = scene.line_of(lookup), scene.line_of(loss)
+def _finding(scene: Scene, lookup: Node, met: Met, causal: str, shape: tuple[int, ...]) -> Finding:
+    given = scene.line_of(lookup)
     return Finding(
         "BS152",
         "warning",
         "The model is given the tokens that it must predict: input and target are not shifted.",
         (
             *((shown(given.place, f"looks up the {shaped(shape)} tokens."),) if given is not None else ()),
-            *((shown(compared.place, "compares with the same ones, position by position."),) if compared else ()),
+            shown(met.line.place, "compares with the same ones, position by position."),
             f"Through {causal} each position sees its own token, so the loss falls by copying, and nothing that comes "
             "next is predicted.",
         ),
         "Shift them by one: give the model tokens[:, :-1] and compare with tokens[:, 1:]. A decoder starts with a token "
         "of its own: torch.cat([start, target[:, :-1]], 1).",
-        source=str(compared.place) if compared is not None else None,
-        nodes=(lookup.index, loss.index),
+        source=str(met.line.place),
+        nodes=(lookup.index,),
     )
