@@ -2374,7 +2374,7 @@ optimizer = torch.optim.Adam([*body.parameters(), *one.parameters(), *other.para
 for step in range(40):
     x, y = batch()
     h = body(x).tanh()
-    loss = F.mse_loss(torch.exp(one(h) - other(h)), y)
+    loss = F.mse_loss(torch.exp(one(h) - other(h)), y.exp())
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -2394,7 +2394,8 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     tokens = torch.randint(12, (8, 10))
     loss = F.cross_entropy(model(tokens).reshape(-1, 12), tokens.reshape(-1))
-    shifted = F.cross_entropy(model.out(model.rnn(model.look_up(tokens[:, :-1]))[0]).flatten(0, 1), tokens[:, 1:].flatten())
+    logits = model.out(model.rnn(model.look_up(tokens[:, :-1]))[0])
+    shifted = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
     optimizer.zero_grad()
     (loss + shifted).backward()
     optimizer.step()

@@ -500,7 +500,9 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     elif deaf and dead:  # which of them knows where
         drop = "BS114" if any(each.source for each in deaf) else "BS115"
         found = [each for each in found if each.code != drop]
-    if any(each.code in (_UNLESS_TRAINED, "BS142") for each in found):  # then it is known where nothing goes on
+    if any(
+        each.code in (_UNLESS_TRAINED, "BS142", "BS151") for each in found
+    ):  # then it is known where nothing goes on
         found = [each for each in found if each.code not in ("BS114", "BS115")]
     flat = {each.source for each in found if each.code == _UNLESS_TRAINED}
     found = [each for each in found if each.code != "BS149" or each.source not in flat]

@@ -250,7 +250,9 @@ def _of_another(scene: Scene, node: Node, loss: Node) -> Finding:
             *((shown(used.place, f"{called} takes {takes} of its input for the classes."),) if used else ()),
             "The probabilities of one position do not add up to 1, so the loss has no meaning.",
         ),
-        f"Take it over the dimension of the classes, which {called} expects as {takes}: dim=-1 where they come last.",
+        "Take it over the classes: dim=-1 if they come last. ctc_loss expects (time, batch, classes)."
+        if loss.op == "CtcLoss"
+        else "Take it over the classes: dim=1 of (batch, classes, ...).",
         source=str(line.place) if line is not None else None,
         nodes=(node.index,),
     )

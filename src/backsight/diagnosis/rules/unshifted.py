@@ -69,7 +69,9 @@ def _are_same(indices: torch.Tensor, target: tuple[int, ...]) -> bool:
     """Whether the tokens are those of the target, but where that is to be ignored, and differ from their neighbors."""
     if indices.numel() != len(target) or indices.shape[1] < _SHORTEST:
         return False
-    counted = [(token, wanted) for token, wanted in zip(indices.reshape(-1).tolist(), target, strict=True) if wanted >= 0]
+    counted = [
+        (token, wanted) for token, wanted in zip(indices.reshape(-1).tolist(), target, strict=True) if wanted >= 0
+    ]
     if 2 * len(counted) < len(target) or any(token != wanted for token, wanted in counted):
         return False
     return bool((indices[:, 1:] != indices[:, :-1]).any())
