@@ -3325,11 +3325,10 @@ class Trainer:
         self.opt = torch.optim.SGD(self.maker.parameters(), lr=0.01)
 
     def fill(self, code):
-        flat, at = self.maker(code), 0
+        parts = self.maker(code).split([p.numel() for p in self.model.parameters()])
         with torch.no_grad():
-            for p in self.model.parameters():
-                p.copy_(flat[at:at + p.numel()].view_as(p))  #!
-                at += p.numel()
+            for p, part in zip(self.model.parameters(), parts):
+                p.copy_(part.view_as(p))  #!
 
     def step(self, x, y):
         self.opt.zero_grad()

@@ -71,9 +71,9 @@ def nothing_arrives(
 
     reached: whether the loss depends on its parameters. cut: what cuts them off from it. beside: where another loss,
     which the same statement cuts off, runs its backward. filled: what has given leaves of the loss, called `into`, the
-    values of what was computed of its parameters. copied: what cuts leaves of the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
-    others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
-    holds. backwards: whether a backward was seen.
+    values of what was computed of its parameters. copied: what cuts leaves of the loss off from what they are copies
+    of. copies: what those of them are called that stay from step to step. others: the parameters that the loss depends
+    on, and no optimizer holds; elsewhere: those that another one holds. backwards: whether a backward was seen.
     """
     name = named(optimizer, "the optimizer")
     held = parameters(optimizer)
@@ -99,8 +99,8 @@ def nothing_arrives(
             shown(filled.line.place, f"copies the values without their graph: no gradient goes back to {_names(held)}.")
         )
         fix = (
-            f"Compute with the result itself in place of the parameters of {model}: torch.func.functional_call({model}, "
-            f"{_given(filled)}, (x,)), with a dict from their names to tensors."
+            f"Compute with the result itself in place of the parameters of {model}: torch.func.functional_call("
+            f"{model}, {_given(filled)}, (x,)), with a dict from their names to tensors."
         )
     elif cut is not None:
         evidence += cut.evidence

@@ -290,8 +290,8 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
     if left:
         optimizer, number = left
         return (
-            f"Create {optimizer} again after each replacement of a module: it holds {counted(number, 'parameter')} that "
-            f"nothing else uses anymore, but not {'this one' if one else 'these'}."
+            f"Create {optimizer} again after each replacement of a module: it holds "
+            f"{counted(number, 'parameter')} that nothing else uses anymore, but not {'this one' if one else 'these'}."
         )
     code = _given_too(made[1].text, leaves[0].name) if made else ""
     how = f"Write {code}" if code else f"Add {'it' if one else 'them'} to {first}"

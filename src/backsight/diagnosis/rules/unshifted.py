@@ -38,9 +38,9 @@ class _Tokens(NamedTuple):
 def unshifted(scene: Scene) -> Iterator[Finding]:
     """What an embedding looks up has the values that the loss compares, position by position, on a way that mixes none.
 
-    An autoencoder does so, too, as does a model that restores tokens which were masked. So the model has to be causal: a
-    recurrent layer with one direction, or attention that no position pays to later ones. Such a one predicts what comes
-    next, and learns nothing from copying.
+    An autoencoder does so, too, as does a model that restores masked tokens. So the model has to be causal: a recurrent
+    layer with one direction, or attention that no position pays to later ones. Such a one predicts what comes next,
+    and learns nothing from copying.
     """
     losses = [met for met in scene.met().values() if met.target]
     lookups = [node for node in scene.graph.nodes if node.op == "Embedding"] if losses else []
@@ -163,8 +163,8 @@ def _finding(scene: Scene, lookup: Node, met: Met, causal: str, shape: tuple[int
             f"Through {causal} each position sees its own token, so the loss falls by copying, and nothing that comes "
             "next is predicted.",
         ),
-        "Shift them by one: give the model tokens[:, :-1] and compare with tokens[:, 1:]. A decoder starts with a token "
-        "of its own: torch.cat([start, target[:, :-1]], 1).",
+        "Shift them by one: give the model tokens[:, :-1] and compare with tokens[:, 1:]. A decoder starts with a "
+        "token of its own: torch.cat([start, target[:, :-1]], 1).",
         source=str(met.line.place),
         nodes=(lookup.index,),
     )
