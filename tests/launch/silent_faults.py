@@ -3325,10 +3325,12 @@ class Trainer:
         self.opt = torch.optim.SGD(self.maker.parameters(), lr=0.01)
 
     def fill(self, code):
-        parts = self.maker(code).split([p.numel() for p in self.model.parameters()])
+        held = list(self.model.parameters())
+        parts = self.maker(code).split([p.numel() for p in held])
+        parts = [part.view_as(p) for p, part in zip(held, parts)]
         with torch.no_grad():
-            for p, part in zip(self.model.parameters(), parts):
-                p.copy_(part.view_as(p))  #!
+            for p, part in zip(held, parts):
+                p.copy_(part)  #!
 
     def step(self, x, y):
         self.opt.zero_grad()

@@ -109,12 +109,10 @@ class Notes:
         given, op = call.args[1] if len(call.args) > 1 else None, name_of(call.function)
         if op not in _FILLS or not issubclass(type(given), torch.Tensor):
             return
-        cuts = self.log.flow.cuts(given) if not given.requires_grad else ()
         results = given.requires_grad and not given.is_leaf
-        results = results or any(each.by == "no_grad" for each in cuts)  # a view that was made where it is copied
         if results and issubclass(type(leaf), torch.Tensor) and leaf.requires_grad and leaf.is_leaf:
             site = self.site(call)
-            self.log.flow.add(leaf, cuts, Cut("data", op, site, 1, ""))
+            self.log.flow.add(leaf, (), Cut("data", op, site, 1, ""))
             self.log.meetings.latest[site] = call.first
             if self.log.meetings.is_open(site):
                 with no_torch_function():
