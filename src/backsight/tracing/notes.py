@@ -106,7 +106,8 @@ class Notes:
 
     def _may_be_filled(self, call: Call, leaf: Any) -> None:
         """Note that a leaf was given the values of a result, whose graph ends there: `p.data = weights[name]`."""
-        given, op = call.args[1] if len(call.args) > 1 else None, name_of(call.function)
+        op = name_of(call.function)
+        given: Any = call.args[1] if len(call.args) > 1 else None
         if op not in _FILLS or not issubclass(type(given), torch.Tensor):
             return
         results = given.requires_grad and not given.is_leaf

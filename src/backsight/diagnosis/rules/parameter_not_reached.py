@@ -171,18 +171,7 @@ def _undone(cut: Cut) -> str:
     given = _copied(cut.expression) if cut.kind == "copy" else ""
     if given:
         return f"Write torch.stack({given}) for a list of tensors, or {given} itself, instead of `{cut.expression}`"
-    given = _copied(cut.expression) if cut.kind == "copy" else ""
-    if given:
-        return f"Write torch.stack({given}) for a list of tensors, or {given} itself, instead of `{cut.expression}`"
     return f"Do without `{cut.expression}`"
-
-
-def _copied(expression: str) -> str:
-    """Return the variable whose values `torch.tensor(losses)` copies."""
-    match ast.parse(expression, mode="eval").body:
-        case ast.Call(args=[ast.Name(id=name), *_]):
-            return name
-    return ""
 
 
 def _copied(expression: str) -> str:
