@@ -15,12 +15,13 @@ class Fact:
     """Something that is so in a training. Where a finding tells its reason, others need not state it.
 
     reasons: the codes of what tells why it is so. states: those of what only says that it is, left out beside a reason.
-    where: what a reason has to know: nothing, any statement, or the one that the other finding names.
+    where: what a reason has to know: nothing, any statement, or the one that the other finding names; or since when it
+    has to be so: no later than the other.
     """
 
     reasons: frozenset[str]
     states: frozenset[str] = frozenset()
-    where: Literal["anywhere", "somewhere", "same place"] = "anywhere"
+    where: Literal["anywhere", "somewhere", "same place", "before"] = "anywhere"
 
     def is_explained(self, found: Iterable[Finding]) -> bool:
         """Whether a finding tells why it is so."""
@@ -42,6 +43,7 @@ class Fact:
             "anywhere": True,
             "somewhere": bool(reason.source),
             "same place": reason.source == stated.source,
+            "before": (reason.since or 0) <= (stated.since or 0),
         }[self.where]
 
 
@@ -56,13 +58,15 @@ FACTS = (
     Fact(_codes(115), states=_codes(114), where="somewhere"),
     Fact(_codes(114), states=_codes(115)),
     # No gradient goes on from an operation or a hook, whatever arrives there.
-    Fact(_codes(141, 142), states=_codes(114, 115)),
+    Fact(_codes(141, 142, 151), states=_codes(114, 115)),
     # What is trained decides over what is drawn, through which no gradient goes.
     Fact(_codes(141), states=_codes(149), where="same place"),
     # A term has no gradient: it may be the whole loss.
     Fact(_codes(114), states=_codes(121), where="same place"),
     # Inputs grow, as the stored data are changed.
     Fact(_codes(140), states=_codes(140), where="same place"),
+    # Statistics are not updated, or there are none: what saturates then, the right mode mends.
+    Fact(_codes(116), states=_codes(131), where="before"),
     # A parameter does not move.
     Fact(_codes(146), states=_codes(113), where="same place"),
     # The graph grows from step to step.

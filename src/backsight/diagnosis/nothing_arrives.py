@@ -10,13 +10,13 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.evidence.copies import copied_anew
-from backsight.diagnosis.evidence.cuts import ends, in_place, undoing, where
+from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, calls_around, constructions, named, names_of, program_frames
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, backward_calls, function_at
-from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.body import body_around, callee, dotted, expressions, statement_at, statements
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
@@ -30,6 +30,9 @@ def nothing_arrives(
     frame: FrameType | None,
     reached: bool = False,
     cut: Finding | None = None,
+    beside: tuple[str, int] | None = None,
+    filled: Severed | None = None,
+    into: Sequence[str] = (),
     copied: Severed | None = None,
     copies: Sequence[str] = (),
     others: Sequence[str] = (),
@@ -38,10 +41,11 @@ def nothing_arrives(
 ) -> Finding:
     """Return the finding that an optimizer gets no gradients.
 
-    reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
-    the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
-    others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
-    holds. backwards: whether a backward was seen.
+    reached: whether the loss depends on its parameters. cut: what cuts them off from it. beside: where another loss,
+    which the same statement cuts off, runs its backward. filled: what has given leaves of the loss, called `into`, the
+    values of what was computed of its parameters. copied: what cuts leaves of the loss off from what they are copies
+    of. copies: what those of them are called that stay from step to step. others: the parameters that the loss depends
+    on, and no optimizer holds; elsewhere: those that another one holds. backwards: whether a backward was seen.
     """
     name, held = named(optimizer, "the optimizer"), parameters(optimizer)
     place = where(copied) if copied is not None else None
@@ -49,8 +53,10 @@ def nothing_arrives(
         reason = _frozen(held)
     elif reached:
         reason = _zeroed(frame, name)
+    elif filled is not None and filled.line is not None:
+        reason = _filled(filled, filled.line.place, into or others, held)
     elif cut is not None:
-        reason = _Reason(cut.evidence, cut.fix.partition(" if they should learn")[0] + ".", cut.source)
+        reason = _cut(cut, beside)
     elif copied is not None and place is not None:
         reason = _copied(copied, place, copies, name)
     elif (copy := copied_anew(frame, held, [*others, *elsewhere], name)) is not None:
@@ -106,6 +112,33 @@ def _zeroed(frame: FrameType | None, name: str) -> _Reason:
         f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step().",
         str(zeroing),
     )
+
+
+def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[torch.Tensor]) -> _Reason:
+    """The loss is computed with parameters that are filled with the values of a result."""
+    model = _owner(into)
+    return _Reason(
+        (
+            f"The loss depends on {listed(list(into), 2)}, which get only the values of a result.",
+            shown(place, f"copies the values without their graph: no gradient goes back to {names_of(held)}."),
+        ),
+        f"Compute with the result itself in place of the parameters of {model}: torch.func.functional_call("
+        f"{model}, {_given(filled)}, (x,)), with a dict from their names to tensors.",
+        str(place),
+    )
+
+
+def _cut(cut: Finding, beside: tuple[str, int] | None) -> _Reason:
+    """A statement cuts the loss off, and perhaps another one, for which it is meant."""
+    fix = cut.fix.partition(" if they should learn")[0] + "."
+    kept = _kept_attached(cut) if beside is not None else None
+    if kept is not None and beside is not None:
+        variable, statement = kept
+        fix = (
+            f"Keep {variable} attached: {statement}. Detach it only for the other loss, whose backward runs at "
+            f"{Place(*beside, '')} and would free its graph: pass {variable}.detach() there."
+        )
+    return _Reason(cut.evidence, fix, cut.source)
 
 
 def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> _Reason:
@@ -176,6 +209,28 @@ def _owner(names: Sequence[str]) -> str:
     paths = [name.split(".")[:-1] for name in names]
     same = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
     return ".".join(same) or names[0].partition(".")[0]
+
+
+def _given(filled: Severed) -> str:
+    """Return what the program calls the tensors that fill parameters: `weights` of `p.data = weights[name]`."""
+    statement = statement_of(filled)
+    value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
+    if isinstance(value, ast.Call) and value.args:
+        value = value.args[0]
+    return (dotted(value.value) if isinstance(value, ast.Subscript) else None) or "weights"
+
+
+def _kept_attached(cut: Finding) -> tuple[str, str] | None:
+    """Return the variable that a statement detaches, `fake = net(z).detach()`, and the statement without that."""
+    place = next((p for each in cut.evidence if (p := getattr(each, "place", None)) and str(p) == cut.source), None)
+    body = body_around(place.file, place.line) if place is not None else None
+    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    match statement:
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=value, attr="detach")) as whole) if (
+            not whole.args and (name := dotted(target)) is not None
+        ):
+            return name, f"{name} = {ast.unparse(value)}"
+    return None
 
 
 def _zeroing(frame: FrameType | None) -> Place | None:

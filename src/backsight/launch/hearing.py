@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from backsight.diagnosis import Finding, audit_at
+from backsight.diagnosis import Finding, Site, audit_at
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.nothing_arrives import nothing_arrives
 from backsight.launch.sign import Audit, Sign, Step, key_of
@@ -52,7 +52,10 @@ class _Deaf:
 
     optimizer: weakref.ref[torch.optim.Optimizer]
     reached: bool = False
-    cut: Finding | None = None
+    cuts: dict[Site, Finding | None] = field(default_factory=dict)
+    """What cut it off from each loss, by its backward, the latest last."""
+    filled: Severed | None = None
+    into: tuple[str, ...] = ()
     copied: Severed | None = None
     copies: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -107,34 +110,43 @@ class Hearing(Sign):
         named = [leaf for leaf in graph.leaves if leaf.kind == "parameter" and leaf.name]
         known.others = known.others or tuple(leaf.name for leaf in named if not leaf.owner)
         known.elsewhere = known.elsewhere or tuple(leaf.name for leaf in named if leaf.owner)
-        if not known.reached and known.cut is None:
+        if not known.reached:
             given = {"optimizer": optimizer}
             found = audit_at(audit.site, (audit.roots,), optimizer=given, moment="during backward").findings
-            known.cut = next((each for each in found if each.code == "BS102" and each.source), None)
+            known.cuts.pop(audit.site, None)
+            known.cuts[audit.site] = next((each for each in found if each.code == "BS102" and each.source), None)
+        if not known.reached and known.filled is None:
+            known.filled, known.into = _filled(graph, held)
         if not known.reached and known.copied is None:
             known.copied, known.copies = _copied(graph)
 
     def _tell(self, deaf: list[tuple[torch.optim.Optimizer, int]], step: Step) -> None:
-        """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none."""
+        """Tell of an optimizer that has made a step, if it is deaf, what is known once its loss was looked at."""
         still = {key_of(optimizer) for optimizer, _ in deaf}
         for key in [key for key, each in self._deaf.items() if key not in still and each.optimizer() is not None]:
             del self._deaf[key]  # it has got a gradient since
-        for optimizer, since in deaf:
-            known = self._of(optimizer)
-            known.steps += 1
-            if known.finding is None and (known.audits or known.steps > _ENOUGH):
-                known.finding = nothing_arrives(
-                    optimizer,
-                    since,
-                    frame=step.caller(),
-                    reached=known.reached,
-                    cut=known.cut,
-                    copied=known.copied,
-                    copies=known.copies,
-                    others=known.others,
-                    elsewhere=known.elsewhere,
-                    backwards=known.audits > 0,
-                )
+        since = next((since for optimizer, since in deaf if optimizer is step.optimizer), None)
+        if since is None:
+            return
+        known = self._of(step.optimizer)
+        known.steps += 1
+        if known.finding is None and (known.audits or known.steps > _ENOUGH):
+            cut, beside = _last(known.cuts)
+            known.finding = nothing_arrives(
+                step.optimizer,
+                since,
+                frame=step.caller(),
+                reached=known.reached,
+                cut=cut,
+                beside=beside,
+                filled=known.filled,
+                into=known.into,
+                copied=known.copied,
+                copies=known.copies,
+                others=known.others,
+                elsewhere=known.elsewhere,
+                backwards=known.audits > 0,
+            )
 
     def _of(self, optimizer: torch.optim.Optimizer) -> _Deaf:
         key = key_of(optimizer)
@@ -183,6 +195,31 @@ def _are_zeros(optimizer: torch.optim.Optimizer, one: torch.Tensor) -> bool:
         return False
     with torch.no_grad():
         return all(is_zero(p.grad) for p in parameters(optimizer) if p.grad is not None)
+
+
+def _last(cuts: dict[Site, Finding | None]) -> tuple[Finding | None, Site | None]:
+    """Return what cut off the loss that was audited last, the one before the step, and another loss that the same
+    statement cuts off as well: as a discriminator's, for which it is meant."""
+    own = next(reversed(cuts), None)
+    cut = cuts[own] if own is not None else None
+    same = (site for site, each in cuts.items() if site != own and each is not None and cut is not None)
+    return cut, next((site for site in same if cuts[site].source == cut.source), None)  # type: ignore[union-attr]  # no None
+
+
+def _filled(graph: Graph, held: set[int]) -> tuple[Severed | None, tuple[str, ...]]:
+    """Return what gave leaves of the loss the values of what was computed of the tensors with the ids `held`, and the
+    names of these leaves."""
+    watch = current()
+    found: Severed | None = None
+    names = []
+    for leaf in graph.leaves if watch is not None else ():
+        tensor = leaf.tensor()
+        for cut, leaves, _ in whence(watch, tensor) if tensor is not None and watch is not None else ():
+            given = cut.by == "data" and cut.op != ".data" and cut.line is not None
+            if leaf.name and given and any(id(ref()) in held for ref in leaves):
+                found = found or cut
+                names.append(leaf.name)
+    return found, tuple(dict.fromkeys(names))
 
 
 def _copied(graph: Graph) -> tuple[Severed | None, tuple[str, ...]]:

@@ -69,7 +69,7 @@ def undoing(cut: Severed) -> str:
     return f"Compute it with tensors, without {cut.op}"
 
 
-def _statement_of(cut: Severed) -> ast.stmt | None:
+def statement_of(cut: Severed) -> ast.stmt | None:
     place = cut.line.place if cut.line is not None else None
     body = body_around(place.file, place.line) if place is not None else None
     return statement_at(body, *place.position) if body is not None and place is not None else None
@@ -77,7 +77,7 @@ def _statement_of(cut: Severed) -> ast.stmt | None:
 
 def straight_through(cut: Severed) -> tuple[str, str, str] | None:
     """Return the estimator that a statement cuts a gradient for, `z + (q - z).detach()`, and its `q` and `z`."""
-    statement = _statement_of(cut) if cut.by in ("detach", "data") else None
+    statement = statement_of(cut) if cut.by in ("detach", "data") else None
     for node in expressions(statement) if statement is not None else ():
         match node:
             case ast.BinOp(op=ast.Add(), left=one, right=other):
@@ -96,7 +96,7 @@ def in_place(cut: Severed) -> tuple[str, str] | None:
 
     `x = x.detach().clamp(0, 1).requires_grad_(True)` as `x.copy_(x.clamp(0, 1))`.
     """
-    statement = _statement_of(cut)
+    statement = statement_of(cut)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     name = dotted(target)
     if name is None or not isinstance(statement, ast.Assign):
@@ -122,6 +122,6 @@ class _Attached(ast.NodeTransformer):
 
 def _stores(cut: Severed) -> bool:
     """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
-    statement = _statement_of(cut)
+    statement = statement_of(cut)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
