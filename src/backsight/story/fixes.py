@@ -258,7 +258,7 @@ def _in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
     if not read or facts is None:
         return f"Collect the parts in a list and join them after the loop: {joined}."
     first = [each for each in statements(body.node) if each.lineno < facts.loop.line and _fills(each, name)]
-    start = [_first_part(body, each) for each in first] or ["[]"]
+    start = [_first_part(body, each) for each in first] or [_untouched(statement.targets[0])]
     if len(start) > 1 or not start[0]:
         return f"Collect the parts in a list, read them from it in the loop too, and join them after it: {joined}."
     index = statement.targets[0].slice
@@ -278,6 +278,21 @@ def _first_part(body: Body, statement: ast.stmt) -> str:
             return f"[{body.text(statement.value)}]"
         case ast.Slice(lower=None, step=None):
             return f"[*{body.text(statement.value)}]"
+    return ""
+
+
+def _untouched(target: ast.Subscript) -> str:
+    """What a list begins with where a loop fills from the second part on, `x[t + 1] = ...`: the first, as it is."""
+    match _part(target):
+        case ast.BinOp(op=ast.Add(), right=ast.Constant(value=1)) as index:
+            node = copy.deepcopy(target)
+            elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+            at = next((k for k, each in enumerate(elements) if not isinstance(each, ast.Slice)), None)
+            if at is not None:
+                elements[at] = ast.Constant(0)
+            elif ast.dump(node.slice) == ast.dump(index):
+                node.slice = ast.Constant(0)
+            return f"[{ast.unparse(node)}]"
     return ""
 
 

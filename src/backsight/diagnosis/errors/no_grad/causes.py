@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, why
 from backsight.diagnosis.errors.no_grad.trained import Trained
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import passed
@@ -90,7 +90,18 @@ def _runs(block: Suspect, line: Place) -> bool:
 def likely(scene: Scene) -> Finding | None:
     """A statement cuts histories off, and nothing speaks against it."""
     possible = [suspect for suspect in scene.suspects if suspect.verdict is None and suspect.cut.kind != "frozen"]
-    return _finding(scene, possible[0], possible[:1]) if possible else None
+    if not possible:
+        return None
+    first = possible[0]
+    if "one_hot(" in first.cut.expression:  # what it spreads out has lost its history before
+        read = set(operands(first.section, first.cut))
+        first = next((each for each in possible if read & _binds(each)), first)
+    return _finding(scene, first, [first])
+
+
+def _binds(suspect: Suspect) -> set[str]:
+    statement = statement_at(suspect.section.body, suspect.cut.place.line)
+    return bound(statement) if statement is not None else set()
 
 
 def nothing_requires_grad(scene: Scene) -> Finding | None:

@@ -245,7 +245,7 @@ def _without_graph(case: Case, level: Level, facts: LoopFacts, name: str, made: 
     graph, behind = case.graph, set(below(case.graph, nodes))
     owned = {leaf.node for leaf in graph.leaves if leaf.owner}
     roots, trained, left = [root for root, _ in graph.root_edges], owned & behind, set[int]()
-    for term in terms(graph, roots):
+    for term in terms(graph, roots, nodes):
         without = owned & set(below(graph, [term], without=set(nodes)))
         left |= without
         if not without and behind & set(below(graph, [term])):
