@@ -57,12 +57,6 @@ def random_numbers_in_place_under_vmap():
 
 
 @provokes("BS226")
-def batch_norm_under_vmap():
-    norm = torch.nn.BatchNorm1d(3)
-    torch.vmap(norm)(torch.ones(4, 2, 3))
-
-
-@provokes("BS226")
 def a_condition_under_vmap():
     mapped(lambda x: x if x.sum() > 0 else -x)
 

@@ -106,10 +106,7 @@ class Mapped:
 
 def is_under_vmap(error: BaseException) -> bool:
     """Whether an error comes from vmap: some of its texts are those of plain tensors too."""
-    said, mapped = message_of(error), Mapped(failure_of(error))
-    if "would mutate a captured Tensor" in said:  # mostly in place on something of the user's
-        return mapped.at >= 0 and keeps_statistics(_running(mapped))
-    return said.startswith(("vmap:", "Batch norm got a batched tensor")) or mapped.at >= 0
+    return message_of(error).startswith("vmap:") or Mapped(failure_of(error)).at >= 0
 
 
 @explains(
@@ -121,8 +118,6 @@ def is_under_vmap(error: BaseException) -> bool:
     r"vmap: It looks like you're attempting to use a Tensor in some data-dependent (?P<flow>control flow)",
     r"vmap: It looks like you're (?:either \(1\) )?calling (?P<item>\.item\(\)) on a Tensor",
     r"vmap: We do not support batching operators that can \w+ (?P<dynamic>dynamic) shape",
-    r"Batch (?P<norm>norm) got a batched tensor",
-    r"would mutate a (?P<captured>captured) Tensor",
     when=is_under_vmap,
 )
 def vmap(failure: Failure, match: re.Match[str]) -> Finding:
@@ -137,8 +132,6 @@ def vmap(failure: Failure, match: re.Match[str]) -> Finding:
         return _number(mapped)
     if "dynamic" in said:
         return _dynamic(mapped)
-    if said & {"norm", "captured"}:
-        return _norm(mapped)
     return _written(mapped)
 
 
@@ -237,6 +230,13 @@ def _random(mapped: Mapped) -> Finding:
         place or (level.place if level else None),
         exact=mapped.call is not None,
     )
+
+
+def batch_norm_mapped(failure: Failure) -> Finding | None:
+    """A batch norm under vmap: PyTorch refuses to update its statistics, in words of the batch or of the buffer."""
+    mapped = Mapped(failure)
+    refused = re.search("Batch norm got a batched tensor|would mutate a captured Tensor", failure.message)
+    return _norm(mapped) if refused and mapped.at >= 0 and keeps_statistics(_running(mapped)) else None
 
 
 def _norm(mapped: Mapped) -> Finding:
