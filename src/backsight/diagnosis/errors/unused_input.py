@@ -194,7 +194,7 @@ def _from_parts(case: Unused, whole: str) -> str:
             continue
         axes = {_axis(index) for index, _ in parts.values()}
         axis = axes.pop() if len(axes) == 1 else None
-        sizes = [shape_of(level.value(name)) for name in parts]
+        sizes = [shape_of(level.value(name)) or () for name in parts]
         if axis is None or any(len(size) != base.dim() for size in sizes):
             continue
         statement = statement_at(body, *made[-1].position)

@@ -236,7 +236,8 @@ def batch_norm_mapped(failure: Failure) -> Finding | None:
     """A batch norm under vmap: PyTorch refuses to update its statistics, in words of the batch or of the buffer."""
     mapped = Mapped(failure)
     refused = re.search("Batch norm got a batched tensor|would mutate a captured Tensor", failure.message)
-    return _norm(mapped) if refused and mapped.at >= 0 and keeps_statistics(_running(mapped)) else None
+    found = refused and mapped.at >= 0 and keeps_statistics(_running(mapped))
+    return replace(_norm(mapped), code="BS226") if found else None
 
 
 def _norm(mapped: Mapped) -> Finding:

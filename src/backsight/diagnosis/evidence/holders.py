@@ -70,7 +70,8 @@ def below(graph: Graph, nodes: Iterable[int], without: Collection[int] = ()) -> 
 def terms(graph: Graph, roots: Iterable[int], whole: Collection[int] = ()) -> list[int]:
     """Return the nodes whose results a sum adds up, as far as it is one: `a` and `b` of `(a - 2 * b).mean()`; `whole`
     are not taken apart."""
-    found, queue = [], list(roots)
+    found: list[int] = []
+    queue = list(roots)
     for i in queue:  # grows as we go
         inputs = [edge.node.index for edge in graph.nodes[i].inputs if edge is not None]
         linear = graph.nodes[i].op in _LINEAR or (graph.nodes[i].op in _SCALED and len(inputs) == 1)

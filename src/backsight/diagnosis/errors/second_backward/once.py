@@ -231,9 +231,10 @@ def _element(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> 
     entries = value if type(value) is dict else {}
     keys = [key for key, each in entries.items() if type(key) is str and set(made_in(case.graph, each)) & set(nodes)]
     texts = {f"{ancestor.name}[{quote}{key}{quote}]" for key in keys for quote in "'\""}
-    for each in statements(level.body.node) if level.body and len(keys) == 1 else ():
-        if each.lineno >= ancestor.read.line and any(level.body.text(node) in texts for node in expressions(each)):
-            return f'{ancestor.name}["{keys[0]}"]', level.body.place(each)
+    body = level.body if len(keys) == 1 else None
+    for each in statements(body.node) if body else ():
+        if body and each.lineno >= ancestor.read.line and any(body.text(node) in texts for node in expressions(each)):
+            return f'{ancestor.name}["{keys[0]}"]', body.place(each)
     return ancestor.name, ancestor.read
 
 
