@@ -1,4 +1,4 @@
-"""A training in which something may change at step 6: run as `python later.py WHAT`, and `other` is another order of sums."""
+"""A training in which something may change at step 6: `python later.py WHAT`; `other` is another order of sums."""
 
 import copy
 import sys
@@ -24,11 +24,13 @@ def lr(step):
     return 0.01 * min(1.0, (step + 1) / LATE) if "warmup" in WHAT and step >= LATE else 0.01 * (step + 1) / LATE
 
 
-def loss_of(prediction, target):
+def backward(prediction, target):
+    """Go backward from the loss; `other` by parts, so that gradients are summed in another order."""
     if "other" in WHAT:
-        parts = zip(prediction.chunk(3), target.chunk(3))
-        return sum((p - t).square().sum() for p, t in parts) / len(prediction)
-    return (prediction - target).square().mean()
+        for p, t in zip(prediction.chunk(3), target.chunk(3), strict=True):
+            ((p - t).square().sum() / len(prediction)).backward(retain_graph=True)
+    else:
+        (prediction - target).square().mean().backward()
 
 
 order = torch.arange(48)
@@ -38,7 +40,7 @@ for step in range(STEPS):
         model.load_state_dict(ema.state_dict())
         model.eval()
         with torch.no_grad():
-            loss_of(model(x), y)
+            model(x)
         if "ema" not in WHAT:
             model.load_state_dict(saved)
         if "eval" not in WHAT:
@@ -53,7 +55,7 @@ for step in range(STEPS):
         group["lr"] = lr(step)
     batch = order[torch.arange(16) + 16 * (step % 3)]
     optimizer.zero_grad()
-    loss_of(model(x[batch]), y[batch]).backward()
+    backward(model(x[batch]), y[batch])
     optimizer.step()
     with torch.no_grad():
         for slow, fast in zip(ema.parameters(), model.parameters(), strict=True):

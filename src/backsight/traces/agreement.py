@@ -120,7 +120,9 @@ def _distances(x: Summary, y: Summary) -> Iterator[tuple[float, str]]:
         if ours.size == theirs.size and missing[0] != missing[1]:
             yield inf, f"{missing[0]:,} parameters have no gradient in A, and {missing[1]:,} in B"
         elif ours.size or theirs.size:
-            apart = _apart(ours[ours >= 0], theirs[theirs >= 0]) if _finite(ours, theirs) else _unlike_nans(ours, theirs)
+            apart = (
+                _apart(ours[ours >= 0], theirs[theirs >= 0]) if _finite(ours, theirs) else _unlike_nans(ours, theirs)
+            )
             if apart:
                 size = f"by a relative {apart:.1e}" if isfinite(apart) else "in where they are NaN or infinite"
                 yield apart, f"the norms of {what} differ {size}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from backsight.text import counted
 from backsight.traces.across import across
 from backsight.traces.agreement import FLOOR, JUMP, Agreement, agreement
-from backsight.traces.difference import Difference, Parted, departures
+from backsight.traces.difference import Difference, Parted, lasting
 from backsight.traces.distance import Distances
 from backsight.traces.effects import by_effect
 from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
@@ -51,11 +52,10 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
     notes = [f"{name} ({trace.path}): {note}" for name, trace in (("A", one), ("B", other)) for note in trace.notes]
     common = [step for step in one.steps if step in other.steps]
     agreed = agreement(one, other) if len(ranks[0]) == len(ranks[1]) else None
-    if agreed is not None:
-        notes += departures(agreed, set(common))
     if not common:
         told = " and ".join(f"{name} has {_listed(trace.steps)}" for name, trace in (("A", one), ("B", other)))
-        return Difference(one.path, other.path, (), (), (*notes, f"the traces have no step in common: {told}"), agreed)
+        notes.append(f"the traces have no step in common: {told}")
+        return _noted(Difference(one.path, other.path, (), (), tuple(notes), agreed))
     notes += _only(one, other)
     if len(ranks[0]) != len(ranks[1]):
         return _across(ranks, common, notes)
@@ -67,7 +67,11 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
         for step in common:
             steps.append(_parted(distances, step, first=not steps, after=any(map(_grave, steps)), agreed=agreed))
         said = findings([each for step in steps for each in step.origins], distances)
-    return Difference(one.path, other.path, tuple(steps), said, tuple(notes), agreed)
+    return _noted(Difference(one.path, other.path, tuple(steps), said, tuple(notes), agreed))
+
+
+def _noted(found: Difference) -> Difference:
+    return replace(found, notes=(*found.notes, *lasting(found)))
 
 
 def _every_rank(trace: Trace, source: Source) -> list[Trace]:
@@ -119,8 +123,8 @@ def _parted(distances: Distances, step: int, *, first: bool, after: bool, agreed
 
 
 def _is_grown(origin: Origin, agreed: Agreement | None) -> bool:
-    """Whether what differs at the start of a step is rounding of the steps before, which agree but for that."""
-    if agreed is None or origin.kind != "start" or origin.step == 0:
+    """Whether what differs before a step is rounding of the steps before that, which agree but for it."""
+    if agreed is None or origin.kind not in ("start", "input") or origin.step == 0:
         return False
     parted = agreed.beyond.step if agreed.beyond is not None else agreed.steps
     return origin.step <= parted and origin.apart.relative <= JUMP * max(agreed.noise, FLOOR)

@@ -75,6 +75,9 @@ class Difference:
         if self.agreement is None or self.cls not in ("same", "noise"):
             return ()
         traced = {each.step for each in self.steps}
+        beyond = self.agreement.beyond
+        if beyond is not None and beyond.step in traced:  # then the first difference was rounding
+            return ()
         return tuple(each for each in self.agreement.departures if each.step not in traced)
 
     @property
@@ -182,17 +185,19 @@ def _later(difference: Difference) -> str | None:
     return None
 
 
-def departures(found: Agreement, traced: set[int]) -> tuple[str, ...]:
+def lasting(difference: Difference) -> tuple[str, ...]:
     """Return the notes on where two trainings part, and on what to trace to see why."""
-    told = []
-    for each in found.departures:
-        told.append(f"{found.agree(each.step)}; step {each.step} differs: {each.reason}" if each.step else "")
-        if each.step not in traced:
-            steps = ",".join(map(str, range(max(0, each.step - 1), each.step + 1)))
-            told.append(f"to see why, trace both with `backsight run --trace steps={steps}`")
+    found = difference.agreement
+    if found is None:
+        return ()
+    told = [f"{found.agree(each.step)}; step {each.step} differs: {each.reason}"
+            for each in found.departures if each.step]  # fmt: skip
+    if difference.untraced:
+        steps = sorted({step for each in difference.untraced for step in (max(0, each.step - 1), each.step)})
+        told.append(f"to see why, trace both with `backsight run --trace steps={','.join(map(str, steps))}`")
     if found.ended[0] != found.ended[1]:
         told.append(f"A ended after {counted(found.ended[0], 'step')}, and B after {counted(found.ended[1], 'step')}")
-    return tuple(filter(None, told))
+    return tuple(told)
 
 
 def folded(step: Parted) -> list[str]:

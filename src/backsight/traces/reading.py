@@ -173,7 +173,9 @@ class Reading:
             _texts(each.get("class"))
             _need(all(isinstance(group, dict) for group in each["groups"]))
         self._whole.append(step)
-        self._settings[step] = {**self._settings[step], "optimizers": optimizers}
+        evaluating = _rows(content.get("evaluating", []))
+        _texts(*evaluating)
+        self._settings[step] = {**self._settings[step], "optimizers": optimizers, "evaluating": evaluating}
 
 
 _TAKES: dict[bytes, Callable[[Reading, Any], None]] = {

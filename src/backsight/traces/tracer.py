@@ -249,7 +249,14 @@ class Tracer:
         self._page.flush()
         self._operations = self._page.count
         if whole:
-            self._writer.say(b"E", {"step": self._step, "optimizers": hyperparameters(self._alive())})
+            self._writer.say(
+                b"E",
+                {"step": self._step, "optimizers": hyperparameters(self._alive()), "evaluating": self._evaluating()},
+            )
+
+    def _evaluating(self) -> list[str]:
+        """Return the modules that are in evaluation mode."""
+        return [path for path, module in self._calls.observed.modules() if vars(module).get("training") is False]
 
     def _alive(self) -> list[torch.optim.Optimizer]:
         return [held for each in self._optimizers if (held := each()) is not None]
