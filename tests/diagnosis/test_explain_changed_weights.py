@@ -83,7 +83,7 @@ class TestWeightsThatChanged:
         assert finding.fix == (
             f"If actor_loss should not train the parameters of opt_c, use advantage.detach() on line {line}: its "
             "backward then needs none of those weights. If it should, compute actor_loss after opt_c.step(), with a "
-            "new forward pass. "
+            "new forward pass: run line 6 again below line 9. "
             "(Running backward on every loss before the first step also avoids the error, but then opt_c also steps "
             "along the gradient of actor_loss.)"
         )

@@ -47,7 +47,9 @@ class TestTheExamples:
         )
         assert finding.source.endswith("06_inplace_optimizer_step.py:28")
         assert "06_inplace_optimizer_step.py:24  g_loss = -discriminator(fake).mean()" in evidence(finding)
-        assert finding.fix.startswith("Compute g_loss after d_optimizer.step(), with a new forward pass.")
+        assert finding.fix.startswith(
+            "Compute g_loss after d_optimizer.step(), with a new forward pass: run line 24 again below line 28."
+        )
         assert finding.exact
 
     def test_10_weights_are_updated_by_hand(self):

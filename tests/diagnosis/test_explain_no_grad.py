@@ -244,15 +244,15 @@ Trainer().step(torch.randn(4, 3))
     def test_the_input_of_autograd_grad(self):
         source = """
 net = torch.nn.Linear(1, 1)
-x = torch.rand(5, 1)
+x = torch.rand(5, 1)  # here
 u = net(x)
-u_x = torch.autograd.grad(u.sum(), x)  # here
+u_x = torch.autograd.grad(u.sum(), x)
 """
         finding = explained(source)
         assert finding.code == "BS203"
         assert finding.title == "x does not require grad, so nothing was recorded for it."
         assert finding.source == at(source)
-        assert "Call x.requires_grad_() before computing anything from it" in finding.fix
+        assert "Call x.requires_grad_() below line 2, x = torch.rand(5, 1);" in finding.fix
         assert finding.exact
 
     def test_the_one_of_several_losses_that_has_no_history(self):

@@ -165,7 +165,7 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.severity == "warning"
         assert finding.fix == (
-            "Create optimizer after you replace the last module: it holds 2 parameters that nothing else uses "
+            "Create optimizer again after each replacement of a module: it holds 2 parameters that nothing else uses "
             "anymore, but not these."
         )
         del optimizer

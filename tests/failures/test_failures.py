@@ -53,6 +53,7 @@ MISSED = frozenset(
         "second_backward/partial_anchor",
         "second_backward/prediction_outside_closure",
         "second_backward/residual_outside_closure",
+        "second_backward/probabilities_of_a_rollout",
         "second_backward/rollout_in_an_object",
         "second_backward/state_in_dict",
     }

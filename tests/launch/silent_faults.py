@@ -3304,4 +3304,241 @@ for epoch in range(20):
         F.mse_loss(model(x), y).backward()
         optimizer.step()
 """,
+    "BS115 a hypernetwork whose weights are put into a model by .data": """
+main, hyper = nn.Linear(4, 1), nn.Linear(2, 5)
+optimizer = torch.optim.Adam(hyper.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    flat = hyper(torch.randn(2))
+    weights = {"weight": flat[:4].view(1, 4), "bias": flat[4:]}
+    for name, p in main.named_parameters():
+        p.data = weights[name]  #!
+    loss = F.mse_loss(main(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 computed weights that are copied into a model": """
+class Trainer:
+    def __init__(self):
+        self.model, self.maker = net(), nn.Linear(3, 97)
+        self.opt = torch.optim.SGD(self.maker.parameters(), lr=0.01)
+
+    def fill(self, code):
+        held = list(self.model.parameters())
+        parts = self.maker(code).split([p.numel() for p in held])
+        parts = [part.view_as(p) for p, part in zip(held, parts)]
+        with torch.no_grad():
+            for p, part in zip(held, parts):
+                p.copy_(part)  #!
+
+    def step(self, x, y):
+        self.opt.zero_grad()
+        self.fill(torch.randn(3))
+        F.mse_loss(self.model(x), y).backward()
+        self.opt.step()
+
+trainer = Trainer()
+for step in range(20):
+    trainer.step(*batch())
+""",
+    "BS115 a generator's fake that is detached for its own loss as well": """
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = net()
+
+    def forward(self, x):
+        return self.layers(x)
+
+G, D = net(2, 4), Critic()
+opt_g = torch.optim.Adam(G.parameters(), lr=0.001)
+opt_d = torch.optim.Adam(D.parameters(), lr=0.001)
+ones, zeros = torch.ones(16, 1), torch.zeros(16, 1)
+loss_of = F.binary_cross_entropy_with_logits
+for step in range(20):
+    fake = G(torch.randn(16, 2))
+    opt_d.zero_grad()
+    loss_d = loss_of(D(batch()[0]), ones) + loss_of(D(fake.detach()), zeros)
+    loss_d.backward()
+    opt_d.step()
+    opt_g.zero_grad()
+    loss_g = loss_of(D(fake.detach()), ones)  #!
+    loss_g.backward()
+    opt_g.step()
+""",
+    "BS115 a fake that is detached once, for both losses": """
+G, D = net(2, 4), net(4, 1)
+opt_g = torch.optim.Adam(G.parameters(), lr=0.001)
+opt_d = torch.optim.Adam(D.parameters(), lr=0.001)
+ones, zeros = torch.ones(16, 1), torch.zeros(16, 1)
+for step in range(20):
+    fake = G(torch.randn(16, 2)).detach()  #!
+    loss_d = F.mse_loss(D(batch()[0]), ones) + F.mse_loss(D(fake), zeros)
+    opt_d.zero_grad()
+    loss_d.backward()
+    opt_d.step()
+    loss_g = F.mse_loss(D(fake), ones)
+    opt_g.zero_grad()
+    loss_g.backward()
+    opt_g.step()
+""",
+    "BS116 evaluation mode alone is told, and not that what is not normalized saturates": """
+model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+
+def validate():
+    model.eval()  #!
+    with torch.no_grad():
+        return F.mse_loss(model(100 * batch()[0]), batch()[1]).item()
+
+validate()
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(100 * x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 layers in a plain list of a model that is an attribute": """
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 1)
+        self.layers = [nn.Linear(8, 8) for _ in range(2)]  #!
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.last(x)
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.opt = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def step(self, x, y):
+        loss = F.mse_loss(self.model(x), y)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+trainer = Trainer(Deep())
+for step in range(20):
+    trainer.step(*batch())
+""",
+    "BS136 log-probabilities over the time, for ctc_loss": """
+model = nn.Linear(4, 6)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(8, 12, 4)
+    logp = F.log_softmax(model(x), dim=1).transpose(0, 1)  #!
+    loss = F.ctc_loss(logp, torch.randint(1, 6, (8, 3)), torch.full((8,), 12), torch.full((8,), 3))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS136 log-probabilities over the pixels of a row": """
+class Segmenter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(1, 5, 3, padding=1)
+
+    def forward(self, x):
+        return nn.LogSoftmax(dim=-1)(self.layer(x))  #!
+
+model, criterion = Segmenter(), nn.NLLLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    loss = criterion(model(torch.randn(4, 1, 6, 7)), torch.randint(5, (4, 6, 7)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS151 old log-probabilities that are computed anew in each update": """
+policy = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(states, actions):
+    return torch.distributions.Categorical(logits=policy(states)).log_prob(actions)
+
+for rollout in range(10):
+    states, actions, advantage = torch.randn(32, 4), torch.randint(3, (32,)), torch.randn(32)
+    for epoch in range(3):
+        old = log_prob(states, actions)
+        ratio = torch.exp(log_prob(states, actions) - old)  #!
+        loss = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS151 a ratio of two probabilities of one network": """
+class Actor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.scale = net(4, 2), nn.Parameter(torch.zeros(2))
+
+    def prob(self, states, actions):
+        return torch.distributions.Normal(self.body(states), self.scale.exp()).log_prob(actions).sum(1).exp()
+
+actor = Actor()
+optimizer = torch.optim.Adam(actor.parameters(), lr=0.01)
+for update in range(20):
+    states, actions, advantage = torch.randn(32, 4), torch.randn(32, 2), torch.randn(32)
+    new, old = actor.prob(states, actions), actor.prob(states, actions)
+    ratio = new / old  #!
+    loss = -(ratio * advantage).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 a recurrent language model that is given its target": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.rnn, self.out = nn.Embedding(12, 8), nn.GRU(8, 16, batch_first=True), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.rnn(self.look_up(tokens))[0])
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    tokens = torch.randint(12, (8, 10))
+    loss = F.cross_entropy(model(tokens).reshape(-1, 12), tokens.reshape(-1))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 a causal transformer whose targets are its inputs": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], is_causal=True)[:, 0]
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randint(12, (8, 10))
+    y = x.clone()
+    loss = F.cross_entropy(model(x).transpose(1, 2), y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -2288,4 +2288,148 @@ for epoch in range(20):
         F.mse_loss(model(x), y).backward()
         optimizer.step()
 """,
+    "a hypernetwork whose weights are used by functional_call": """
+main, hyper = nn.Linear(4, 1), nn.Linear(2, 5)
+optimizer = torch.optim.Adam(hyper.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    flat = hyper(torch.randn(2))
+    weights = {"weight": flat[:4].view(1, 4), "bias": flat[4:]}
+    loss = F.mse_loss(torch.func.functional_call(main, weights, (x,)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a target network that is copied from a trained one, and trained apart": """
+model, copy = net(), net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+other = torch.optim.Adam(copy.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    if step % 10 == 0:
+        with torch.no_grad():
+            for p, q in zip(copy.parameters(), model.parameters()):
+                p.copy_(q)
+        copy.load_state_dict(model.state_dict())
+    for each, its in ((model, optimizer), (copy, other)):
+        loss = F.mse_loss(each(x), y)
+        its.zero_grad()
+        loss.backward()
+        its.step()
+""",
+    "a fake that is detached for the discriminator alone": """
+G, D = net(2, 4), net(4, 1)
+opt_g = torch.optim.Adam(G.parameters(), lr=0.001)
+opt_d = torch.optim.Adam(D.parameters(), lr=0.001)
+ones, zeros = torch.ones(16, 1), torch.zeros(16, 1)
+for step in range(40):
+    fake = G(torch.randn(16, 2))
+    loss_d = F.mse_loss(D(batch()[0]), ones) + F.mse_loss(D(fake.detach()), zeros)
+    opt_d.zero_grad()
+    loss_d.backward()
+    opt_d.step()
+    loss_g = F.mse_loss(D(fake), ones)
+    opt_g.zero_grad()
+    loss_g.backward()
+    opt_g.step()
+""",
+    "log-probabilities of classes that come first, turned for ctc_loss and for pixels": """
+model, pixels = nn.Linear(4, 6), nn.Conv2d(1, 5, 3, padding=1)
+optimizer = torch.optim.Adam([*model.parameters(), *pixels.parameters()], lr=0.01)
+for step in range(40):
+    x = torch.randn(8, 12, 4)
+    logp = F.log_softmax(model(x).permute(2, 0, 1), dim=0).permute(2, 1, 0)
+    loss = F.ctc_loss(logp, torch.randint(1, 6, (8, 3)), torch.full((8,), 12), torch.full((8,), 3))
+    maps = F.log_softmax(pixels(torch.randn(4, 1, 6, 7)), dim=1)
+    loss = loss + F.nll_loss(maps, torch.randint(5, (4, 6, 7)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a ratio to what the policy was, and one to itself as a constant": """
+policy = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(states, actions):
+    return torch.distributions.Categorical(logits=policy(states)).log_prob(actions)
+
+for rollout in range(10):
+    states, actions, advantage = torch.randn(32, 4), torch.randint(3, (32,)), torch.randn(32)
+    with torch.no_grad():
+        old = log_prob(states, actions)
+    for epoch in range(3):
+        new = log_prob(states, actions)
+        ratio, unit = torch.exp(new - old), torch.exp(new - new.detach())
+        loss = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean() - 0.1 * (unit * advantage).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "two heads that start at zero, and their ratio": """
+body, one, other = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+for head in (one, other):
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+optimizer = torch.optim.Adam([*body.parameters(), *one.parameters(), *other.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    h = body(x).tanh()
+    loss = F.mse_loss(torch.exp(one(h) - other(h)), y.exp())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a language model that shifts its tokens within": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.rnn, self.out = nn.Embedding(12, 8), nn.GRU(8, 16, batch_first=True), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        before = F.pad(self.look_up(tokens), (0, 0, 1, -1))
+        return self.out(self.rnn(before)[0])
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    tokens = torch.randint(12, (8, 10))
+    loss = F.cross_entropy(model(tokens).reshape(-1, 12), tokens.reshape(-1))
+    logits = model.out(model.rnn(model.look_up(tokens[:, :-1]))[0])
+    shifted = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    optimizer.zero_grad()
+    (loss + shifted).backward()
+    optimizer.step()
+""",
+    "a sequence autoencoder with attention, and masked tokens that are restored": """
+class Auto(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.out = nn.Embedding(13, 16), nn.Linear(32, 12)
+        self.reads, self.writes = nn.GRU(16, 16, batch_first=True), nn.GRU(16, 16, batch_first=True)
+        self.bert = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.head = nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        memory, h = self.reads(self.look_up(tokens))
+        start = torch.full((len(tokens), 1), 12)
+        y, _ = self.writes(self.look_up(torch.cat([start, tokens[:, :-1]], 1)), h)
+        context = torch.bmm(torch.bmm(y, memory.transpose(1, 2)).softmax(-1), memory)
+        return self.out(torch.cat([y, context], -1))
+
+    def restore(self, tokens):
+        return self.head(self.bert(self.look_up(tokens)))
+
+model = Auto()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    tokens = torch.randint(12, (8, 10))
+    masked = tokens.masked_fill(torch.rand(8, 10) < 0.3, 12)
+    labels = tokens.masked_fill(masked == tokens, -100)
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+    loss = loss + F.cross_entropy(model.restore(masked).flatten(0, 1), labels.flatten(), ignore_index=-100)
+    loss = loss + F.cross_entropy(model.restore(tokens).flatten(0, 1), tokens.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import torch
 
+from backsight.diagnosis.errors.vmap import batch_norm_mapped
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of
@@ -132,6 +133,8 @@ def refused(error: BaseException) -> Finding | None:
     found = Refusal(failure, failure.user) if failure.user else None
     if found is None or not _is_of_torch(found):
         return None
+    if (norm := batch_norm_mapped(failure)) is not None:
+        return norm
     saving = _saving(found)
     message = " ".join("".join(each for each in failure.message.partition("\n")[0] if each.isprintable()).split())
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""

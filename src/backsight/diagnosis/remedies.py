@@ -14,9 +14,6 @@ _REMEDIES: dict[str, str] = {
     r"(?:non-leaf Tensor to|cannot assign '.*' (?:object )?(?:as|to)) parameter '(?P<name>\w+)'": "To compute with a "
     "tensor in place of the parameter and keep its graph: torch.func.functional_call({module}, {{'{name}': value}}, "
     "(x,)). Only to overwrite the values: `with torch.no_grad(): {module}.{name}.copy_(value)`.",
-    r"Batch norm got a batched tensor": "Use a normalization without running statistics: nn.GroupNorm in place of "
-    "the batch norm. Or, where each sample should be normalized by its own statistics, "
-    "torch.func.replace_all_batch_norm_modules_(model) before the parameters and buffers are collected.",
     r"would mutate a captured Tensor": "Compute a new tensor instead of changing one from outside the function, or "
     "pass it to the function as an argument.",
     r"save_for_backward can only save": "Store what is not a tensor as an attribute of ctx: ctx.scale = scale, and "

@@ -51,7 +51,11 @@ class TracingObserver:
 
             require("traces")
             tracer = Tracer(
-                self._folder(), self._steps, values=self._values, say=lambda text: say(f"backsight: {text}")
+                self._folder(),
+                self._steps,
+                values=self._values,
+                say=lambda text: say(f"backsight: {text}"),
+                summaries=True,
             )
             tracer.start(at_call=True)
             self._tracer = tracer

@@ -1,4 +1,4 @@
-"""Programs that are run to be traced: two of them, or one twice."""
+"""Programs that are run to be traced: two of them, or one twice, and again at the step where they part."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backsight.launch.voice import say
 from backsight.text import printable
+
+if TYPE_CHECKING:
+    from backsight.traces import Difference
+
+Programs = tuple[Sequence[str], Sequence[str]]
+Folders = tuple[Path, Path]
 
 
 def run_twice(words: Sequence[str], steps: Sequence[int], *, values: bool = False, as_json: bool = False) -> int:
@@ -32,19 +39,83 @@ def run_both(
     report: str | None = None,
     twice: bool = False,
 ) -> int:
-    """Run two programs one after the other, traced, and print where they diverge."""
-    with tempfile.TemporaryDirectory(prefix="backsight-") as folder:
-        traces = [Path(folder) / name for name in ("A", "B")]
-        for name, words, trace in zip(("A", "B"), (a, b), traces, strict=True):
-            say(f"backsight: running {name}: {printable(shlex.join(words))}")
-            if (status := _traced(words, trace, steps, values)) != 0:
-                say(f"backsight: {name} ended with status {status}; what it did until then is compared")
-            if not trace.is_dir():
-                say(f"backsight: {name} left no trace: it did not import torch, or called no model and no optimizer")
-                return 2
-        from backsight.tables.difference import show_difference
+    """Run two programs one after the other, traced, and print where they diverge.
 
-        return show_difference(str(traces[0]), str(traces[1]), as_json=as_json, report=report, twice=twice)
+    Where the traced steps agree and a later one does not, both run again to trace that one.
+    """
+    from backsight.tables.difference import show
+
+    with tempfile.TemporaryDirectory(prefix="backsight-") as folder:
+        traces = _both_traced((a, b), Path(folder) / "first", steps, values)
+        if traces is None:
+            return 2
+        found = _compared(traces)
+        if found is None:
+            return 2
+        if found.untraced:
+            found = _again((a, b), traces, found, Path(folder), values, twice=twice)
+        return 2 if found is None else show(found, as_json=as_json, report=report, twice=twice)
+
+
+def _both_traced(programs: Programs, folder: Path, steps: Sequence[int], values: bool) -> Folders | None:
+    """Run both, and return their traces; None if one left none."""
+    folder.mkdir()
+    traces = folder / "A", folder / "B"
+    for name, words, trace in zip(("A", "B"), programs, traces, strict=True):
+        say(f"backsight: running {name}: {printable(shlex.join(words))}")
+        if (status := _traced(words, trace, steps, values)) != 0:
+            say(f"backsight: {name} ended with status {status}; what it did until then is compared")
+        if not trace.is_dir():
+            say(f"backsight: {name} left no trace: it did not import torch, or called no model and no optimizer")
+            return None
+    return traces
+
+
+def _compared(traces: Folders) -> Difference | None:
+    from backsight.tables.printing import complain
+    from backsight.traces import TraceError, diff
+
+    try:
+        return diff(*traces)
+    except TraceError as error:
+        complain(error)
+        return None
+
+
+def _again(
+    programs: Programs, traces: Folders, found: Difference, folder: Path, values: bool, *, twice: bool
+) -> Difference | None:
+    """Run both again to trace the steps at which they part, or what cannot be traced as it differs each time."""
+    from backsight.traces import open_trace
+    from backsight.traces.agreement import unlike
+
+    parted = [each.step for each in found.untraced]
+    steps = sorted({step for each in parted for step in (each - 1, each)})
+    say(f"backsight: {found.agreement.agree(parted[0])}; they part at step {parted[0]}")  # type: ignore[union-attr]
+    say(f"backsight: running both again, traced at {_listed(steps)}")
+    again = _both_traced(programs, folder / "again", steps, values)
+    if again is None:
+        return found
+    if not twice:  # of a program that differs from itself, no run reproduces another
+        for name, words, first, second in zip("AB", programs, traces, again, strict=True):
+            step = unlike(open_trace(first), open_trace(second), max(parted))
+            if step is not None:
+                return _unreproduced(name, words, step, folder, values)
+    return _compared(again)
+
+
+def _unreproduced(name: str, words: Sequence[str], step: int, folder: Path, values: bool) -> Difference | None:
+    """Compare a program with itself, as it does not reproduce what it is to be compared for."""
+    say(
+        f"backsight: {name} is not reproducible: step {step} differs when it runs again, so nothing later can be "
+        f"compared. What follows compares {name} with itself"
+    )
+    traces = _both_traced((words, words), folder / "itself", sorted({max(0, step - 1), step}), values)
+    return None if traces is None else _compared(traces)
+
+
+def _listed(steps: Sequence[int]) -> str:
+    return f"steps {', '.join(map(str, steps))}"
 
 
 def _traced(words: Sequence[str], trace: Path, steps: Sequence[int], values: bool) -> int:

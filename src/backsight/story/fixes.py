@@ -224,8 +224,7 @@ def _written_anew(changed: Changed) -> str | None:
     if body is None or statement is None or (changed.scene and changed.scene.call):
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
-        joined = f"{name} = torch.stack(parts{_dim(statement)})"
-        return f"Collect the parts in a list and join them after the loop: {joined}."
+        return _in_a_list(body, statement, name)
     if reads_itself(statement, name):
         return _from_copy(body, statement, name)
     instead = out_of_place(body, statement.lineno)
@@ -241,6 +240,88 @@ def _written_anew(changed: Changed) -> str | None:
         target = body.text(statement.target)
         return f"Assign a new tensor: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
     return _expression_anew(changed)
+
+
+def _in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
+    """The parts in a list, which the loop may read: where it does, with each of the statements to change."""
+    assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
+    facts, dim = loop_facts(body, statement.lineno), _dim(statement)
+    joined = f"{name} = torch.stack(parts{dim})"
+    inside = [each for each in statements(body.node) if facts and facts.loop.line < each.lineno]
+    read = {
+        body.text(node): each.lineno
+        for each in inside
+        if each.lineno <= statement.lineno
+        for node in expressions(each)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and dotted(node.value) == name
+    }
+    if not read or facts is None:
+        return f"Collect the parts in a list and join them after the loop: {joined}."
+    first = [each for each in statements(body.node) if each.lineno < facts.loop.line and _fills(each, name)]
+    start = [_first_part(body, each) for each in first] or [_untouched(statement.targets[0])]
+    if len(start) > 1 or not start[0]:
+        return f"Collect the parts in a list, read them from it in the loop too, and join them after it: {joined}."
+    index = statement.targets[0].slice
+    entries = listed([f"{_of_list(body, text)} for {text}" for text in read], 4)
+    return (
+        f"Collect the parts in a list: put parts = {start[0]} before the loop, parts.append("
+        f"{_of_list(body, body.text(statement.value), name)}) on line {statement.lineno} instead of filling "
+        f"{name}[{body.text(index)}]; read {entries}; and join them after the loop: {joined}."
+    )
+
+
+def _first_part(body: Body, statement: ast.stmt) -> str:
+    """What a list begins with in place of a statement before the loop: `[y0]` of `x[0] = y0`, `[*h]` of `x[:n] = h`."""
+    assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
+    match _part(statement.targets[0]):
+        case ast.Constant(value=0):
+            return f"[{body.text(statement.value)}]"
+        case ast.Slice(lower=None, step=None):
+            return f"[*{body.text(statement.value)}]"
+    return ""
+
+
+def _untouched(target: ast.Subscript) -> str:
+    """What a list begins with where a loop fills from the second part on, `x[t + 1] = ...`: the first, as it is."""
+    match _part(target):
+        case ast.BinOp(op=ast.Add(), right=ast.Constant(value=1)) as index:
+            node = copy.deepcopy(target)
+            elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+            at = next((k for k, each in enumerate(elements) if not isinstance(each, ast.Slice)), None)
+            if at is not None:
+                elements[at] = ast.Constant(0)
+            elif ast.dump(node.slice) == ast.dump(index):
+                node.slice = ast.Constant(0)
+            return f"[{ast.unparse(node)}]"
+    return ""
+
+
+def _of_list(body: Body, text: str, name: str = "") -> str:
+    """An expression with each part of a tensor read from the list."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):  # a text that was shortened
+        return text
+    if name:
+        return ast.unparse(_Listed(name).visit(node))
+    return ast.unparse(_Listed(dotted(node.value) or "").visit(node)) if isinstance(node, ast.Subscript) else text
+
+
+class _Listed(ast.NodeTransformer):
+    """Reads the parts of a tensor from a list: `parts[t - 1]` for `x[:, t - 1]`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        return ast.Subscript(ast.Name("parts"), _part(node), ast.Load()) if dotted(node.value) == self.name else node
+
+
+def _part(node: ast.Subscript) -> ast.expr:
+    """The index that tells which part it is: `t - 1` of `x[:, t - 1]`."""
+    every = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return next((each for each in every if not isinstance(each, ast.Slice)), node.slice)
 
 
 def reads_itself(statement: ast.stmt, name: str) -> bool:

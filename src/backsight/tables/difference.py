@@ -15,9 +15,7 @@ _WIDEST = 120
 _IN_ASCII = str.maketrans("▁▂▃▄▅▆▇█·", "_.-=+*#@ ")
 
 
-def show_difference(
-    a: str, b: str, *, rank: int = 0, as_json: bool = False, report: str | None = None, twice: bool = False
-) -> int:
+def show_difference(a: str, b: str, *, rank: int = 0, as_json: bool = False, report: str | None = None) -> int:
     """Print where two traces diverge.
 
     Returns 0 if nothing differs but by rounding, 1 if something does, and 2 if they cannot be compared. For a program
@@ -28,6 +26,11 @@ def show_difference(
     except TraceError as error:
         complain(error)
         return 2
+    return show(found, as_json=as_json, report=report)
+
+
+def show(found: Difference, *, as_json: bool = False, report: str | None = None, twice: bool = False) -> int:
+    """Print a difference, and return the status as above."""
     if report is not None:
         try:
             found.save(report)
@@ -37,7 +40,10 @@ def show_difference(
     sys.stdout.write(f"{found.to_json()}\n" if as_json else for_stdout(lambda *how: _text(found, *how), _IN_ASCII))
     if not found.steps:
         return 2
-    return int(not found.same if twice else found.cls in ("precision", "semantics"))
+    beyond = found.agreement is not None and found.agreement.beyond in found.untraced
+    if twice:
+        return int(not found.same or bool(found.untraced))
+    return int(beyond or found.cls in ("precision", "semantics"))
 
 
 def _text(found: Difference, terminal: bool, color: bool) -> str:

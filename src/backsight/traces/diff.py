@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from backsight.text import counted
 from backsight.traces.across import across
-from backsight.traces.difference import Difference, Parted
+from backsight.traces.agreement import FLOOR, JUMP, Agreement, agreement
+from backsight.traces.difference import Difference, Parted, lasting
 from backsight.traces.distance import Distances
 from backsight.traces.effects import by_effect
 from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
 from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
-from backsight.traces.origins import Walk
+from backsight.traces.origins import Origin, Walk
 from backsight.traces.records import Trace
 from backsight.traces.store import open_trace, ranks_of
 from backsight.traces.telling import findings
@@ -49,9 +51,11 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
     ranks = _every_rank(one, a), _every_rank(other, b)
     notes = [f"{name} ({trace.path}): {note}" for name, trace in (("A", one), ("B", other)) for note in trace.notes]
     common = [step for step in one.steps if step in other.steps]
+    agreed = agreement(one, other) if len(ranks[0]) == len(ranks[1]) else None
     if not common:
         told = " and ".join(f"{name} has {_listed(trace.steps)}" for name, trace in (("A", one), ("B", other)))
-        return Difference(one.path, other.path, (), (), (*notes, f"the traces have no step in common: {told}"))
+        notes.append(f"the traces have no step in common: {told}")
+        return _noted(Difference(one.path, other.path, (), (), tuple(notes), agreed))
     notes += _only(one, other)
     if len(ranks[0]) != len(ranks[1]):
         return _across(ranks, common, notes)
@@ -61,9 +65,13 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
     with np.errstate(all="ignore"):  # statistics may be infinite
         steps: list[Parted] = []
         for step in common:
-            steps.append(_parted(distances, step, first=not steps, after=any(map(_grave, steps))))
+            steps.append(_parted(distances, step, first=not steps, after=any(map(_grave, steps)), agreed=agreed))
         said = findings([each for step in steps for each in step.origins], distances)
-    return Difference(one.path, other.path, tuple(steps), said, tuple(notes))
+    return _noted(Difference(one.path, other.path, tuple(steps), said, tuple(notes), agreed))
+
+
+def _noted(found: Difference) -> Difference:
+    return replace(found, notes=(*found.notes, *lasting(found)))
 
 
 def _every_rank(trace: Trace, source: Source) -> list[Trace]:
@@ -89,11 +97,12 @@ def _grave(step: Parted) -> bool:
     return any(each.cls != "noise" for each in step.origins)
 
 
-def _parted(distances: Distances, step: int, *, first: bool, after: bool) -> Parted:
+def _parted(distances: Distances, step: int, *, first: bool, after: bool, agreed: Agreement | None) -> Parted:
     walk = Walk(distances, step).run(first=first)
     points = growth(walk)
     same, alike = settled(walk, points), updated_alike(points)
-    every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins]
+    told = [each for each in walk.origins if not _is_grown(each, agreed)]
+    every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in told]
     origins = by_effect(without_inherited(every, walk), walk, points, after)
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
     losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
@@ -111,6 +120,14 @@ def _parted(distances: Distances, step: int, *, first: bool, after: bool) -> Par
         (losses[0], losses[1]),
         tuple(renamed),
     )
+
+
+def _is_grown(origin: Origin, agreed: Agreement | None) -> bool:
+    """Whether what differs before a step is rounding of the steps before that, which agree but for it."""
+    if agreed is None or origin.kind not in ("start", "input") or origin.step == 0:
+        return False
+    parted = agreed.beyond.step if agreed.beyond is not None else agreed.steps
+    return origin.step <= parted and origin.apart.relative <= JUMP * max(agreed.noise, FLOOR)
 
 
 def _ordered(origins: tuple[Judged, ...]) -> tuple[Judged, ...]:

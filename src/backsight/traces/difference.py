@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from backsight.findings import Finding
 from backsight.text import counted, inert
+from backsight.traces.agreement import Agreement, Departure
 from backsight.traces.growth import Point
 from backsight.traces.judging import Class, Judged
 
@@ -46,7 +47,7 @@ class Difference:
     ```
 
     steps: what was found, by step; `findings`: the same in sentences, the gravest class first; `notes`: what could not
-    be compared.
+    be compared; `agreement`: how long both agree by the summaries of all steps, where both have them.
     """
 
     a: str
@@ -54,6 +55,7 @@ class Difference:
     steps: tuple[Parted, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    agreement: Agreement | None = None
 
     @property
     def cls(self) -> Class | Literal["same"]:
@@ -66,6 +68,17 @@ class Difference:
     def same(self) -> bool:
         """Whether all that both traces have agrees to the last bit."""
         return not any(step.origins for step in self.steps)
+
+    @property
+    def untraced(self) -> tuple[Departure, ...]:
+        """Where the trainings part in steps that were not traced, while those that were do not tell why."""
+        if self.agreement is None or self.cls not in ("same", "noise"):
+            return ()
+        traced = {each.step for each in self.steps}
+        beyond = self.agreement.beyond
+        if beyond is not None and beyond.step in traced:  # then the first difference was rounding
+            return ()
+        return tuple(each for each in self.agreement.departures if each.step not in traced)
 
     @property
     def origin(self) -> Judged | None:
@@ -100,6 +113,7 @@ class Difference:
             "findings": [each.to_dict() for each in self.findings],
             "steps": [_step(each) for each in self.steps],
             "notes": list(self.notes),
+            "agreement": None if self.agreement is None else _agreement(self.agreement),
         }
 
     def html(self) -> str:
@@ -138,6 +152,8 @@ def headline(difference: Difference) -> str:
     """Return the answer in one line."""
     if not difference.steps:
         return "nothing could be compared"
+    if (later := _later(difference)) is not None:
+        return later
     steps = f"step {difference.steps[0].step}" if len(difference.steps) == 1 else f"{len(difference.steps)} steps"
     compared = sum(step.agree + step.inherited + len(step.origins) for step in difference.steps)
     if difference.same:
@@ -147,6 +163,41 @@ def headline(difference: Difference) -> str:
     if difference.cls == "noise":
         return f"the trainings differ only by rounding, from step {first.step} on"
     return f"the trainings diverge in step {first.step}: {difference.cls}"
+
+
+def _later(difference: Difference) -> str | None:
+    """Return the answer where the summaries of all steps tell of a step after the first."""
+    found = difference.agreement
+    if found is None:
+        return None
+    if difference.untraced:
+        parted = difference.untraced[-1]
+        return f"{found.agree(parted.step)}; they part at step {parted.step}, which is not traced"
+    first = next((each.step for each in difference.steps if difference.cls in {one.cls for one in each.origins}), None)
+    if first and found.departures and first >= found.departures[0].step - 1:
+        parted_at = "differ by rounding from" if difference.cls == "noise" else "part at"
+        told = f"{found.agree(first)}; they {parted_at} step {first}"
+        return told + (" on" if difference.cls == "noise" else f": {difference.cls}")
+    if difference.same and not found.departures:
+        return f"no difference in {counted(found.steps, 'step')}: both agree to the last bit"
+    if difference.cls == "noise" and found.beyond is None:
+        return f"the trainings differ only by rounding in {counted(found.steps, 'step')}, from step {first} on"
+    return None
+
+
+def lasting(difference: Difference) -> tuple[str, ...]:
+    """Return the notes on where two trainings part, and on what to trace to see why."""
+    found = difference.agreement
+    if found is None:
+        return ()
+    told = [f"{found.agree(each.step)}; step {each.step} differs: {each.reason}"
+            for each in found.departures if each.step]  # fmt: skip
+    if difference.untraced:
+        steps = sorted({step for each in difference.untraced for step in (max(0, each.step - 1), each.step)})
+        told.append(f"to see why, trace both with `backsight run --trace steps={','.join(map(str, steps))}`")
+    if found.ended[0] != found.ended[1]:
+        told.append(f"A ended after {counted(found.ended[0], 'step')}, and B after {counted(found.ended[1], 'step')}")
+    return tuple(told)
 
 
 def folded(step: Parted) -> list[str]:
@@ -214,6 +265,12 @@ def _step(step: Parted) -> dict[str, Any]:
         "origins": [_origin(each) for each in step.origins],
         "growth": [{**asdict(each), "relative": _number(each.relative)} for each in step.points],
     }
+
+
+def _agreement(found: Agreement) -> dict[str, Any]:
+    parted = [None if each is None else asdict(each) for each in (found.bits, found.beyond)]
+    return {"steps": found.steps, "ended": list(found.ended), "bits": parted[0], "beyond": parted[1],
+            "noise": _number(found.noise)}  # fmt: skip
 
 
 def _origin(judged: Judged) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from statistics import median
 
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
-from backsight.traces.judging import RANDOM, Judged, hyperparameters_differ
+from backsight.traces.judging import RANDOM, Judged, hyperparameters_differ, modes
 from backsight.traces.origins import Origin, Walk, differing
 from backsight.traces.pairing import plain_name
 from backsight.traces.records import Operation, Phase, Trace
@@ -36,6 +36,7 @@ class Effect:
     known: whether there is anything that counts in both, as a loss; of else nothing can be said.
     loss, gradients, updates: whether these differ.
     flows: both steps, followed from what differs: `ends`.
+    changed: the operations that make other gradients of those that both have, as clipping does.
     """
 
     known: bool
@@ -45,6 +46,7 @@ class Effect:
     buffers: bool
     flows: tuple[Flow, Flow]
     ends: tuple[tuple[int, ...], tuple[int, ...]]
+    changed: tuple[Operation | None, Operation | None] = (None, None)
 
     @property
     def differs(self) -> bool:
@@ -73,7 +75,15 @@ def effect(walk: Walk, points: Sequence[Point]) -> Effect:
         ends = ((), ())
     for flow, each in zip(both, ends, strict=True):
         flow.follow(each)
-    return Effect(known, loss, any(grads), updates, buffers, both, (tuple(ends[0]), tuple(ends[1])))
+    changed = _changed(both, grads) if any(grads) and not loss else (None, None)
+    return Effect(known, loss, any(grads), updates, buffers, both, (tuple(ends[0]), tuple(ends[1])), changed)
+
+
+def _changed(both: tuple[Flow, Flow], grads: Sequence[Sequence[int]]) -> tuple[Operation | None, Operation | None]:
+    """Return the operations that change gradients after a backward pass, where the programs have others there."""
+    a, b = (flow.changing(each) for flow, each in zip(both, grads, strict=True))
+    names = {plain_name(each.op) for each in (a, b) if each is not None}
+    return (a, b) if len(names) == 2 or (a is None) != (b is None) else (None, None)
 
 
 def _last(trace: Trace, step: int, kind: str) -> dict[str, int]:
@@ -254,6 +264,8 @@ def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
 
     What of a gradient is computed in other parts has no counterpart either, and only what follows it tells.
     """
+    if any(found.changed):
+        return found.changed
     roots = found.flows[0].roots, found.flows[1].roots
     order: tuple[tuple[Phase, ...], ...] = (("backward",), ("forward", "recomputation"), ("optimizer",))
     if found.loss:
@@ -301,11 +313,16 @@ def _judged(origin: Origin, found: Effect, a: Operation | None, b: Operation | N
     if (low := _lower(found, (a, b))) is not None:
         return Judged(origin, "precision", "BS502", (low,))
     named = [each for each in (a, b) if each is not None]
-    if any(plain_name(each.op) in RANDOM for each in named):
+    mode = [*modes(origin, found.flows[0].trace, found.flows[1].trace)]
+    if not mode and any(plain_name(each.op) in RANDOM for each in named):
         return Judged(origin, "semantics", "BS506", ())
+    if any(found.changed):
+        changes = [f"{name} calls {each.short}" for name, each in zip("AB", (a, b), strict=True) if each is not None]
+        told = "the gradients agree until they are changed before the optimizer steps"
+        return Judged(origin, "semantics", "BS501", (f"{told}: {' and '.join(changes)}",))
     code = {"optimizer": "BS508", "backward": "BS507"}.get(origin.phase, "BS501")
     arguments = [f"`{name}` is {ours} in A and {theirs} in B" for name, ours, theirs in origin.arguments]
-    return Judged(origin, "semantics", code, (*arguments, *_ended(origin, found)))
+    return Judged(origin, "semantics", code, (*mode, *arguments, *_ended(origin, found)))
 
 
 def _lower(found: Effect, roots: tuple[Operation | None, Operation | None]) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import isfinite, sqrt
+from typing import Any
 
 from backsight.traces.distance import norm, unit
 from backsight.traces.pairing import VIEWS, plain_name
@@ -190,6 +191,19 @@ class Flow:
         self.roots = tuple(roots[number] for number in sorted(roots))
         return self
 
+    def changing(self, gradients: Iterable[int]) -> Operation | None:
+        """Return the first operation between the backward pass and the optimizer that changes what both programs have.
+
+        Clipping is such a one. What it makes of a gradient may be the gradient.
+        """
+        start = next((each.number for each in self.operations.values() if each.phase == "backward"), None)
+        makers = [self.operations.get(self.trace.values[each].maker) for each in gradients]
+        after = [
+            each for each in makers if each and start is not None and each.phase == "forward" and each.number > start
+        ]
+        found = [each for each in after if each.inputs and self.passes(each.inputs[0])]
+        return min(found, key=lambda each: each.number, default=None)
+
     def passes(self, number: int) -> bool:
         """Whether a value has a counterpart, is a part of what has one, or says nothing."""
         for each in self._behind(number):
@@ -226,9 +240,35 @@ def flows(a: Trace, b: Trace, step: int) -> tuple[Flow, Flow]:
     (ops_a, of_a, values_a), (ops_b, of_b, values_b) = found
     ok_a = frozenset(each for each in of_a if values_b.alike(a, each) is not None or values_b.summed(a, each))
     ok_b = frozenset(each for each in of_b if values_a.alike(b, each) is not None or values_a.summed(b, each))
+    ok_a, ok_b = ok_a - _turned(a, b, step), ok_b - _turned(b, a, step)
     parts_a, whole_b = _joined(a, of_a - ok_a, b, of_b - ok_b)
     parts_b, whole_a = _joined(b, of_b - ok_b, a, of_a - ok_a)
     return Flow(a, ops_a, ok_a | parts_a | whole_a), Flow(b, ops_b, ok_b | parts_b | whole_b)
+
+
+def _turned(a: Trace, b: Trace, step: int) -> set[int]:
+    """Return weights of one dimension that B has in another order alone: of a bias, no other layout explains that."""
+    ours, theirs = (
+        {each.value for each in trace.held if (each.step, each.at, each.kind) == (step, "start", "weight")}
+        for trace in (a, b)
+    )
+    held = [trace.prints[trace.values[each].mark] for trace, each in ((b, one) for one in theirs)
+            if len(trace.values[each].shape) == 1 and trace.values[each].mark >= 0]  # fmt: skip
+    found = set()
+    for number in ours:
+        value = a.values[number]
+        if len(value.shape) == 1 and value.mark >= 0:
+            mine = a.prints[value.mark]
+            same = [each for each in held if all(each["stats"][name] == mine["stats"][name]
+                    for name in ("count", "zeros", "min", "max"))]  # fmt: skip
+            room = ROUNDED * norm(a, value)
+            if same and not any(_far(mine["sketch"], each["sketch"]) <= room for each in same):
+                found.add(number)
+    return found
+
+
+def _far(x: Any, y: Any) -> float:
+    return float(sqrt(sum((float(p) - float(q)) ** 2 for p, q in zip(x, y, strict=True))))
 
 
 def _joined(a: Trace, of_a: Iterable[int], b: Trace, of_b: Iterable[int]) -> tuple[set[int], set[int]]:

@@ -61,6 +61,14 @@ class Judged:
 
 def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
     """Judge an origin. settled: whether what comes of it, the loss and the gradients, agrees but for rounding."""
+    found = _judged(origin, distances, settled)
+    if found.cls != "semantics" or not (mode := [*modes(origin, distances.a, distances.b)]):
+        return found
+    code = _code(origin) if found.code == "BS506" else found.code
+    return Judged(origin, "semantics", code, (*mode, *found.reasons))
+
+
+def _judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
     a, b = distances.a, distances.b
     if origin.kind == "start":
         return Judged(origin, "semantics", "BS504", (*_start(origin, a, b), *_settings(origin.step, a, b)))
@@ -137,6 +145,23 @@ def _named(trace: Trace, number: int) -> str:
     maker = next((each for each in trace.operations if each.number == value.maker), None)
     names = [] if maker is None else [trace.values[each].name for each in maker.inputs]
     return names[0] if len(names) == 1 else ""
+
+
+def modes(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
+    """Say that a module trains in one program and evaluates in the other, where that decides on an operation."""
+    operations = [each for each in (*origin.only_a, *origin.only_b, origin.a, origin.b) if each is not None]
+    named = dict.fromkeys(each.module for each in operations if _depends_on_mode(each))
+    ours, theirs = (trace.settings.get(origin.step, {}).get("evaluating", []) for trace in (a, b))
+    for module in named:
+        if (module in ours) != (module in theirs):
+            told = [f"{'evaluation' if module in held else 'training'} mode in {name}" for name, held in
+                    (("A", ours), ("B", theirs))]  # fmt: skip
+            yield f"{f'module {module}' if module else 'the model'} is in {told[0]} and in {told[1]}"
+            return
+
+
+def _depends_on_mode(operation: Operation) -> bool:
+    return plain_name(operation.op) in RANDOM or bool(operation.given.keys() & {"training", "train"})
 
 
 def _added(origin: Origin) -> Iterator[str]:

@@ -150,11 +150,12 @@ def _matched(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, in
 
 
 def paired_names(a: Trace, b: Trace, step: int) -> dict[str, str]:
-    """Return the parameters and buffers of B by what they are called in A: by name, else by value, else by shape."""
+    """Return the parameters and buffers of B by what they are called in A: by name, else by value, else by what
+    does not depend on the order of elements, else by shape."""
     ours, theirs = _named(a, step), _named(b, step)
     found = {name: name for name in ours if name in theirs and _shape(a, ours[name]) == _shape(b, theirs[name])}
     left = [name for name in theirs if name not in found]
-    for alike in (_hash, _shape):
+    for alike in (_hash, _numbers, _shape):
         for name in [each for each in ours if each not in found]:
             key = alike(a, ours[name])
             match = next((each for each in left if alike(b, theirs[each]) == key), None)
@@ -171,6 +172,14 @@ def _named(trace: Trace, step: int) -> dict[str, Held]:
 
 def _shape(trace: Trace, held: Held) -> object:
     return held.kind, trace.values[held.value].shape
+
+
+def _numbers(trace: Trace, held: Held) -> object:
+    value = trace.values[held.value]
+    if value.mark < 0:
+        return held.kind, value.shape, held.name
+    row = trace.prints[value.mark]["stats"]
+    return held.kind, value.shape, *(f"{row[name]:.5e}" for name in ("m2", "mean", "min", "max"))
 
 
 def _hash(trace: Trace, held: Held) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import struct
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from backsight.traces.records import PRINT, Held, Kind, Operation, Phase, Place, Shard, Trace, Value
+from backsight.traces.records import PRINT, Held, Kind, Operation, Phase, Place, Shard, Summary, Trace, Value
 
 _PHASES, _KINDS = get_args(Phase), get_args(Kind)
 _LARGEST = 1 << 62
@@ -45,6 +46,9 @@ class Reading:
         self._held: list[Held] = []
         self._shards: dict[int, Shard] = {}
         self._places: dict[tuple[Any, ...], Place] = {}
+        self._summaries: dict[int, Summary] = {}
+        self._summed_up = -1
+        self._numbers: tuple[tuple[Mapping[str, Any], ...], ...] = ()
 
     def take(self, kind: bytes, payload: bytes) -> None:
         """Take a frame.
@@ -94,6 +98,7 @@ class Reading:
             },
             tuple(notes),
             self._shards,
+            tuple(self._summaries.values()),
         )
 
     def _begun(self, content: Any) -> None:
@@ -144,6 +149,17 @@ class Reading:
             _need(_whole(dimension, -1) < max(1, len(sizes)) and _whole(coordinate) < _whole(parts))
             self._shards[_whole(number)] = Shard(sizes, dimension, coordinate, parts)
 
+    def _summed(self, content: Any) -> None:
+        for step, changed, bits, grads, weights in _rows(content, 5):
+            _texts(bits, grads, weights)
+            _need(_whole(step) > self._summed_up)
+            self._summed_up = step
+            if changed is not None:
+                held = [_rows(each) for each in _rows(changed)]
+                _need(all(isinstance(group, dict) for each in held for group in each))
+                self._numbers = tuple(map(tuple, held))
+            self._summaries[step] = Summary(step, bits, self._numbers, _norms(grads), _norms(weights))
+
     def _noted(self, content: Any) -> None:
         _texts(content)
         self.notes.append(content)
@@ -157,7 +173,9 @@ class Reading:
             _texts(each.get("class"))
             _need(all(isinstance(group, dict) for group in each["groups"]))
         self._whole.append(step)
-        self._settings[step] = {**self._settings[step], "optimizers": optimizers}
+        evaluating = _rows(content.get("evaluating", []))
+        _texts(*evaluating)
+        self._settings[step] = {**self._settings[step], "optimizers": optimizers, "evaluating": evaluating}
 
 
 _TAKES: dict[bytes, Callable[[Reading, Any], None]] = {
@@ -167,6 +185,7 @@ _TAKES: dict[bytes, Callable[[Reading, Any], None]] = {
     b"O": Reading._operated,
     b"S": Reading._held_at,
     b"D": Reading._sharded,
+    b"L": Reading._summed,
     b"N": Reading._noted,
     b"E": Reading._ended,
 }
@@ -200,6 +219,15 @@ def _content(payload: bytes) -> Any:
         return json.loads(payload)
     except (ValueError, RecursionError) as failure:
         raise Damaged from failure
+
+
+def _norms(text: str) -> NDArray[np.float32]:
+    try:
+        packed = base64.b64decode(text, validate=True)
+    except ValueError as failure:
+        raise Damaged from failure
+    _need(len(packed) % 4 == 0)
+    return np.frombuffer(packed, np.float32)
 
 
 def _array(payload: bytes) -> tuple[int, NDArray[Any]]:

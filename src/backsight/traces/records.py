@@ -109,6 +109,22 @@ class Shard:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """What is known of a step whether it was traced or not.
+
+    bits: a digest of the statistics of all gradients and weights, in any order: the same where all bits are.
+    optimizers: for each step of an optimizer, the numbers of its groups.
+    grads, weights: the norms of what optimizers hold, before and after they step; -1 for a gradient that is not there.
+    """
+
+    step: int
+    bits: str
+    optimizers: tuple[tuple[Mapping[str, Any], ...], ...]
+    grads: NDArray[np.float32]
+    weights: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
 class Trace:
     """The traced steps of one process.
 
@@ -138,6 +154,8 @@ class Trace:
     notes: tuple[str, ...] = ()
     shards: Mapping[int, Shard] = field(default_factory=dict)
     """Of values that are parts of a DTensor, which part, by number."""
+    summaries: tuple[Summary, ...] = ()
+    """Of every step that ended, as `backsight run --trace` takes them."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.path!r}, steps {list(self.steps)}, {len(self.operations):,} operations>"

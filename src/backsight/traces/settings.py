@@ -61,3 +61,19 @@ def _plain(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else type(value).__name__
+
+
+_HOW = ("params", "foreach", "fused", "capturable", "differentiable", "initial_lr")
+"""What of a group of parameters does not change what is computed."""
+
+
+def numbers(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Return the numbers of the groups of an optimizer; those in tensors of the CPU too, as no device is waited for."""
+    groups = object.__getattribute__(optimizer, "__dict__").get("param_groups", [])
+    return [{key: _number(value) for key, value in group.items() if key not in _HOW} for group in groups]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.item() if value.is_cpu and value.numel() == 1 and not value.is_complex() else "a tensor"
+    return _plain(value)

@@ -27,6 +27,7 @@ from backsight.traces.modules import ModuleCalls
 from backsight.traces.settings import hyperparameters, settings
 from backsight.traces.sharding import parts
 from backsight.traces.store import Writer, free_folder
+from backsight.traces.summaries import Summaries
 from backsight.traces.taking import MOST, Page, Values
 
 Say = Callable[[str], None]
@@ -38,11 +39,19 @@ class Tracer:
     Attributes:
         path: the folder of the trace.
 
-    Between traced steps there is nothing but a hook on the steps of optimizers.
+    Between traced steps there is nothing but a hook on the steps of optimizers; with `summaries`, it takes a summary of
+    every step.
     """
 
     def __init__(
-        self, path: Path, steps: Iterable[int], *, values: bool, say: Say, model: torch.nn.Module | None = None
+        self,
+        path: Path,
+        steps: Iterable[int],
+        *,
+        values: bool,
+        say: Say,
+        model: torch.nn.Module | None = None,
+        summaries: bool = False,
     ):
         self.path, self.steps = path, tuple(sorted(set(steps)))
         self._say, self._process = say, os.getpid()
@@ -57,6 +66,8 @@ class Tracer:
         )
         self._optimizers: list[weakref.ref[torch.optim.Optimizer]] = []
         self._writer: Writer | None = None
+        self._summarizing = summaries
+        self._summaries: Summaries | None = None
         self._page: Page | None = None
         self._mode: Operations | None = None
         self._stale: Operations | None = None
@@ -74,6 +85,7 @@ class Tracer:
             if self._writer is None:
                 self.closed = True
                 return
+            self._summaries = Summaries(self._writer) if self._summarizing else None
             listen(self._ends)
             if 0 in self.steps:
                 self._calls.attach()
@@ -109,6 +121,8 @@ class Tracer:
             self.closed = True
             self._stop_looking(whole=False)
             self._sweep()
+            if self._summaries is not None:
+                self._guarded(self._summaries.close)
             if self._writer is not None:
                 self._writer.close()
 
@@ -178,20 +192,26 @@ class Tracer:
         if self._page is not None:
             self._page.optimizing += 1
             self._guarded(self._hold, "end", ("grad",))
+        if self._summaries is not None:
+            self._guarded(self._summaries.before, optimizer)
 
     def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
         if self._is_elsewhere():
             return
         if self._page is not None:
             self._page.optimizing = max(0, self._page.optimizing - 1)
+        if self._summaries is not None:
+            self._guarded(self._summaries.after, optimizer)
         if last and not self._manual:
             self._next()
 
     def _next(self) -> None:
         """End the step, and begin the next one."""
         self._stop_looking(whole=True)
+        if self._summaries is not None:
+            self._guarded(self._summaries.end, self._step)
         self._step += 1
-        if self._step > max(self.steps):
+        if self._step > max(self.steps) and self._summaries is None:
             self.close()
         elif self._step in self.steps:
             self._guarded(self._begin)
@@ -229,7 +249,14 @@ class Tracer:
         self._page.flush()
         self._operations = self._page.count
         if whole:
-            self._writer.say(b"E", {"step": self._step, "optimizers": hyperparameters(self._alive())})
+            self._writer.say(
+                b"E",
+                {"step": self._step, "optimizers": hyperparameters(self._alive()), "evaluating": self._evaluating()},
+            )
+
+    def _evaluating(self) -> list[str]:
+        """Return the modules that are in evaluation mode."""
+        return [path for path, module in self._calls.observed.modules() if vars(module).get("training") is False]
 
     def _alive(self) -> list[torch.optim.Optimizer]:
         return [held for each in self._optimizers if (held := each()) is not None]

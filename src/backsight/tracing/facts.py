@@ -190,7 +190,8 @@ class Met:
     number that is added and requires no gradient although it comes of what does, else -1. `cuts` are those behind the
     operands that require no gradient, the nearest first, each with the leaves that the gradient would
     have reached, and the number of the next node when it was made last. `reach` is there if the second is a target of
-    the first, and lies in part where that never comes.
+    the first, and lies in part where that never comes. `same` tells that both require a gradient and have the same
+    values; `target` are the classes that a loss was given.
     """
 
     op: str
@@ -202,6 +203,8 @@ class Met:
     term: int
     cuts: tuple[End, ...]
     reach: Reach | None = None
+    same: bool = False
+    target: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

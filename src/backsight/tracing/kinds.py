@@ -93,6 +93,8 @@ def kind_of(function: Any) -> Kind:
         return Kind.WRAPS
     if name in _LEAVES:
         return Kind.LEAVES
+    if name == "__set__" and getattr(getattr(function, "__self__", None), "__name__", "") == "data":
+        return Kind.WRITES_FIRST
     if name in _SILENT_NAMES or name.startswith(("is_", "has_")) or name in ("__set__", "__delete__"):
         return Kind.SILENT
     if _MANY.search(name) or getattr(getattr(function, "_schema", None), "is_mutable", False):
@@ -105,8 +107,9 @@ def kind_of(function: Any) -> Kind:
 
 
 def name_of(function: Any) -> str:
-    """Return the name of what was called: `mul`, `__getitem__`, `.data` of an attribute."""
+    """Return the name of what was called: `mul`, `__getitem__`, `.data` of an attribute, `.data =` where it is set."""
     name: str = getattr(function, "__name__", "") or type(function).__name__
-    if name == "__get__":
-        return "." + getattr(getattr(function, "__self__", None), "__name__", "")
+    if name in ("__get__", "__set__"):
+        attribute = "." + getattr(getattr(function, "__self__", None), "__name__", "")
+        return attribute if name == "__get__" else f"{attribute} ="
     return name

@@ -90,6 +90,8 @@ class Log:
                 meeting.term,
                 cuts,
                 meeting.reach,
+                meeting.same,
+                meeting.target,
             )
         return told
 

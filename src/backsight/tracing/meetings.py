@@ -32,6 +32,9 @@ _ELEMENTWISE = frozenset(
     | {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 )
 _DISTANCES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub", "__sub__", "subtract"})
+_COMPARED = frozenset({"sub", "__sub__", "subtract", "div", "__truediv__", "divide"})
+_OF_CLASSES = frozenset({"cross_entropy", "nll_loss"})
+_MOST_CLASSES = 1 << 13
 _BOUNDS = {
     "Relu": (0.0, float("inf")),
     "Softplus": (0.0, float("inf")),
@@ -51,7 +54,8 @@ class Meeting:
 
     `cuts` are those behind what requires no gradient although another operand does; `term` is the position of a number
     that is added and has such cuts. `reach` tells of a prediction and its target that the one is the result of a
-    bounded operation, and which share of the other lies outside of its bounds.
+    bounded operation, and which share of the other lies outside of its bounds. `same` tells that both require a
+    gradient and have the same values; `target` are the classes that the second has.
     """
 
     site: int
@@ -62,6 +66,8 @@ class Meeting:
     cuts: tuple[Cut, ...] = ()
     term: int = -1
     reach: Reach | None = None
+    same: bool = False
+    target: tuple[int, ...] = ()
 
 
 class Meetings:
@@ -129,9 +135,11 @@ class Meetings:
             self._seen[site], self._at[site] = weakref.ref(given[row][1]), self._passes()
         term = self._term(given[:2], args) if op in _SUMS else -1
         reach = _reach(given[:2]) if op in _DISTANCES else None
-        if cuts or column >= 0 or term >= 0 or reach is not None:
+        same = op in _COMPARED and _are_equal(given[:2])
+        target = _classes(given[1][1]) if op in _OF_CLASSES and len(given) > 1 else ()
+        if cuts or column >= 0 or term >= 0 or reach is not None or same or target:
             shapes = tuple(tuple(each.shape) for _, each in given[:2])
-            self.found[site] = Meeting(site, op, shapes, column, row, cuts, term, reach)
+            self.found[site] = Meeting(site, op, shapes, column, row, cuts, term, reach, same, target)
 
     def _behind(self, given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[Cut, ...]:
         every = (cut for _, each in given if not each.requires_grad for cut in self._flow.cuts(each))
@@ -188,6 +196,21 @@ def _outer(given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[int, int]:
             )
             return (-1, -1) if made_so or isinstance(flat, torch.nn.Parameter) else (column, row)
     return -1, -1
+
+
+def _are_equal(given: Sequence[tuple[int | str, torch.Tensor]]) -> bool:
+    """Whether two tensors that require a gradient are two, and have the same values."""
+    if len(given) != 2 or not all(each.requires_grad and is_readable(each) for _, each in given):
+        return False
+    (_, one), (_, other) = given
+    return one is not other and one.shape == other.shape and torch.equal(one.detach(), other.detach())
+
+
+def _classes(target: torch.Tensor) -> tuple[int, ...]:
+    """Return the classes of a target, of which there are not too many; nothing of what has none, as probabilities."""
+    if target.dtype != torch.int64 or not is_readable(target) or not 1 < target.numel() <= _MOST_CLASSES:
+        return ()
+    return tuple(target.detach().reshape(-1).tolist())
 
 
 def _reach(given: Sequence[tuple[int | str, torch.Tensor]]) -> Reach | None:

@@ -22,6 +22,9 @@ from backsight.tracing.kinds import Kind, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.program import innermost
 
+_FILLS = frozenset({"copy_", ".data ="})
+"""What gives a leaf the values of another tensor."""
+
 Written = list[tuple[torch.Tensor, int]]
 """Tensors that a call may change, with their versions before it."""
 
@@ -94,11 +97,27 @@ class Notes:
             self.log.flow.inherit(result, self.log.flow.returned(call.args[0]) or self._taken_out(call, result))
         if call.kind is Kind.WRITES_FIRST and call.args:
             result = call.args[0]
+            self._may_be_filled(call, result)
         for each in result if issubclass(type(result), tuple | list) else (result,):
             if not issubclass(type(each), torch.Tensor):
                 continue
             if not each.requires_grad or (call.kind is Kind.WRAPS and call.kwargs.get("requires_grad") is True):
                 self.cut(call, each)  # what is wrapped with requires_grad=True is a new leaf
+
+    def _may_be_filled(self, call: Call, leaf: Any) -> None:
+        """Note that a leaf was given the values of a result, whose graph ends there: `p.data = weights[name]`."""
+        op = name_of(call.function)
+        given: Any = call.args[1] if len(call.args) > 1 else None
+        if op not in _FILLS or not issubclass(type(given), torch.Tensor):
+            return
+        results = given.requires_grad and not given.is_leaf
+        if results and issubclass(type(leaf), torch.Tensor) and leaf.requires_grad and leaf.is_leaf:
+            site = self.site(call)
+            self.log.flow.add(leaf, (), Cut("data", op, site, 1, ""))
+            self.log.meetings.latest[site] = call.first
+            if self.log.meetings.is_open(site):
+                with no_torch_function():
+                    self.log.meetings.cut(site, [given])
 
     def differentiated(self, call: Call, result: Any) -> None:
         """Note the derivatives that have no graph of their own."""

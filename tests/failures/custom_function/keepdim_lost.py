@@ -1,7 +1,7 @@
 # code: BS208
 # variable: gain
 # cause: grad_gain = (grad * ctx.unit).sum(0)
-# fix: shape of gain
+# fix: (grad * ctx.unit).sum((0, 1), keepdim=True)
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
-# code: BS200
-# variable: self.norm(x)
-# cause: return self.out(torch.relu(self.norm(x)).mean(-1))
-# fix: nn.GroupNorm
+# code: BS226
+# variable: net.norm
+# cause: self.norm = nn.BatchNorm1d(6)
+# fix: nn.GroupNorm(1, 6)
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap

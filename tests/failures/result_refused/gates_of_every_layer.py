@@ -1,5 +1,5 @@
 # code: BS219
-# variable: net.layers.0.gate
+# variable: net.layers[0].gate
 # cause: kept = copy.deepcopy(net)
 # fix: net.layers[0].gate = net.layers[1].gate = None
 import copy

@@ -1,5 +1,5 @@
 # code: BS219
-# variable: generator.0.weight
+# variable: generator[0].weight
 # cause: averaged = copy.deepcopy(generator)
 # fix: torch.nn.utils.parametrizations.weight_norm
 import copy

@@ -19,9 +19,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place
-from backsight.source.bindings import Spot, are_alternatives, bound, spots
-from backsight.source.body import LOOPS, callee, expressions
+from backsight.source import Place, statement_at
+from backsight.source.bindings import Spot, are_alternatives, bound, spots, uses
+from backsight.source.body import LOOPS, blocks, callee, expressions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import gradient_of, is_module
@@ -242,8 +242,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
         clipping = _clipping(misused, here)
         if elsewhere or clipping is not None:
             lines[-1] = shown(update.place, "runs less often: until then, gradients accumulate.")
-        what = f"line {here.place.line} and the clipping on line {clipping.line}" if clipping else "it"
-        what = f"line {here.place.line}" if elsewhere and not clipping else what
+        what = _moved(misused, here, beside, clipping)
         fix = (
             f"Call {here.method}() only when {misused.name}.step() runs: move {what} under the condition on line "
             f"{beside.conditions[-1].lineno}, before {misused.name}.step({misused.argument})."
@@ -253,6 +252,35 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
         step, updated = f"{misused.name}.step({misused.argument})", f"{misused.name}.update()"
         return misused.told(title, here.place, lines, f"Call {step} and {updated} in the same loop as {here.method}().")
     return misused.told(title, here.place, lines[:1], _ORDER, exact=False)
+
+
+def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -> str:
+    """What has to go under the condition of `beside`: a helper that unscales as a whole, or else the clipping along
+    with what reads its result."""
+    inside = here.section.body.node
+    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
+    at = next(
+        (each for each, inner in called if inner and inner.body.node is inside is not each.section.body.node), None
+    )
+    plain = not any(each.method == "backward" for each in misused.calls if each.section.body.node is inside)
+    if at is not None and plain and at.section.body.node is beside.section.body.node:
+        return f"line {at.place.line}, {at.place.text},"
+    if clipping is None:
+        return f"line {here.place.line}" if beside.section.body.node is not inside else "it"
+    body = here.section.body
+    statement = statement_at(body, *clipping.position)
+    names = bound(statement) if statement is not None else set()
+    read = [
+        str(each.lineno)
+        for each in statements(body.node)
+        if each.lineno > clipping.line and any(use.name in names and not use.binds for use in uses(each))
+        if not any(True for _ in blocks(each))
+    ]
+    lines = (
+        f" and line{'s' * (len(read) > 1)} {listed(read, 3)}, which read{'s' * (len(read) == 1)} its result,"
+        * bool(read)
+    )
+    return f"line {here.place.line}{',' if read else ' and'} the clipping on line {clipping.line}{lines}"
 
 
 def _clipping(misused: Misused, here: Call) -> Place | None:

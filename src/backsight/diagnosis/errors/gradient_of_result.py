@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -9,8 +10,10 @@ from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, ma
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown, tensor_of
 from backsight.source import Place
+from backsight.source.body import dotted, expressions, statements
 from backsight.story.failure import Failure
-from backsight.story.memory import shape_of
+from backsight.story.fixes import too
+from backsight.story.memory import needs_gradient, shape_of
 
 
 @explains("BS216", r"The \.grad attribute of a Tensor that is not a leaf Tensor is being accessed", severity="warning")
@@ -24,9 +27,10 @@ def gradient_of_result(failure: Failure, match: re.Match[str]) -> Finding:
 
 def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     """How it came about, and how to have a gradient in it."""
-    says = f"computes {read.name}, {tensor_of(shape_of(read.tensor))}."
+    here = origin is not None and origin.place.position == read.place.position  # of the pass before
+    says = f"computes {read.name}, {tensor_of(shape_of(read.tensor))}{', for the next iteration' if here else ''}."
     if origin and origin.rewritten:
-        fix = f"Make it a leaf by setting requires_grad last: {origin.rewritten}."
+        fix = f"Make it a leaf by setting requires_grad last: {origin.rewritten}.{too(_alike(read)) if here else ''}"
     else:
         fix = (
             f"Call {read.name}.retain_grad() right after it is computed, before backward(). Or get the gradient "
@@ -36,11 +40,22 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
         (
             *([shown(origin.place, says)] if origin else []),
-            shown(read.place, f"reads {read.text}.grad, which is None."),
+            *([] if here else [shown(read.place, f"reads {read.text}.grad, which is None.")]),
         ),
         fix,
         source=str(source),
     )
+
+
+def _alike(read: Read) -> list[int]:
+    """The lines below that do the same with other leaves: the errors that would come next."""
+    body, found = read.level.body, []
+    for each in statements(body.node) if body else ():
+        target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
+        is_leaf = each.lineno > read.place.line and bool(target) and needs_gradient(read.level.value(target or ""))
+        if is_leaf and any(dotted(node) == f"{target}.grad" for node in expressions(each)):
+            found.append(each.lineno)
+    return found
 
 
 def _by_message(failure: Failure) -> Finding:

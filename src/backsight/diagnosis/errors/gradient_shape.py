@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
 from backsight.findings.evidence import Fact
@@ -17,7 +18,8 @@ from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
-from backsight.source.body import Body, callee, dotted, statement_at, statements
+from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at, statements
+from backsight.source.out_of_place import arguments
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient
 from backsight.tape.ops import op_name
@@ -55,14 +57,18 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         tuple(lines),
-        f"{_swapped(found, name, got) or _fix(name, got, due, body, value)} {_CHECK}",
+        f"{_swapped(found, name, got) or _fix(found, name, got, due, body, value)} {_CHECK}",
         source=where,
     )
 
 
 def _swapped(found: Applied, name: str, got: Sequence[int]) -> str:
-    """What to do where the gradient has the very shape of another argument, whose own stands elsewhere."""
-    shapes = {each: shape for each, shape in found.shapes.items() if each != name and shape == tuple(got)}
+    """What to do where the gradient has the very shape of another argument, whose own stands elsewhere.
+
+    The engine looks at one after the other: the gradients of the arguments before are right.
+    """
+    later = found.arguments[found.arguments.index(name) + 1 :] if name in found.arguments else ()
+    shapes = {each: shape for each, shape in found.shapes.items() if each in later and shape == tuple(got)}
     transposed = tuple(reversed(found.shapes.get(name, ()))) == tuple(got)
     if len(shapes) != 1 or transposed:
         return ""
@@ -99,7 +105,9 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
     return body, place, right
 
 
-def _fix(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None) -> str:
+def _fix(
+    found: Applied, name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None
+) -> str:
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
         return f"The gradient has the transposed shape: {f'write {product}' if product else 'transpose it with .T'}."
@@ -111,16 +119,81 @@ def _fix(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, v
             f"along which {name} was broadcast{only} and do not expand the result."
         )
     if math.prod(got) == math.prod(due):
+        call = value if isinstance(value, ast.Call) and is_constant(keyword(value, "keepdim"), True) else None
+        if call is not None and body and [size for size in got if size != 1] == [size for size in due if size != 1]:
+            given = ", ".join(arguments(body, call, but="keepdim"))
+            return f"Drop the dimensions of size 1: write {body.text(call.func)}({given}), without keepdim=True."
         return (
             f"The gradient has as many entries as {name}. If they are in the same order, reshape it: "
             f"{_reshaping(name, due, body)}."
         )
-    if len(due) < len(got) and list(got[len(got) - len(due) :]) == list(due):
-        axes = ", ".join(str(k) for k in range(len(got) - len(due)))
-        return f"{name} was used for every row: sum the gradients over all rows with .sum({axes})."
+    total, summed = (value, got) if not _is_total(value) else _before_sum(found, value, got)
+    how = _summing(found, name, summed, due)
+    if how:
+        whole = body.text(total) if body and total is not None else ""
+        written = f": {simple(whole)}{how}" if whole and "…" not in whole else f" with {how}"
+        return f"{name} was broadcast, so sum its gradient over the other dimensions{written}."
     if not got:
         return f"Do not reduce it to a scalar: each entry of {name} has its own gradient."
     return f"Return it in the shape of {name}: sum it over the dimensions along which {name} was broadcast."
+
+
+def _is_total(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and callee(value)[1] in ("sum", "mean") and callee(value)[0] is not None
+
+
+def _before_sum(found: Applied, value: ast.expr | None, got: Sequence[int]) -> tuple[ast.expr | None, Sequence[int]]:
+    """What a sum over the wrong dimensions is taken of, with its shape, where that is the output's; else the value."""
+    assert isinstance(value, ast.Call)
+    receiver, _ = callee(value)
+    given = keyword(value, "dim") or (value.args[0] if value.args else None)
+    for shape in found.outputs:
+        try:
+            dims = ast.literal_eval(given) if given is not None else tuple(range(len(shape)))
+        except ValueError:
+            break
+        gone = {dim % len(shape) for dim in (dims if isinstance(dims, tuple | list) else (dims,)) if shape}
+        if tuple(size for k, size in enumerate(shape) if k not in gone) == tuple(got):
+            return receiver, shape
+    return value, got
+
+
+def _summing(found: Applied, name: str, got: Sequence[int], due: Sequence[int]) -> str:
+    """The call that sums a gradient over the dimensions along which an argument was broadcast; empty if unclear."""
+    kept = next(_placed(found, name, len(got)), None)
+    if kept is not None and [got[k] for k in kept] == list(due):
+        return _sum([k for k in range(len(got)) if k not in kept])
+    fill = len(got) - len(due)
+    if fill < 0 or any(size not in (1, got[fill + k]) for k, size in enumerate(due)):
+        return ""
+    ones = [k for k in range(fill, len(got)) if due[k - fill] != got[k]]
+    if ones and fill:
+        return f".sum_to_size({', '.join(map(str, due))})"
+    return _sum(ones, ", keepdim=True") if ones else _sum([*range(fill)])
+
+
+def _sum(dims: Sequence[int], keepdim: str = "") -> str:
+    return f".sum({dims[0] if len(dims) == 1 else tuple(dims)}{keepdim})"
+
+
+def _placed(found: Applied, name: str, rank: int) -> Iterator[list[int]]:
+    """Which dimensions of a tensor those of an argument are, as the text spreads it: `[1]` for `x.view(1, -1, 1)`."""
+    for body in filter(None, (body_of(found.cls, "forward"), body_of(found.cls, found.backward))):
+        for node in (node for each in statements(body.node) for node in expressions(each)):
+            sizes: list[ast.expr] = []
+            if (
+                isinstance(node, ast.Call)
+                and callee(node)[1] in ("view", "reshape")
+                and dotted(callee(node)[0]) == name
+            ):
+                sizes = node.args
+            elif isinstance(node, ast.Subscript) and dotted(node.value) == name and isinstance(node.slice, ast.Tuple):
+                sizes = node.slice.elts
+            kept = [
+                k for k, each in enumerate(sizes) if not (isinstance(each, ast.Constant) and each.value in (1, None))
+            ]
+            if len(sizes) == rank:
+                yield kept
 
 
 def _is_expanded(value: ast.expr | None) -> bool:
@@ -129,9 +202,14 @@ def _is_expanded(value: ast.expr | None) -> bool:
 
 
 def _reshaping(name: str, due: Sequence[int], body: Body | None) -> str:
-    """The call that reshapes to an argument's shape; by the argument where the backward has a variable of that name."""
+    """The call that reshapes to an argument's shape, in every call: by the argument where the backward has a variable
+    of that name."""
     known = body is not None and any(use.name == name and use.binds for s in statements(body.node) for use in uses(s))
-    return f".view_as({name})" if known or body is None else f".reshape({', '.join(map(str, due))})"
+    if known or body is None:
+        return f".view_as({name})"
+    if len(due) < 2:
+        return f".reshape({'-1' if due else '()'})"
+    return f".reshape(ctx.{name}_shape), with ctx.{name}_shape = {name}.shape in forward"
 
 
 def transposed(body: Body, value: ast.expr) -> str | None:

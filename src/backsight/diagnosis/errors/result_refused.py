@@ -19,12 +19,17 @@ from backsight.diagnosis.wording import shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
-from backsight.source import Place
-from backsight.source.body import callee, calls_in
+from backsight.source import Body, Place, backward_roots
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound
+from backsight.source.body import callee, calls_in, functions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
+from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
+from backsight.story.sections import results_of
 from backsight.tape import modules_in
+from backsight.text import as_code
 from backsight.tracing import current
 
 _MOST = 4
@@ -97,7 +102,7 @@ class Refused:
 
     @property
     def title(self) -> str:
-        name = self.name or "A tensor"
+        name = as_code(self.name) or "A tensor"
         match self.use:
             case "copied":
                 return f"{name} is a non-leaf tensor: it cannot be copied, because the copy would have no graph."
@@ -128,6 +133,19 @@ class Refused:
         )
 
     @property
+    def _is_for_loss(self) -> bool:
+        """Whether the statement, or a return that it leads to, takes part in what the program runs backward on."""
+        for level in self.failure.users:
+            statement, body = level.statement, level.body
+            names = bound(statement) if statement is not None else set()
+            for root, place in backward_roots(body) if body else ():
+                if place.line > level.line and names & ancestors(body, root, place.line).keys():
+                    return True
+            if body is None or not (isinstance(statement, ast.Return) or _is_returned(body, names)):
+                return False
+        return False
+
+    @property
     def _is_sample(self) -> bool:
         """Whether a DataLoader's worker put it into a batch."""
         files = [level.frame.f_code.co_filename for level in self.failure.levels]
@@ -138,7 +156,7 @@ class Refused:
         level = self.failure.user
         if self.made is not None and (level is None or self.made.position != level.place.position):
             shape = f", {tensor_of(shape_of(self.tensor))}" if self.tensor is not None else ""
-            yield shown(self.made, f"computes {self.name or 'it'}{shape}.")
+            yield shown(self.made, f"computes {as_code(self.name) or 'it'}{shape}.")
         if self.use == "copied" and self.stored is not None and self.stored != self.made:
             yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
@@ -166,6 +184,11 @@ class Refused:
                 if self._runs_model and level is not None:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
                     return f"{values} Or {block}: then no graph is recorded. {other}"
+                if self._is_for_loss:
+                    return (
+                        f"Compute with {name} in PyTorch, which records the graph, instead of NumPy: the loss depends "
+                        f"on what this line computes. {values.replace('For its values only', 'Without a gradient')}"
+                    )
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
             case "flag" if level is not None and not self.wanted:
@@ -182,6 +205,11 @@ class Refused:
                 "torch.no_grad()."
             )
         return f"Drop out=. Or pass only values, {plain}.detach(), if you need no gradient."
+
+
+def _is_returned(body: Body, names: set[str]) -> bool:
+    """Whether what a function returns is computed from one of these names."""
+    return any(names & ancestors(body, value, line).keys() for value, line in results_of(body))
 
 
 def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | None]]:
@@ -243,11 +271,26 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
         cleared = " = ".join((every or [refused.name])[:_MOST])
         if len(every) > _MOST and refused.failure.user:
             cleared = f"for each in {_argument(refused.failure.user, 'deepcopy')}.modules(): each.{attribute}"
+        which, detached = "it" if len(every) < 2 else "each", _detached(refused.stored, attribute)
+        if refused.stored is not None and not _is_read(refused, attribute):
+            return (
+                f"Store it detached, as no line of the program reads it: {detached}. Or clear {which} before the copy: "
+                f"{cleared} = None."
+            )
         return (
-            f"Clear {'it' if len(every) < 2 else 'each'} before the copy: {cleared} = None. Or, if no loss is computed "
-            f"from it there, store it detached: {_detached(refused.stored, attribute)}."
+            f"Clear {which} before the copy: {cleared} = None. Or, if no loss is computed from it there, store it "
+            f"detached: {detached}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+def _is_read(refused: Refused, attribute: str) -> bool:
+    """Whether any line of the user's files reads an attribute of this name, other than to detach it."""
+    for body in (each for file in user_files(refused.failure) for each in functions(file)):
+        for node in (node for each in statements(body.node) for node in ast.walk(each)):
+            if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
+                return True
+    return False
 
 
 def _alike(refused: Refused, attribute: str) -> list[str]:

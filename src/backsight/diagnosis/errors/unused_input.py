@@ -24,9 +24,9 @@ from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, function_of
+from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
-from backsight.story.memory import is_module
+from backsight.story.memory import is_module, is_tensor, shape_of
 from backsight.tape import Graph, NotInGraph
 from backsight.tape.queries import locate
 
@@ -179,7 +179,64 @@ def _of_beside(case: Unused, names: list[str]) -> str:
     base, bracket, rest = case.name.partition("[")
     if bracket and base in names:
         return f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}."
-    return f"Take the gradient of {names[0]}. Or compute {case.name} first, then {case.output} from {case.name}."
+    return _from_parts(case, names[0]) or (
+        f"Take the gradient of {names[0]}. Or compute {case.name} first, then {case.output} from {case.name}."
+    )
+
+
+def _from_parts(case: Unused, whole: str) -> str:
+    """Where the input is one of the parts that a tensor is cut into: the output computed from all of them, joined."""
+    for level in case.failure.users:
+        body, base = level.body, level.value(whole)
+        made = assignments(body, case.output, before=level.line)
+        parts = {name: (index, line) for name, index, line in _parts(level, whole)} if is_tensor(base) else {}
+        if body is None or not made or case.name not in parts or not is_tensor(base):
+            continue
+        axes = {_axis(index) for index, _ in parts.values()}
+        axis = axes.pop() if len(axes) == 1 else None
+        sizes = [shape_of(level.value(name)) or () for name in parts]
+        if axis is None or any(len(size) != base.dim() for size in sizes):
+            continue
+        statement = statement_at(body, *made[-1].position)
+        lines = sorted({line for _, line in parts.values() if line > made[-1].line})
+        if statement is None or sum(size[axis] for size in sizes) != base.shape[axis]:
+            continue
+        text = re.sub(
+            rf"(?<![\w.]){re.escape(whole)}(?![\w.])",
+            f"torch.cat([{', '.join(parts)}], dim={axis})",
+            body.text(statement),
+        )
+        moved = (
+            f"Move line{'s' * (len(lines) > 1)} {listed([*map(str, lines)])} above line {made[-1].line}, and c"
+            if lines
+            else "C"
+        )
+        return (
+            f"{moved}ompute {case.output} from the parts: {text}. Or differentiate with respect to {whole} and take "
+            f"the part of the gradient: torch.autograd.grad({case.output}, {whole}, ...)[0][{parts[case.name][0]}]."
+        )
+    return ""
+
+
+def _parts(level: Level, whole: str) -> Iterator[tuple[str, str, int]]:
+    """The variables that a function cuts a tensor into: name, index and line of `x, t = xt[:, 0:1], xt[:, 1:2]`."""
+    body = level.body
+    for each in statements(body.node) if body else ():
+        target = each.targets[0] if isinstance(each, ast.Assign) and len(each.targets) == 1 else None
+        if body is None or target is None or not isinstance(each, ast.Assign):
+            continue
+        several = isinstance(target, ast.Tuple) and isinstance(each.value, ast.Tuple)
+        pairs = zip(target.elts, each.value.elts, strict=False) if several else [(target, each.value)]  # type: ignore[attr-defined]  # tuples, both
+        for one, value in pairs:
+            if isinstance(one, ast.Name) and isinstance(value, ast.Subscript) and dotted(value.value) == whole:
+                yield one.id, body.text(value.slice), each.lineno
+
+
+def _axis(index: str) -> int | None:
+    """Along which dimension an index cuts, 1 for `:, 0:1`; None where it takes single entries or cuts along several."""
+    parts = [each.strip() for each in index.split(",")]
+    cut = [k for k, each in enumerate(parts) if each != ":"]
+    return cut[0] if len(cut) == 1 and ":" in parts[cut[0]] else None
 
 
 def is_linear(case: Unused) -> Finding | None:
@@ -285,13 +342,52 @@ def takes_no_part(case: Unused) -> Finding:
     """Nothing on the way to the output reads the input."""
     one = len(case.names) == 1
     names = listed(case.names)
+    again = _written_again(case) if one else ""
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
         "compute it.",
         (*_computed(case), *_indices(case), case.asked),
-        f"Compute {case.output} from {names} too, or leave {names if one else 'them'} out of the inputs. If a "
-        "gradient may be missing, allow_unused=True returns None for it.",
+        again or _left_out(case, names),
         source=str(case.made) if case.made else case.failure.source,
+    )
+
+
+def _written_again(case: Unused) -> str:
+    """Where the output is computed from the very expression that gave the input its value: the statement with it."""
+    body = case.failure.user.body if case.failure.user else None
+    made = statement_at(body, *case.made.position) if body and case.made else None
+    places = assignments(body, case.name, before=case.made.line) if body and case.made else ()
+    bound = statement_at(body, *places[-1].position) if places else None
+    value = bound.value if isinstance(bound, ast.Assign) else None
+    while isinstance(value, ast.Call) and callee(value)[1] in _SAME_VALUES and callee(value)[0] is not None:
+        value = callee(value)[0]
+    if body is None or made is None or not isinstance(value, ast.BinOp | ast.Call):
+        return ""
+    same = ast.dump(value)
+    found = [node for node in expressions(made) if ast.dump(node) == same]
+    text, whole = body.text(made), body.text(found[0]) if found else ""
+    if not found or text.count(whole) != len(found):
+        return ""
+    return (
+        f"Line {made.lineno} computes the same values a second time. Use {case.name} there: "
+        f"{text.replace(whole, case.name)}."
+    )
+
+
+_SAME_VALUES = frozenset({"requires_grad_", "detach", "clone"})
+
+
+def _left_out(case: Unused, names: str) -> str:
+    one = len(case.names) == 1
+    if len(case.names) < len(case.failure.inputs) and all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
+        return (
+            "Pass allow_unused=True, which returns None where an input takes no part, and skip what is None: "
+            f"`if g is not None`. Or leave {'it' if one else 'them'} out of the inputs; if {case.output} should depend "
+            f"on {'it' if one else 'them'}, compute it from {'it' if one else 'them'}."
+        )
+    return (
+        f"Compute {case.output} from {names} too, or leave {names if one else 'them'} out of the inputs. If a gradient "
+        "may be missing, allow_unused=True returns None for it."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from backsight.diagnosis._torch import VMAP
@@ -16,10 +16,13 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, assignments, statement_at
-from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import values_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
+from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor
+from backsight.story.sections import methods_of
+from backsight.tape import modules_in, registered
 
 _LIKE = {
     "zeros": "{x}.new_zeros({size})",
@@ -68,6 +71,13 @@ class Mapped:
                 return body.place(statement), body.text(node)
         for node in expressions(statement):
             name = dotted(node.func) if isinstance(node, ast.Call) else None
+            owner, _, attribute = (name or "").rpartition(".")
+            for method in methods_of(type(level.value(owner))) if owner and level.value(owner) is not None else ():
+                for each in statements(method.node):  # self.step = vmap(...)
+                    value = each.value if isinstance(each, ast.Assign) else None
+                    to = dotted(each.targets[0]) if isinstance(each, ast.Assign) else ""
+                    if to == f"self.{attribute}" and isinstance(value, ast.Call) and callee(value)[1] == "vmap":
+                        return method.place(each), method.text(value)
             for value in values_of(body, name, level.line) if name and "." not in name else ():
                 if isinstance(value, ast.Call) and callee(value)[1] == "vmap":
                     made = statement_at(body, value.lineno, value.col_offset)
@@ -78,9 +88,9 @@ class Mapped:
     def maps(self) -> Iterator[Fact]:
         """What maps it, as evidence."""
         if self.call is not None:
-            yield shown(self.call[0], "maps it over the batch.")
+            yield shown(self.call[0], "maps it.")
         elif self.outer is not None:
-            yield shown(self.outer.place, "maps it over the batch.")
+            yield shown(self.outer.place, "maps it.")
 
     @cached_property
     def sample(self) -> str:
@@ -202,7 +212,7 @@ def _batched(mapped: Mapped, body: Body, made: Place, name: str) -> str:
 def _random(mapped: Mapped) -> Finding:
     """Random numbers, and vmap is not told whether each sample gets its own."""
     level = mapped.inner or mapped.outer
-    module = _drawing(mapped)
+    module = _running(mapped)
     name = names_of(mapped.failure, [module])[0] if module is not None else ""
     kind = class_name(type(module)) if module is not None else ""
     path = _ITEM.sub(r"[\1]", name)  # of a Sequential
@@ -222,8 +232,56 @@ def _random(mapped: Mapped) -> Finding:
     )
 
 
-def _drawing(mapped: Mapped) -> object:
-    """The module of PyTorch's whose forward draws: the innermost on the stack."""
+def batch_norm_mapped(failure: Failure) -> Finding | None:
+    """A batch norm under vmap: PyTorch refuses to update its statistics, in words of the batch or of the buffer."""
+    mapped = Mapped(failure)
+    refused = re.search("Batch norm got a batched tensor|would mutate a captured Tensor", failure.message)
+    found = refused and mapped.at >= 0 and keeps_statistics(_running(mapped))
+    return replace(_norm(mapped), code="BS226") if found else None
+
+
+def _norm(mapped: Mapped) -> Finding:
+    """A batch norm, whose running statistics all samples share: where each is made, and what to make instead."""
+    module = _running(mapped)
+    name = _ITEM.sub(r"[\1]", names_of(mapped.failure, [module])[0]) if module is not None else ""
+    held = mapped.inner.value(name.partition(".")[0].partition("[")[0]) if mapped.inner and name else None
+    norms = [each for _, each in modules_in(held)] if is_module(held) else [module] if is_module(module) else []
+    kinds = {class_name(type(each)) for each in norms if keeps_statistics(each)}
+    made = [
+        (replace(body.place(each), line=node.lineno), body, node)
+        for file in user_files(mapped.failure)
+        for body in functions(file)
+        for each in statements(body.node)
+        for node in calls_in(each)
+        if callee(node)[1] in kinds and node.args
+    ]
+    written = [f"line {node.lineno}: nn.GroupNorm(1, {body.text(node.args[0])})" for _, body, node in made[:_MOST]]
+    instead = f" ({'; '.join(written)})" if written and len(made) <= _MOST else ""
+    here = [shown(mapped.inner.place, f"runs {name or 'it'}.")] if mapped.inner else []
+    return _told(
+        mapped,
+        f"{name or 'A batch norm'}{f' ({class_name(type(module))})' if name else ''} updates its running statistics "
+        "in place, and under vmap all samples share them.",
+        [*(shown(place, "creates a batch norm.") for place, _, _ in made[:_MOST]), *here],
+        f"Replace each batch norm with a layer that keeps no statistics: nn.GroupNorm{instead}. Or, to normalize each "
+        "sample by its own statistics, call torch.func.replace_all_batch_norm_modules_(model) before the parameters "
+        "and buffers are collected.",
+        made[0][0] if made else mapped.inner.place if mapped.inner else None,
+        exact=bool(name),
+    )
+
+
+def keeps_statistics(module: object) -> bool:
+    """Whether a module is a batch norm, or the like, with running statistics."""
+    return is_module(module) and "running_mean" in registered(module, "_buffers")
+
+
+_MOST = 3
+"""Batch norms that are told one by one."""
+
+
+def _running(mapped: Mapped) -> object:
+    """The module of PyTorch's whose forward runs: the innermost on the stack."""
     users = set(map(id, mapped.failure.users))
     for level in reversed(mapped.failure.levels[mapped.at + 1 :]):
         if id(level) in users:

@@ -83,6 +83,11 @@ class Applied:
         return found
 
     @property
+    def outputs(self) -> list[tuple[int, ...]]:
+        """The shapes of what forward returned, which those of backward's arguments are."""
+        return [tuple(each.shape) for each in input_metadata(self.node)]
+
+    @property
     def backward(self) -> str:
         """The name of the method that computes the gradients."""
         own = method(self.cls, "backward")

@@ -67,6 +67,24 @@ def below(graph: Graph, nodes: Iterable[int], without: Collection[int] = ()) -> 
     return queue
 
 
+def terms(graph: Graph, roots: Iterable[int], whole: Collection[int] = ()) -> list[int]:
+    """Return the nodes whose results a sum adds up, as far as it is one: `a` and `b` of `(a - 2 * b).mean()`; `whole`
+    are not taken apart."""
+    found: list[int] = []
+    queue = list(roots)
+    for i in queue:  # grows as we go
+        inputs = [edge.node.index for edge in graph.nodes[i].inputs if edge is not None]
+        linear = graph.nodes[i].op in _LINEAR or (graph.nodes[i].op in _SCALED and len(inputs) == 1)
+        linear = linear and i not in whole
+        (queue if linear else found).extend(inputs if linear else [i])
+    return found
+
+
+_LINEAR = frozenset({"Add", "Sub", "Neg", "Sum", "Mean", "Stack", "Select", "Unbind"})
+_SCALED = frozenset({"Mul", "Div"})
+"""Linear in their one operand with a graph, where there is only one."""
+
+
 def border(graph: Graph, inside: set[int]) -> list[int]:
     """Return the nodes of `inside` that the rest of the graph consumes, in backward order."""
     start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()

@@ -11,6 +11,7 @@ from backsight.diagnosis.rules import (
     batch_as_time,
     born,
     broadcast,
+    constant_ratio,
     dead_term,
     drawn,
     flat,
@@ -35,6 +36,7 @@ from backsight.diagnosis.rules import (
     thrown_away,
     undivided,
     unmoved,
+    unshifted,
 )
 from backsight.diagnosis.rules.registry import RULES, Rule, rule
 
@@ -45,6 +47,7 @@ __all__ = [
     "batch_as_time",
     "born",
     "broadcast",
+    "constant_ratio",
     "dead_term",
     "drawn",
     "flat",
@@ -70,4 +73,5 @@ __all__ = [
     "thrown_away",
     "undivided",
     "unmoved",
+    "unshifted",
 ]

@@ -281,7 +281,7 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
     if unseen:
         return (
             f"Make {unseen} an nn.ModuleList, nn.ModuleDict or nn.ParameterList: "
-            f"{unseen.partition('.')[0]}.parameters() does not look inside a plain list or dict."
+            f"{_model_of(scene, unseen)}.parameters() does not look inside a plain list or dict."
         )
     one, first = len(leaves) == 1, next(iter(scene.optimizers))
     if leaves[0].name and (late := made_late(scene, leaves[0])) is not None:
@@ -290,8 +290,8 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
     if left:
         optimizer, number = left
         return (
-            f"Create {optimizer} after you replace the last module: it holds {counted(number, 'parameter')} that "
-            f"nothing else uses anymore, but not {'this one' if one else 'these'}."
+            f"Create {optimizer} again after each replacement of a module: it holds "
+            f"{counted(number, 'parameter')} that nothing else uses anymore, but not {'this one' if one else 'these'}."
         )
     code = _given_too(made[1].text, leaves[0].name) if made else ""
     how = f"Write {code}" if code else f"Add {'it' if one else 'them'} to {first}"
@@ -346,8 +346,13 @@ def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:
     """
     holders = list(dict.fromkeys(leaf.name.partition("[")[0] if "[" in leaf.name else "" for leaf in leaves))
     attributes = {holder.rpartition(".")[2] for holder in holders}
-    inside = all("." in holder and holder.partition(".")[0] in scene.models for holder in holders)
+    inside = all(_model_of(scene, holder) for holder in holders)
     return holders[0] if inside and len(attributes) == 1 else ""
+
+
+def _model_of(scene: Scene, path: str) -> str:
+    """The model whose attribute a path names, `self.model` of `self.model.layers`; empty if it is of none."""
+    return next((name for name in scene.models if path.startswith(f"{name}.")), "")
 
 
 def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:

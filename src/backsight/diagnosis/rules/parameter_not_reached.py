@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.evidence.cuts import ends, straight_through, undoing, where
 from backsight.diagnosis.evidence.hooked import hook_around
 from backsight.diagnosis.evidence.severed import severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.vital import ends, straight_through, undoing, where
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Cut
-from backsight.tracing import Severed
+from backsight.tracing import Severed, current, whence
 from backsight.tracing.steps import parameters
 
 
@@ -43,7 +44,7 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     names = scene.names(missing)
     other = _of_other_losses(scene.optimizers[optimizer], missing)
     in_vain = len(missing) == total
-    seen = _seen(scene, optimizer, missing)
+    seen = next(_fed(scene, missing), None) if in_vain else _seen(scene, optimizer, missing)
     if seen is not None:
         return _severed(scene, optimizer, names, total, seen)
     cut = None if other and not in_vain else severing(scene, {id(p) for p in missing}, names, wanted=in_vain)
@@ -104,6 +105,19 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
     return None
 
 
+def _fed(scene: Scene, missing: Sequence[torch.Tensor]) -> Iterator[Severed]:
+    """Yield the cuts between the parameters and what the operations of this very loss were given, the nearest first.
+
+    One line may serve several losses, as that of a discriminator does; what it was given in each is another tensor.
+    """
+    watch, lost = current(), {id(p) for p in missing}
+    kept = (saved.tensor() for each in scene.graph.saved.values() for saved in each) if watch is not None else ()
+    for tensor in kept:
+        for cut, leaves, _ in whence(watch, tensor) if tensor is not None and watch is not None else ():
+            if cut.line is not None and cut.by != "frozen" and any(id(ref()) in lost for ref in leaves):
+                yield cut
+
+
 def _met(scene: Scene, missing: Sequence[torch.Tensor]) -> list[Severed]:
     """Return the cuts that values of the parameters passed on their way into this loss."""
     lost = {id(p) for p in missing}
@@ -154,7 +168,18 @@ def _undone(cut: Cut) -> str:
     function = cut.why.partition(" ")[0]
     if cut.kind == "detach":
         return f"Remove {function}" if function.startswith(".") else f"Remove .{function}()"
+    given = _copied(cut.expression) if cut.kind == "copy" else ""
+    if given:
+        return f"Write torch.stack({given}) for a list of tensors, or {given} itself, instead of `{cut.expression}`"
     return f"Do without `{cut.expression}`"
+
+
+def _copied(expression: str) -> str:
+    """Return the variable whose values `torch.tensor(losses)` copies."""
+    match ast.parse(expression, mode="eval").body:
+        case ast.Call(args=[ast.Name(id=name), *_]):
+            return name
+    return ""
 
 
 def _of_other_losses(optimizer: torch.optim.Optimizer, missing: Sequence[torch.Tensor]) -> int:

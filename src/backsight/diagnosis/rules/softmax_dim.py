@@ -33,6 +33,10 @@ _OF_A_LAYER = frozenset({"T", "Transpose", "Convolution", "ConvolutionOverrideab
 _LOSSES = ("NllLoss", "MseLoss", "BinaryCrossEntropy", "SmoothL1Loss")
 _DEEPEST = 64
 
+_EXCHANGES = frozenset({"Transpose", "Permute", "Contiguous", "Clone"})
+_CLASS_DIM = {"CtcLoss": ("log_probs", -1), "NllLoss2D": ("self", 1)}
+"""What a loss has saved of its input, and the dimension of the classes there."""
+
 
 @dataclass(frozen=True)
 class _Use:
@@ -57,6 +61,10 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
     for node in scene.graph.nodes:
         shape = node.shape if _is_softmax(node) else None
         if shape is None or len(shape) < 2:
+            continue
+        loss, before = _given_to(users, node)
+        if loss is not None and not _is_over_classes(scene, node, before, loss):
+            yield _of_another(scene, node, loss)
             continue
         if _is_of_one(node, shape):
             yield _finding(scene, node, "over a dimension of size 1: its result does not depend on it", None)
@@ -92,6 +100,34 @@ def _is_of_one(node: Node, shape: tuple[int, ...]) -> bool:
         return False
     with torch.no_grad():
         return bool(is_zero(result.detach() if node.op == "LogSoftmax" else result.detach() - 1))
+
+
+def _given_to(users: dict[int, list[Node]], node: Node) -> tuple[Node | None, Node]:
+    """Return the loss that takes a log-softmax as it stands, or with its dimensions exchanged, for log-probabilities;
+    and what it takes."""
+    while node.op == "LogSoftmax" or node.op in _EXCHANGES:
+        above = users.get(node.index, [])
+        if len(above) != 1:
+            return None, node
+        if above[0].op in _CLASS_DIM:
+            return above[0], node
+        node = above[0]
+    return None, node
+
+
+def _is_over_classes(scene: Scene, node: Node, before: Node, loss: Node) -> bool:
+    """Whether what a loss takes for log-probabilities adds up to 1 over the classes; else what the text says, if the
+    sizes tell the dimensions apart."""
+    name, dim = _CLASS_DIM[loss.op]
+    kept = next((each.tensor() for each in loss.saved if each.name == name), None)
+    if kept is not None and is_readable(kept) and kept.dim() > 1 and min(kept.shape) > 0:
+        with torch.no_grad():
+            return _are_ones(kept.detach().double().exp().sum(dim))
+    line, shape = scene.line_of(node), node.shape or ()
+    written = _written(line.segment or line.text) if line is not None else None
+    if not isinstance(written, int) or not before.shape or not -len(shape) <= written < len(shape):
+        return True
+    return shape[written] == before.shape[dim]
 
 
 def _is_of_images(node: Node) -> bool:
@@ -198,6 +234,28 @@ def _keeps_rows(at: Node, user: Node, rows: int) -> bool:
     if not shape or not at.shape:
         return False
     return shape[0] == at.shape[0] or (user.op in _VIEWS and shape[0] > 0 and shape[0] % rows == 0)
+
+
+def _of_another(scene: Scene, node: Node, loss: Node) -> Finding:
+    line, used, shape = scene.line_of(node), scene.line_of(loss), node.shape or ()
+    called = "ctc_loss" if loss.op == "CtcLoss" else "nll_loss"
+    over = f"in a result of shape {shaped(shape)}"
+    takes = "the last dimension" if loss.op == "CtcLoss" else "dimension 1"
+    return Finding(
+        "BS136",
+        "warning",
+        f"log_softmax is taken over another dimension than the classes, {over}.",
+        (
+            *((shown(line.place, "computes it."),) if line is not None else ()),
+            *((shown(used.place, f"{called} takes {takes} of its input for the classes."),) if used else ()),
+            "The probabilities of one position do not add up to 1, so the loss has no meaning.",
+        ),
+        "Take it over the classes: dim=-1 if they come last. ctc_loss expects (time, batch, classes)."
+        if loss.op == "CtcLoss"
+        else "Take it over the classes: dim=1 of (batch, classes, ...).",
+        source=str(line.place) if line is not None else None,
+        nodes=(node.index,),
+    )
 
 
 def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:

@@ -10,10 +10,10 @@ from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.carried import Carried, carried, detaching
 from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import below, node_of, results_in
+from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_in
 from backsight.diagnosis.evidence.joints import Joint, is_of_this_pass, joint_of, passed_on_by_one
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown, unwatched
+from backsight.diagnosis.wording import listed, shown, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Place, statement_at
 from backsight.source.body import expressions
@@ -21,6 +21,7 @@ from backsight.story.changes import Changed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.subject import Subject
+from backsight.tracing.steps import parameters
 
 
 def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | None:
@@ -62,25 +63,50 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
             *needs(subject, f"needs the original value of {weight}"),
             *([] if exact else unwatched()),
         ),
-        _in_order(subject, case, level, optimizer, loss),
+        _in_order(subject, case, level, step, loss),
         source=str(step.place),
         exact=exact,
     )
 
 
-def _in_order(subject: Subject, case: Case, level: Level | None, optimizer: str, loss: str) -> str:
+def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, loss: str) -> str:
     """The fix; where the loss reaches the stepped weights through one value only, each way with what it does."""
-    again = f"ompute {loss} after {optimizer}.step(), with a new forward pass"
-    owner = subject.leaf.owner if subject.leaf else None
-    cut = _detachable(case, level, owner) if level and owner else None
+    optimizer = step.name
+    again = f"ompute {loss} after {optimizer}.step(), with a new forward pass{_repeated(subject, case, level, step)}."
+    early = (
+        f"(Running backward on every loss before the first step also avoids the error, but then {optimizer} also steps "
+        f"along the gradient of {loss}.)"
+    )
+    cut = _detachable(subject, case, level) if level else None
     if cut is None:
-        return f"C{again}. Or call backward on every loss before the first optimizer steps."
+        return f"C{again} {early}"
     name, read = cut
     return (
         f"If {loss} should not train the parameters of {optimizer}, use {name}.detach() on line {read.line}: its "
-        f"backward then needs none of those weights. If it should, c{again}. (Running backward on every loss before "
-        f"the first step also avoids the error, but then {optimizer} also steps along the gradient of {loss}.)"
+        f"backward then needs none of those weights. If it should, c{again} {early}"
     )
+
+
+def _repeated(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:
+    """Which lines that is: those before the step that give a name of the loss's a graph over the stepped weights."""
+    owner = subject.leaf.owner if subject.leaf else None
+    mine = {leaf.node for leaf in case.graph.leaves if leaf.owner == owner}
+    lines = {
+        place.line
+        for name, each in (case.ancestors(level).items() if level and owner else ())
+        if level and mine & set(below(case.graph, made_in(case.graph, level.value(name))))
+        for place in each.bound
+        if place.file == step.before.file and place.position < step.before.position
+    }
+    if not 0 < len(lines) <= _MOST:
+        return ""
+    return (
+        f": run line{'s' * (len(lines) > 1)} {listed([*map(str, sorted(lines))])} again below line {step.before.line}"
+    )
+
+
+_MOST = 4
+"""Lines of a forward pass that are told one by one."""
 
 
 def _forward(subject: Subject, case: Case, level: Level, step: Place) -> Place | None:
@@ -96,19 +122,22 @@ def _forward(subject: Subject, case: Case, level: Level, step: Place) -> Place |
     return None
 
 
-def _detachable(case: Case, level: Level, owner: str) -> tuple[str, Place] | None:
-    """Return the variable to detach so that the loss keeps nothing of the optimizer `owner`, and where it is read:
+def _detachable(subject: Subject, case: Case, level: Level) -> tuple[str, Place] | None:
+    """Return the variable to detach so that the loss keeps nothing of the optimizer that stepped, and where it is read:
     `adv` of an actor's loss.
 
-    None unless all that the variable was computed from is the optimizer's, all of the optimizer's that the loss
-    depends on is reached through it, and another optimizer has something left to learn from the loss.
+    None unless all that the variable was computed from is the optimizer's and no other's, all of the optimizer's that
+    the loss depends on is reached through it, and another optimizer has something left to learn from the loss.
     """
-    graph = case.graph
+    graph, owner = case.graph, subject.leaf.owner if subject.leaf else None
     mine = {leaf.node for leaf in graph.leaves if leaf.owner == owner}
     others = {leaf.node for leaf in graph.leaves if leaf.owner not in (None, owner)}
     leaves = {leaf.node for leaf in graph.leaves}
+    beside = (each for name, each in subject.survey.optimizers.items() if name != owner)
+    shared = {id(weight) for each in beside for weight in parameters(each)}
+    mine -= {leaf.node for leaf in graph.leaves if id(leaf.tensor()) in shared}
     found: list[tuple[int, str, Place]] = []
-    for name, ancestor in case.ancestors(level).items():
+    for name, ancestor in case.ancestors(level).items() if owner else ():
         tensors = results_in(level.value(name))
         node = node_of(graph, tensors[0]) if len(tensors) == 1 else None
         if node is None or not leaves & set(below(graph, [node])) <= mine:
@@ -127,11 +156,7 @@ def _through_history(
     weight = subject.holder or "a weight"
     held = joint.holder if joint else ""
     name = found.name if found else held or "A result of an earlier iteration"
-    cut = (
-        _detachable(case, level, subject.leaf.owner)
-        if held and not found and subject.leaf and subject.leaf.owner
-        else None
-    )
+    cut = _detachable(subject, case, level) if held and not found else None
     certainty: Certainty | None = None if seen else "read"
     reads = f"reads {found.inner} from the previous {found.span}, still attached to its graph." if found else ""
     how = [shown(found.read, reads, certainty)] if found else []

@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, why
 from backsight.diagnosis.errors.no_grad.trained import Trained
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import passed
@@ -24,9 +24,9 @@ from backsight.source import Place, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
 from backsight.source.cut_rules import reads_form, rule_of
-from backsight.story.failure import Failure
+from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
-from backsight.story.sections import Section, sections
+from backsight.story.sections import Section, run_by, sections
 from backsight.tape import modules_in
 
 _SWITCHED_OFF = "torch.is_grad_enabled() is still False, so some code disabled gradients and never re-enabled them."
@@ -66,14 +66,42 @@ def cut_off(scene: Scene) -> Finding | None:
 
 
 def cut_as_seen(scene: Scene) -> Finding | None:
-    """A watch has seen where the history ended."""
-    return _finding(scene, scene.seen[0], scene.seen) if scene.seen else None
+    """A watch has seen where the history ended. How a line was reached that runs often, it does not know: then the text
+    may show the block or decorator around it."""
+    if not scene.seen:
+        return None
+    first = scene.seen[0]
+    unknown = first.cut.kind == "no_grad" and not first.inside
+    blocks = (each for each in scene.suspects if unknown and each.cut.kind == "no_grad" and each.verdict)
+    around = next((each for each in blocks if _runs(each, first.cut.place)), None)
+    return _finding(scene, (around and replace(around, seen=True)) or first, scene.seen if around is None else [around])
+
+
+def _runs(block: Suspect, line: Place) -> bool:
+    """Whether what a block uses may run a line, in another function."""
+    for value in (block.section.value(name) for _, name in block.inside):
+        for each in run_by(function_of(value), value) if value is not None else ():
+            node, last = each.body.node, getattr(each.body.node, "end_lineno", None) or 0
+            if each.body.file == line.file and getattr(node, "lineno", 0) <= line.line <= last:
+                return True
+    return False
 
 
 def likely(scene: Scene) -> Finding | None:
     """A statement cuts histories off, and nothing speaks against it."""
     possible = [suspect for suspect in scene.suspects if suspect.verdict is None and suspect.cut.kind != "frozen"]
-    return _finding(scene, possible[0], possible[:1]) if possible else None
+    if not possible:
+        return None
+    first = possible[0]
+    if "one_hot(" in first.cut.expression:  # what it spreads out has lost its history before
+        read = set(operands(first.section, first.cut))
+        first = next((each for each in possible if read & _binds(each)), first)
+    return _finding(scene, first, [first])
+
+
+def _binds(suspect: Suspect) -> set[str]:
+    statement = statement_at(suspect.section.body, suspect.cut.place.line)
+    return bound(statement) if statement is not None else set()
 
 
 def nothing_requires_grad(scene: Scene) -> Finding | None:
@@ -125,7 +153,8 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
     return explanation(
         scene.title(_because(culprit)),
         (
-            *_steps(suspect, None if seen else "read"),
+            *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
+            *_helped(scene, suspect),
             *fails(scene),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
@@ -133,6 +162,16 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
         source=str(culprit.cut.place),
         exact=seen,
     )
+
+
+def _helped(scene: Scene, suspect: Suspect) -> Iterator[Fact]:
+    """The statement that calls the function which a decorator stands on."""
+    name = getattr(suspect.section.body.node, "name", "")
+    if not suspect.cut.place.text.startswith("@") or suspect.calling is not None or suspect.section.level is not None:
+        return
+    running = (section for section in sections(scene.failure) if section.level is not None)
+    calls = (place for section in running for call, place in section.calls() if callee(call)[1] == name)
+    yield from (shown(place, f"calls {name}().") for place in [next(calls, None)] if place is not None)
 
 
 def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]:
@@ -175,8 +214,8 @@ def _because(suspect: Suspect) -> str:
     return f"{cutting} detached it from the graph"
 
 
-def _steps(suspect: Suspect, certainty: Certainty | None) -> Iterator[Fact]:
-    """What happened to the history, in the order in which it happened."""
+def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = False) -> Iterator[Fact]:
+    """What happened to the history, in the order in which it happened; `derivative`: autograd.grad was asked for it."""
     if suspect.behind:
         yield from _steps(suspect.behind, certainty)
     weighed = suspect.operand and suspect.verdict and not suspect.seen
@@ -187,7 +226,9 @@ def _steps(suspect: Suspect, certainty: Certainty | None) -> Iterator[Fact]:
             yield shown(suspect.calling, "runs inside it.", certainty)
         stands = "runs inside it" if suspect.calling is None else "runs there"
         for place, name in suspect.inside[:2]:
-            trained = f" and uses {name}, which should be trained" if name else ", so it has no graph"
+            trained = (
+                f" and uses {name}, which should be trained" if name and not derivative else ", so it has no graph"
+            )
             yield shown(place, f"{stands}{trained}.", certainty)
     else:
         does = listed([why(each.cut) for each in (suspect, *suspect.beside)], 3)

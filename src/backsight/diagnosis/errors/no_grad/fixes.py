@@ -6,7 +6,8 @@ import ast
 
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands
 from backsight.diagnosis.wording import listed
-from backsight.source.body import callee
+from backsight.source import Body, assignments, statement_at
+from backsight.source.body import callee, dotted, expressions, keyword, statements
 from backsight.source.definitions import gathers, values_of
 from backsight.story.sections import Section
 
@@ -17,8 +18,8 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
     if derivative and suspect.cut.kind == "no_grad" and suspect.cut.place.text.startswith("@"):
         name = getattr(suspect.section.body.node, "name", "")
         return (
-            f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around the derivative: "
-            "it needs a graph even when nothing is trained."
+            f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around the derivative "
+            f"and what computes {loss}: a derivative needs a graph even when nothing is trained."
         )
     also = f" Replace {copied.cut.expression} with {_stacked(copied)}." if copied else ""
     return f"{_fix(suspect)}{also} {silenced(loss)}"
@@ -83,7 +84,7 @@ def _fix(suspect: Suspect) -> str:
     expression, function = suspect.cut.expression, _function(suspect.cut.expression)
     match suspect.cut.kind:
         case "index":
-            return of_positions(operand, function)
+            return _of_classes(suspect, function) or of_positions(operand, function)
         case "comparison":
             return of_comparison(operand)
         case "integer":
@@ -116,6 +117,43 @@ def of_positions(operand: str, function: str) -> str:
         f"Compute the loss from {operand} itself, as F.cross_entropy does for class scores; keep {function} for the "
         "accuracy."
     )
+
+
+def _of_classes(suspect: Suspect, function: str) -> str:
+    """Where classes that were picked are spread out again, by one_hot or compared with each: their probabilities
+    instead, as a soft score of overlap has them; empty where nothing spreads them."""
+    body, line = suspect.section.body, suspect.cut.place.line
+    made = statement_at(body, line)
+    call = made.value if isinstance(made, ast.Assign) and isinstance(made.value, ast.Call) else None
+    target = dotted(made.targets[0]) if isinstance(made, ast.Assign) else None
+    receiver, name = callee(call) if call is not None else (None, "")
+    if call is None or target is None or name != "argmax" or receiver is None:
+        return ""
+    scores, *rest = [*call.args] if dotted(receiver) == "torch" else [receiver, *call.args]
+    dim = keyword(call, "dim") or next(iter(rest), None)
+    axis, text = body.text(dim) if dim is not None else "", body.text(scores)
+    known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
+    soft = text if known else f"torch.softmax({text}, dim={axis})"
+    for each in (each for each in statements(body.node) if each.lineno > line and axis):
+        for node in expressions(each):
+            new = _spread(body, node, target, axis)
+            if new:
+                drop = f"remove line {line}" if soft == target else f"write {target} = {soft} on line {line}"
+                return (
+                    f"Use the probabilities instead of {function}, which is for the accuracy: {drop}, and "
+                    f"write {new} instead of {body.text(node)} on line {each.lineno}."
+                )
+    return ""
+
+
+def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
+    """What stands for `F.one_hot(name, n)` or `name == c` where `name` holds probabilities along a dimension."""
+    match node:
+        case ast.Call(args=[first, *_]) if callee(node)[1] == "one_hot" and dotted(first) == name:
+            return name if axis == "-1" else f"{name}.movedim({axis}, -1)"
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[other]) if dotted(left) == name:
+            return f"{name}[:, {body.text(other)}]" if axis == "1" else f"{name}.select({axis}, {body.text(other)})"
+    return ""
 
 
 def of_comparison(operand: str) -> str:

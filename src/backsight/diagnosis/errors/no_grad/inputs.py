@@ -41,18 +41,18 @@ def input_without_grad(failure: Failure) -> Finding:
         f"{'it' if len(called) == 1 else 'them'}.",
         tuple(evidence),
         f"Call {first}.requires_grad_() {_where(found)}; the forward pass must come after that.",
-        source=str(cut.place if cut else (found and found.given and (found.assigned or found.given)) or failure.source),
+        source=str(cut.place if cut else (found and (found.assigned or found.given)) or failure.source),
         exact=bool(bare),
     )
 
 
 def _where(found: Handed | None) -> str:
     """Before anything is computed from it: in the function that has the variable."""
+    if found is not None and found.assigned is not None:
+        return f"below line {found.assigned.line}, {found.assigned.text}"
     if found is None or found.given is None:
         return "before computing anything from it"
-    if found.assigned is None:
-        return f"before line {found.level.line}, {found.level.place.text}"
-    return f"below line {found.assigned.line}, {found.assigned.text}"
+    return f"before line {found.level.line}, {found.level.place.text}"
 
 
 def _cut(found: Handed | None, name: str) -> Cut | None:

@@ -16,7 +16,15 @@ from backsight.diagnosis.errors.second_backward.joined import (
     once_without_graph,
 )
 from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.holders import below, identified, made_in, needs_saved, results_held, results_in
+from backsight.diagnosis.evidence.holders import (
+    below,
+    identified,
+    made_in,
+    needs_saved,
+    results_held,
+    results_in,
+    terms,
+)
 from backsight.diagnosis.evidence.joints import joint_of
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
@@ -24,7 +32,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.body import calls_in, dotted
+from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -178,7 +186,7 @@ def _acts(level: Level, ancestor: Ancestor) -> bool:
 
 
 def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nodes: list[int]) -> Finding:
-    name = ancestor.name
+    name, read = _element(case, level, ancestor, nodes)
     filled = [place for place in ancestor.bound if place.line > facts.loop.line]
     made = [place for place in ancestor.bound if place.line < facts.loop.line]
     if filled:
@@ -197,22 +205,62 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
     if seen is not None:  # elsewhere, by who has handed it over
         origin = shown(seen, f"computes {name} before the loop.")
         made = [seen.place]
-    use = shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
+    use = shown(read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
     summed = _summed(case, level, facts, ancestor)
     among = f"in {name}" if type(level.value(name)) in (list, tuple, dict) else f"that come from {name}"
+    inside = f"ompute {name} inside the loop{_along(level, made)}"
+    plain = "" if summed else _without_graph(case, level, facts, name, made, nodes)
     return explanation(
         f"{name} is computed once, before the loop, and the first backward() has freed its graph."
         if not summed
         else f"The losses {among} share operations, and the first backward() has freed them.",
         (
             origin,
-            *((use,) if ancestor.read != level.place else ()),
+            *((use,) if read != level.place else ()),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        summed or f"Compute {name} inside the loop{_along(level, made)}.{_otherwise(case, nodes)}",
-        source=str(level.place if summed else made[-1] if made else ancestor.read),
+        summed or (f"{plain} Otherwise, c{inside}." if plain else f"C{inside}.{_otherwise(case, nodes)}"),
+        source=str(level.place if summed else made[-1] if made else read),
         exact=bool(made or summed),
     )
+
+
+def _element(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> tuple[str, Place]:
+    """What is used again, and where: of a dictionary, the one entry that has this graph."""
+    value = level.value(ancestor.name)
+    entries = value if type(value) is dict else {}
+    keys = [key for key, each in entries.items() if type(key) is str and set(made_in(case.graph, each)) & set(nodes)]
+    texts = {f"{ancestor.name}[{quote}{key}{quote}]" for key in keys for quote in "'\""}
+    body = level.body if len(keys) == 1 else None
+    for each in statements(body.node) if body else ():
+        if body and each.lineno >= ancestor.read.line and any(body.text(node) in texts for node in expressions(each)):
+            return f'{ancestor.name}["{keys[0]}"]', body.place(each)
+    return ancestor.name, ancestor.read
+
+
+def _without_graph(case: Case, level: Level, facts: LoopFacts, name: str, made: list[Place], nodes: list[int]) -> str:
+    """What to do about values that a loss only weighs or compares with: it trains the same weights without them.
+
+    Empty for a term of the loss: without its graph it would be a constant.
+    """
+    graph, behind = case.graph, set(below(case.graph, nodes))
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    roots, trained, left = [root for root, _ in graph.root_edges], owned & behind, set[int]()
+    for term in terms(graph, roots, nodes):
+        without = owned & set(below(graph, [term], without=set(nodes)))
+        left |= without
+        if not without and behind & set(below(graph, [term])):
+            return ""
+    if not trained or not trained <= left:
+        return ""
+    if is_tensor(level.value(name)) or "[" in name:
+        how = f"put {name} = {name}.detach() before line {facts.loop.line}, or compute it under torch.no_grad()"
+    elif made and level.body and made[-1].file == level.body.file:
+        how = f"put line {made[-1].line} inside `with torch.no_grad():`"
+    else:
+        return ""
+    weights = listed([leaf.label for leaf in graph.leaves if leaf.node in trained], 1)
+    return f"To use its values only, {how}: the loss trains {weights} through the rest of its graph."
 
 
 def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> str:

@@ -1,0 +1,266 @@
+"""BS115: an optimizer gets no gradients, and why."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from types import FrameType
+from typing import NamedTuple
+
+import torch
+
+from backsight.diagnosis.evidence.copies import copied_anew
+from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import bodies, calls_around, constructions, named, names_of, program_frames
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Place, backward_calls, function_at
+from backsight.source.body import body_around, callee, dotted, expressions, statement_at, statements
+from backsight.tracing import Severed
+from backsight.tracing.steps import parameters
+
+CODES = ("BS115",)
+
+
+def nothing_arrives(
+    optimizer: torch.optim.Optimizer,
+    since: int,
+    *,
+    frame: FrameType | None,
+    reached: bool = False,
+    cut: Finding | None = None,
+    beside: tuple[str, int] | None = None,
+    filled: Severed | None = None,
+    into: Sequence[str] = (),
+    copied: Severed | None = None,
+    copies: Sequence[str] = (),
+    others: Sequence[str] = (),
+    elsewhere: Sequence[str] = (),
+    backwards: bool = True,
+) -> Finding:
+    """Return the finding that an optimizer gets no gradients.
+
+    reached: whether the loss depends on its parameters. cut: what cuts them off from it. beside: where another loss,
+    which the same statement cuts off, runs its backward. filled: what has given leaves of the loss, called `into`, the
+    values of what was computed of its parameters. copied: what cuts leaves of the loss off from what they are copies
+    of. copies: what those of them are called that stay from step to step. others: the parameters that the loss depends
+    on, and no optimizer holds; elsewhere: those that another one holds. backwards: whether a backward was seen.
+    """
+    name, held = named(optimizer, "the optimizer"), parameters(optimizer)
+    place = where(copied) if copied is not None else None
+    if held and not any(p.requires_grad for p in held):
+        reason = _frozen(held)
+    elif reached:
+        reason = _zeroed(frame, name)
+    elif filled is not None and filled.line is not None:
+        reason = _filled(filled, filled.line.place, into or others, held)
+    elif cut is not None:
+        reason = _cut(cut, beside)
+    elif copied is not None and place is not None:
+        reason = _copied(copied, place, copies, name)
+    elif (copy := copied_anew(frame, held, [*others, *elsewhere], name)) is not None:
+        reason = _copied_each_time(copy, held, [*others, *elsewhere], name)
+    elif others:
+        reason = _of_another_model(optimizer, name, others, frame)
+    elif not backwards:
+        reason = _no_backward(frame, name)
+    else:
+        reason = _Reason(
+            (f"No path leads from any loss to {names_of(held)}.",),
+            "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
+            "result.",
+        )
+    return Finding(
+        "BS115",
+        "warning",
+        f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
+        (f"There has been none since step {since:,}.", *reason.evidence),
+        reason.fix,
+        source=reason.source,
+        since=since,
+    )
+
+
+class _Reason(NamedTuple):
+    """Why no gradient arrives, what to do, and where."""
+
+    evidence: tuple[Fact, ...]
+    fix: str
+    source: str | None = ""
+
+
+def _frozen(held: Sequence[torch.Tensor]) -> _Reason:
+    return _Reason(
+        (f"All of its parameters are frozen: {names_of(held)} have requires_grad=False.",),
+        "Call requires_grad_(True) on what you want to train, before the forward pass.",
+    )
+
+
+def _zeroed(frame: FrameType | None, name: str) -> _Reason:
+    zeroing = _zeroing(frame)
+    if zeroing is None:
+        return _Reason(
+            ("The loss depends on its parameters, but their gradients are zero or None when it steps.",),
+            "Find what zeroes them: a factor of 0, dead units, or zero_grad() after backward().",
+        )
+    return _Reason(
+        (
+            "The loss depends on its parameters, but their gradients are zeroed after backward().",
+            shown(zeroing, "zeroes the gradients between backward() and step()."),
+        ),
+        f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step().",
+        str(zeroing),
+    )
+
+
+def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[torch.Tensor]) -> _Reason:
+    """The loss is computed with parameters that are filled with the values of a result."""
+    model = _owner(into)
+    return _Reason(
+        (
+            f"The loss depends on {listed(list(into), 2)}, which get only the values of a result.",
+            shown(place, f"copies the values without their graph: no gradient goes back to {names_of(held)}."),
+        ),
+        f"Compute with the result itself in place of the parameters of {model}: torch.func.functional_call("
+        f"{model}, {_given(filled)}, (x,)), with a dict from their names to tensors.",
+        str(place),
+    )
+
+
+def _cut(cut: Finding, beside: tuple[str, int] | None) -> _Reason:
+    """A statement cuts the loss off, and perhaps another one, for which it is meant."""
+    fix = cut.fix.partition(" if they should learn")[0] + "."
+    kept = _kept_attached(cut) if beside is not None else None
+    if kept is not None and beside is not None:
+        variable, statement = kept
+        fix = (
+            f"Keep {variable} attached: {statement}. Detach it only for the other loss, whose backward runs at "
+            f"{Place(*beside, '')} and would free its graph: pass {variable}.detach() there."
+        )
+    return _Reason(cut.evidence, fix, cut.source)
+
+
+def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> _Reason:
+    """The loss is computed with leaves that are copies of what is held, made at a place."""
+    first: Fact = "The loss is computed with copies that are new leaves, so the gradient stops there."
+    second: Fact = shown(place, ends(copied))
+    fix = f"{undoing(copied)}, so the copies stay attached to the originals."
+    if copies:
+        parts = (each.partition("['") for each in copies)
+        of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
+        second = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
+        fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
+    if (again := in_place(copied)) is not None:
+        variable, statement = again
+        first = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
+        second = shown(place, f"replaces {variable} by a new leaf.")
+        fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+    return _Reason((first, second), fix, str(place))
+
+
+def _copied_each_time(
+    copy: tuple[Place, str, str], held: Sequence[torch.Tensor], leaves: Sequence[str], name: str
+) -> _Reason:
+    """The loss is computed with a copy of what is held, which is made anew in each step."""
+    place, original, variable = copy
+    on = [each for each in leaves if each.split(".")[0] == variable]
+    return _Reason(
+        (
+            f"The loss depends on the copy, {listed(on, 2)}, and not on {names_of(held)}.",
+            shown(place, f"copies {original} each time it runs; gradients stay in the copy."),
+        ),
+        f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
+        f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
+        f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad.",
+        str(place),
+    )
+
+
+def _of_another_model(
+    optimizer: torch.optim.Optimizer, name: str, others: Sequence[str], frame: FrameType | None
+) -> _Reason:
+    of, model = names_of(parameters(optimizer)), _owner(others)
+    evidence: list[Fact] = [f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."]
+    places = constructions(frame, optimizer, name)
+    if len(places) == 1:
+        evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
+    return _Reason(
+        tuple(evidence),
+        f"Create {name} after the last change of {model}, with {model}.parameters().",
+        str(places[0]) if len(places) == 1 else "",
+    )
+
+
+def _no_backward(frame: FrameType | None, name: str) -> _Reason:
+    closure = _closure(frame)
+    evidence: list[Fact] = ["No backward() was run."]
+    if closure is not None:
+        evidence.append(shown(closure, "is called for each step but never runs backward()."))
+    return _Reason(
+        tuple(evidence),
+        f"Call loss.backward() before {name}.step(). With a closure, call it inside, before it returns the loss.",
+        str(closure) if closure is not None else "",
+    )
+
+
+def _owner(names: Sequence[str]) -> str:
+    """Return what these parameters have in common, `self.model` of `self.model.0.weight` and `self.model.2.bias`."""
+    paths = [name.split(".")[:-1] for name in names]
+    same = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
+    return ".".join(same) or names[0].partition(".")[0]
+
+
+def _given(filled: Severed) -> str:
+    """Return what the program calls the tensors that fill parameters: `weights` of `p.data = weights[name]`."""
+    statement = statement_of(filled)
+    value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
+    if isinstance(value, ast.Call) and value.args:
+        value = value.args[0]
+    return (dotted(value.value) if isinstance(value, ast.Subscript) else None) or "weights"
+
+
+def _kept_attached(cut: Finding) -> tuple[str, str] | None:
+    """Return the variable that a statement detaches, `fake = net(z).detach()`, and the statement without that."""
+    place = next((p for each in cut.evidence if (p := getattr(each, "place", None)) and str(p) == cut.source), None)
+    body = body_around(place.file, place.line) if place is not None else None
+    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    match statement:
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=value, attr="detach")) as whole) if (
+            not whole.args and (name := dotted(target)) is not None
+        ):
+            return name, f"{name} = {ast.unparse(value)}"
+    return None
+
+
+def _zeroing(frame: FrameType | None) -> Place | None:
+    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one."""
+    for each in program_frames(frame):
+        body = function_at(each.f_code)
+        if body is None:
+            continue
+        began = max((p.line for p in backward_calls(body) if p.line <= each.f_lineno), default=0)
+        found = [
+            body.place(statement)
+            for statement in statements(body.node)
+            if began <= statement.lineno <= each.f_lineno
+            for node in expressions(statement)
+            if isinstance(node, ast.Call) and callee(node)[1] == "zero_grad"
+        ]
+        if found:
+            return found[-1]
+    every = [(body, statement) for body, statement, call in calls_around(frame) if callee(call)[1] == "zero_grad"]
+    if len(every) == 1 and not backward_calls(every[0][0]):  # a helper or callback, and nothing else zeroes them
+        return every[0][0].place(every[0][1])
+    return None
+
+
+def _closure(frame: FrameType | None) -> Place | None:
+    """Return the function of the program that is given to the step."""
+    given = {
+        dotted(call.args[0]) for _, _, call in calls_around(frame) if callee(call)[1] == "step" and len(call.args) == 1
+    }
+    for body in bodies(frame):
+        if isinstance(body.node, ast.FunctionDef) and body.node.name in given:
+            return body.place(body.node)
+    return None
