@@ -66,7 +66,21 @@ def undoing(cut: Severed) -> str:
         return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
     if cut.by == "integer" or cut.by == "not differentiable":
         return f"Use something differentiable instead of {cut.op}"
+    if (joined := _joined(cut)) is not None:
+        return f"Write {joined} instead"
     return f"Compute it with tensors, without {cut.op}"
+
+
+def _joined(cut: Severed) -> str | None:
+    """Return how to join the tensors whose values `torch.tensor([a, b])` copies."""
+    try:
+        copied = ast.parse(cut.line.segment if cut.line is not None else "", mode="eval").body
+    except SyntaxError:
+        return None
+    match copied:
+        case ast.Call(func=ast.Attribute(attr="tensor" | "as_tensor"), args=[given, *_]):
+            return f"torch.stack({ast.unparse(given)})"
+    return None
 
 
 def statement_of(cut: Severed) -> ast.stmt | None:

@@ -211,13 +211,17 @@ _POSITIONS = frozenset(
 
 
 def seen(root: torch.Tensor | None) -> tuple[list[Suspect], frozenset[tuple[str, int]]]:
-    """Return what cut `root` off, the nearest first, and the file and line of each place where a history ended or left
-    for Python; nothing without a watch."""
+    """Return what cut `root` off, the nearest first, and the file and line of each place where a history ended; nothing
+    without a watch.
+
+    Where none did, or only by what somebody has written to that end, it may have left for Python: `x.item()`.
+    """
     watch = current()
     if watch is None or root is None:
         return [], frozenset()
     every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
-    lines = (each.line for each in (*every, *watch.departures) if each.line)
+    departures = () if any(each.by != "detach" for each in every) else watch.departures
+    lines = (each.line for each in (*every, *departures) if each.line)
     return [_suspect(each, each.line) for each in every if each.line], frozenset((at.file, at.line) for at in lines)
 
 
