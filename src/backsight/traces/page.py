@@ -156,9 +156,9 @@ def _side(name: str, place: Place, text: str, told: str) -> str:
 
 def _marked(first: str, second: str) -> Sequence[str]:
     """Return two lines of code as HTML, with what differs between them marked."""
-    words = [re.findall(r"\d[\w.]*|\w+|\s+|[^\w\s]", each) for each in (first, second)]
+    words: list[list[str]] = [re.findall(r"\d[\w.]*|\w+|\s+|[^\w\s]", each) for each in (first, second)]
     found = ["", ""]
-    for tag, *ends in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+    for tag, *ends in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
         for side, (start, end) in enumerate((ends[:2], ends[2:])):
             text = escape("".join(words[side][start:end]))
             found[side] += text if tag == "equal" or not text else f"<mark>{text}</mark>"

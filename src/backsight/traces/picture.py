@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from backsight.tape import BadDocument, graph_of
+from backsight.tape.queries import Place
 from backsight.traces.growth import losses_of
 from backsight.traces.judging import Judged
 from backsight.traces.origins import Walk
@@ -56,7 +57,7 @@ class Picture:
             return ""
         pins = () if self.first is None else (Pin(graph.nodes[self.first[1]], remark),)
         what = "difference of gradients" if self.backwards else "difference of results"
-        values = {graph.nodes[node]: value for node, value in heat.items()}
+        values: dict[Place, float] = {graph.nodes[node]: value for node, value in heat.items()}
         look = Look("forward pass of A", pins=pins, heat=Heat(f"relative {what}", values), fold=False)
         if self.first is not None:
             look = replace(look, open=_around(self.first[2]), max_boxes=FEW)
