@@ -17,17 +17,21 @@ from backsight.diagnosis.aliased import CODES as ALIASED
 from backsight.diagnosis.drifting import CODES as DRIFTING
 from backsight.diagnosis.dropped import CODES as DROPPED
 from backsight.diagnosis.errors import ERRORS, known
+from backsight.diagnosis.freezing import CODES as FREEZING
 from backsight.diagnosis.growing import CODES as GROWING
 from backsight.diagnosis.live.culprit import LEAK
 from backsight.diagnosis.live.deaf import DEAF
 from backsight.diagnosis.misplaced import CODES as MISPLACED
+from backsight.diagnosis.modes import CODES as MODES
+from backsight.diagnosis.nothing_arrives import CODES as NOTHING_ARRIVES
+from backsight.diagnosis.optimizers import CODES as OPTIMIZERS
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.same_batch import CODES as SAME_BATCH
+from backsight.diagnosis.schedules import CODES as SCHEDULES
 from backsight.diagnosis.taken_once import CODES as TAKEN_ONCE
 from backsight.diagnosis.twins import CODES as TWINS
 from backsight.diagnosis.used_up import CODES as USED_UP
-from backsight.diagnosis.vital import CODES as VITAL
 from backsight.diagnosis.zeroed import CODES as ZEROED
 from backsight.traces import CODES as CODES_OF_TRACES
 from backsight.verification import CODES as CODES_OF_VERIFICATION
@@ -53,7 +57,11 @@ CODES = sorted(
         *TAKEN_ONCE,
         *TWINS,
         *USED_UP,
-        *VITAL,
+        *FREEZING,
+        *MODES,
+        *NOTHING_ARRIVES,
+        *OPTIMIZERS,
+        *SCHEDULES,
         *ZEROED,
         *RULES,
         *RULES_OF_RECORDINGS,

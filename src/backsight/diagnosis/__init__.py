@@ -1,9 +1,9 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
-Offered to other rooms: `aliased`, `births`, `crossed`, `data_changed`, `drifting`, `dropped`, `evidence.singular`,
-`evidence.values`, `explained`, `growing`, `heeding`, `live`, `live.deaf`, `lost_writes`, `members`, `misplaced`,
-`piled`, `reordered`, `rules.parameter_twice`, `rules.unmoved`, `same_batch`, `state_shared`, `stopped`, `taken_once`,
-`thawed`, `twins`, `used_up`, `vital`, `wiped`, `wording`, `zeroed`.
+Offered to other rooms: `aliased`, `births`, `causes`, `crossed`, `data_changed`, `drifting`, `dropped`,
+`evidence.singular`, `evidence.values`, `explained`, `freezing`, `growing`, `heeding`, `live`, `live.deaf`, `members`,
+`misplaced`, `modes`, `nothing_arrives`, `optimizers`, `piled`, `reordered`, `rules.parameter_twice`, `rules.unmoved`,
+`same_batch`, `schedules`, `state_shared`, `stopped`, `taken_once`, `twins`, `used_up`, `wiped`, `wording`, `zeroed`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at

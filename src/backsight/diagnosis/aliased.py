@@ -11,7 +11,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import shown
 from backsight.naming import search
 from backsight.source import Body, Place

@@ -7,7 +7,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import calls_around, named
+from backsight.diagnosis.program import calls_around, named
 from backsight.diagnosis.wording import counted, shown
 from backsight.source.body import callee, is_constant
 from backsight.tape import modules_in, parameters_in

@@ -1,4 +1,4 @@
-"""BS146: the result of a tensor method is thrown away, as it leaves the tensor as it was."""
+"""BS146: results that are lost: of methods that leave a tensor as it was, and of additions to the same place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backsight.source import Body
 from backsight.source.bindings import target_names
 from backsight.source.body import dotted, statements
 from backsight.source.out_of_place import arguments
-from backsight.tracing import Sighting, Spot
+from backsight.tracing import Sighting, Spot, Write
 
 CODES = ("BS146",)
 
@@ -33,7 +33,7 @@ def dropped(sightings: Iterable[Sighting]) -> Iterator[Finding]:
             "warning",
             f"{receiver} is not changed: the result of {spot.method} is thrown away.",
             (shown(place, f"returns a new tensor and leaves {receiver} as it was."),),
-            _fix(seen, spot, receiver),
+            _kept(seen, spot, receiver),
             source=str(place),
         )
 
@@ -53,7 +53,7 @@ def lost_in_step(optimizer: torch.optim.Optimizer) -> Finding | None:
     )
 
 
-def _fix(seen: Sighting, spot: Spot, receiver: str) -> str:
+def _kept(seen: Sighting, spot: Spot, receiver: str) -> str:
     """Say how to keep the result: in place where the memory itself is meant, and where autograd allows it."""
     given = ", ".join(arguments(spot.body, spot.call))
     assigned = f"{receiver} = {spot.body.text(spot.call)}"
@@ -72,3 +72,38 @@ def _fix(seen: Sighting, spot: Spot, receiver: str) -> str:
 def _looped(body: Body) -> set[str]:
     """Return the variables of loops: to assign one changes nothing but itself."""
     return {name for each in statements(body.node) if isinstance(each, ast.For) for name in target_names(each.target)}
+
+
+def lost_writes(writes: Iterable[Write]) -> Iterator[Finding]:
+    """Yield the findings of `x[index] += y` where the index was seen to have repeated entries."""
+    for each in writes:
+        target, index = each.target, each.body.text(each.target.slice)
+        name, place = each.body.text(target.value), each.body.place(each.statement)
+        yield Finding(
+            "BS146",
+            "warning",
+            f"{name} loses additions: {index} has repeated entries, and += through an index adds only once to each.",
+            (
+                shown(
+                    place,
+                    f"adds at {each.entries:,} entries, {each.distinct:,} of them distinct: of those that are the "
+                    "same, the last one overwrites the others.",
+                ),
+            ),
+            f"Accumulate: {_accumulated(each, name, index)}.",
+            source=str(place),
+        )
+
+
+def _accumulated(write: Write, name: str, index: str) -> str:
+    added = write.body.text(write.added)
+    several = isinstance(write.target.slice, ast.Tuple)
+    sign = "-" if write.subtracts else ""
+    if several or not write.is_by_rows or isinstance(write.added, ast.Constant):
+        is_plain = isinstance(write.added, ast.Name | ast.Constant | ast.Subscript)
+        value = f"{sign}{added}" if is_plain or not sign else f"{sign}({added})"
+        if isinstance(write.added, ast.Constant):
+            value = f"torch.tensor({value}, dtype={name}.dtype)"
+        indices = f"({index})" if several else f"({index},)"
+        return f"{name}.index_put_({indices}, {value}, accumulate=True)"
+    return f"{name}.index_add_(0, {index}, {added}{', alpha=-1' if sign else ''})"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import listed, shown
 from backsight.source.stored import changed_where_read
 

@@ -13,7 +13,7 @@ import torch
 from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming import search
 from backsight.naming.plain import namespace

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming import search
 from backsight.naming.plain import namespace

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import named
+from backsight.diagnosis.program import named
 from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place
 from backsight.source.body import dotted, functions, statements

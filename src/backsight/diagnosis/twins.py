@@ -16,7 +16,8 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import BATCH_NORMS, program_frames
+from backsight.diagnosis.modes import BATCH_NORMS
+from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import counted, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search

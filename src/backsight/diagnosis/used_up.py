@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import FrameType, GeneratorType
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place, assignments
 from backsight.source.bindings import bound, prefixes

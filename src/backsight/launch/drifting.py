@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FrameType
 
 import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.drifting import drifting
+from backsight.diagnosis.modes import BATCH_NORMS
+from backsight.launch.sign import Sign, Step
 from backsight.tape import registered
 from backsight.tracing.changes import version
+
+_FIRST = 4
+"""The step of an optimizer at which is looked first."""
 
 
 @dataclass(slots=True)
@@ -27,24 +31,27 @@ class _Norm:
     tracked: int = 0
 
 
-class Drifting:
+class Drifting(Sign):
     """Follows the normalizations of the models that were called, at spaced steps: versions are read, no values."""
 
     def __init__(self) -> None:
         self._norms: dict[int, _Norm] = {}
         self._findings: dict[int, tuple[Finding, list[_Norm]]] = {}
 
-    def look(
-        self, model: torch.nn.Module, norms: Iterable[torch.nn.Module], step: int, caller: Callable[[], FrameType]
-    ) -> None:
-        """Look at a model after a step."""
-        moved = [each for norm in norms if (each := self._of(norm)) is not None and _has_moved(each, norm, step)]
+    def doubled(self, step: Step) -> None:
+        for each in step.called if step.steps >= _FIRST else ():
+            norms = [m for ref in each.modal if isinstance(m := ref(), BATCH_NORMS)]
+            if (model := each.model()) is not None:
+                self._look(model, norms, step)
+
+    def _look(self, model: torch.nn.Module, norms: Sequence[torch.nn.Module], step: Step) -> None:
+        moved = [each for norm in norms if _has_moved(each := self._of(norm), norm, step.number)]
         alive = [norm for each in moved if (norm := each.norm()) is not None]
         if not alive:
             self._findings.pop(id(model), None)
         elif id(model) not in self._findings:
             trained = any(each.trained for each in moved)
-            found = drifting(model, alive, moved[0].frozen_since, trained, caller())
+            found = drifting(model, alive, moved[0].frozen_since, trained, step.caller())
             self._findings[id(model)] = found, moved
 
     @property
@@ -52,7 +59,7 @@ class Drifting:
         """What was frozen, and did not stay as it was, to the end."""
         return [found for found, moved in self._findings.values() if not any(map(_is_thawed, moved))]
 
-    def _of(self, norm: torch.nn.Module) -> _Norm | None:
+    def _of(self, norm: torch.nn.Module) -> _Norm:
         known = self._norms.get(id(norm))
         if known is None or known.norm() is not norm:
             known = self._norms[id(norm)] = _Norm(weakref.ref(norm))

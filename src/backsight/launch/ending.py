@@ -1,11 +1,13 @@
-"""Whether the weights of a training were lost after its first steps, which alone are audited."""
+"""Whether the weights of a training were lost after its first steps, which alone are audited, and since when."""
 
 from __future__ import annotations
 
+import ctypes
 import shlex
 import sys
 import weakref
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import torch
@@ -14,16 +16,54 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.evidence.singular import Singular
 from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.wording import shown
+from backsight.launch.sign import Sign, Step, key_of
 from backsight.naming import search
 from backsight.snapshot import groups
-from backsight.tape import no_torch_function
+from backsight.tape import Living, no_torch_function
 from backsight.tape.saved import is_readable
+from backsight.tracing.steps import parameters
 
 _MOST = 16
 """Optimizers that are remembered, the newest: a program may make one for each of its tasks."""
 
 _SMALL = 2**18
 """Bytes of memory that may outlive a training by it: those of all that a parameter is a view of."""
+
+_READ = 16
+"""Values of a parameter that are read at each step: a microsecond. A NaN in one gradient is mostly one in all."""
+
+_NUMBERS: dict[torch.dtype, Any] = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
+
+
+class Lost(Sign):
+    """Reads some values of each optimizer's smallest parameter, if it is in the memory of this machine."""
+
+    def __init__(self) -> None:
+        self._small: Living[weakref.ref[torch.Tensor]] = Living()
+        self._lost: dict[int, int] = {}
+
+    @property
+    def since(self) -> int | None:
+        """The step since which weights are NaN, where it is known."""
+        return min(self._lost.values(), default=None)
+
+    def doubled(self, step: Step) -> None:
+        if step.steps == 1 and (small := _smallest(step.optimizer)) is not None:
+            self._small.put(step.key, step.optimizer, weakref.ref(small))
+
+    def each_step(self, step: Step) -> None:
+        ref = self._small.at(step.key)
+        held = ref() if ref is not None else None
+        number = _NUMBERS.get(held.dtype) if held is not None and held.is_cpu and held.is_contiguous() else None
+        place = held.data_ptr() if held is not None and number is not None else 0
+        if held is None or number is None or not place:  # moved to a device since, or given back
+            return
+        # Read in place, by no operation of PyTorch's: a profiler of the program's would show one in each step.
+        values: list[float] = (number * min(held.numel(), _READ)).from_address(place)[:]
+        if isfinite(sum(values)) or all(value == value for value in values):
+            self._lost.pop(step.key, None)
+        else:
+            self._lost.setdefault(step.key, step.number)
 
 
 class Ending:
@@ -39,7 +79,7 @@ class Ending:
 
     def stepping(self, optimizer: torch.optim.Optimizer) -> None:
         """Note an optimizer that makes a step."""
-        key = id(groups(optimizer))
+        key = key_of(optimizer)
         known = self._optimizers.get(key)
         if known is not None and known() is optimizer:
             return
@@ -72,6 +112,12 @@ class Ending:
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
     held = [p for group in groups(optimizer) for p in group["params"]]
     return [p for p in held if is_readable(p) and p.numel() and p.layout == torch.strided]
+
+
+def _smallest(optimizer: torch.optim.Optimizer) -> torch.Tensor | None:
+    found = [p for p in parameters(optimizer) if p.device.type == "cpu" and p.dtype in _NUMBERS and is_readable(p)]
+    found = [p for p in found if p.layout == torch.strided and p.numel() and p.requires_grad]
+    return min(found, key=torch.Tensor.numel, default=None)
 
 
 def _is_lost(tensor: torch.Tensor) -> bool:

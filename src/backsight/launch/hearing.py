@@ -1,25 +1,49 @@
-"""Why an optimizer gets no gradients: asked of the losses that are audited once that is seen."""
+"""Optimizers that get no gradients: seen from step to step, and why is asked of the losses that are audited then."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import FrameType
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 
-from backsight.diagnosis import Finding, Site, audit_at
-from backsight.diagnosis.vital import nothing_arrives
+from backsight.diagnosis import Finding, audit_at
+from backsight.diagnosis.evidence.values import is_zero
+from backsight.diagnosis.nothing_arrives import nothing_arrives
+from backsight.launch.sign import Audit, Sign, Step, key_of
 from backsight.snapshot import groups
-from backsight.tape import Graph
+from backsight.tape import Graph, Living, is_captured
 from backsight.tracing import Severed, current, whence
 from backsight.tracing.steps import parameters
 
+SILENT = 3
+"""Steps in a row without any gradient after which an optimizer is said to get none."""
+
+_LOOKS = (1, 10, 100, 1_000, 10_000, 100_000)
+"""Steps of an optimizer at which it is asked whether its gradients are zeros: there a device is waited for."""
+
+_MOST_COUNTS = 8
+"""Numbers of gradients that are news: experts that idle in turn make many."""
+
 _ENOUGH = 3
 """Steps after which it is told what is known, though there was no audit."""
+
+
+@dataclass(slots=True)
+class _Gradients:
+    """What is known of the gradients of one optimizer."""
+
+    at: int = 0
+    """Which of its parameters had one when one was looked for last."""
+    silent: int = 0
+    zeros: int = 0
+    """Steps in a row in which all were zeros, from a look on."""
+    since: int = 0
+    """The step of the run since which there were none, or they were zeros."""
+    counts: list[int] = field(default_factory=list)
+    """How many parameters had one, each number that has occurred."""
 
 
 @dataclass(slots=True)
@@ -38,35 +62,61 @@ class _Deaf:
     finding: Finding | None = None
 
 
-class Hearing:
+class Hearing(Sign):
     """Collects what audits say of the optimizers that get no gradient, and tells it while the frames are there."""
 
     def __init__(self) -> None:
+        self._gradients: Living[_Gradients] = Living()
         self._deaf: dict[int, _Deaf] = {}
 
-    def audited(self, optimizer: torch.optim.Optimizer, site: Site, roots: Any, graph: Graph | None) -> None:
-        """Ask a loss why nothing of it arrives at `optimizer`."""
+    def audited(self, audit: Audit) -> None:
+        for optimizer, _ in self._hearing_nothing():
+            self._ask(optimizer, audit, audit.report.graph)
+
+    def each_step(self, step: Step) -> None:
+        known = self._gradients.at(step.key)
+        if known is None:
+            known = _Gradients()
+            self._gradients.put(step.key, step.optimizer, known)
+        _count(known, step)
+        _listen(known, step)
+        deaf = list(self._hearing_nothing())
+        if deaf or self._deaf:
+            self._tell(deaf, step)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is known of those that got nothing to the end."""
+        return [each.finding for each in self._deaf.values() if each.finding is not None]
+
+    def _hearing_nothing(self) -> Iterator[tuple[torch.optim.Optimizer, int]]:
+        """Yield the optimizers that have got no gradient for some steps, each with the step since which."""
+        for key, each in self._gradients.items():
+            optimizer = self._gradients.held(key) if max(each.silent, each.zeros) >= SILENT else None
+            if optimizer is not None:
+                yield optimizer, each.since
+
+    def _ask(self, optimizer: torch.optim.Optimizer, audit: Audit, graph: Graph | None) -> None:
+        """Ask a loss why nothing of it arrives at an optimizer."""
         known = self._of(optimizer)
         if known.finding is not None or graph is None:
             return
         held = {id(p) for p in parameters(optimizer)}
         known.audits += 1
         known.reached |= any(id(leaf.tensor()) in held for leaf in graph.leaves)
-        known.others = known.others or tuple(
-            leaf.name for leaf in graph.leaves if leaf.kind == "parameter" and not leaf.owner and leaf.name
-        )
-        known.elsewhere = known.elsewhere or tuple(
-            leaf.name for leaf in graph.leaves if leaf.kind == "parameter" and leaf.owner and leaf.name
-        )
+        named = [leaf for leaf in graph.leaves if leaf.kind == "parameter" and leaf.name]
+        known.others = known.others or tuple(leaf.name for leaf in named if not leaf.owner)
+        known.elsewhere = known.elsewhere or tuple(leaf.name for leaf in named if leaf.owner)
         if not known.reached and known.cut is None:
-            found = audit_at(site, (roots,), optimizer={"optimizer": optimizer}, moment="during backward").findings
+            given = {"optimizer": optimizer}
+            found = audit_at(audit.site, (audit.roots,), optimizer=given, moment="during backward").findings
             known.cut = next((each for each in found if each.code == "BS102" and each.source), None)
         if not known.reached and known.copied is None:
             known.copied, known.copies = _copied(graph)
 
-    def stepped(self, deaf: Sequence[tuple[torch.optim.Optimizer, int]], caller: Callable[[], FrameType]) -> None:
+    def _tell(self, deaf: list[tuple[torch.optim.Optimizer, int]], step: Step) -> None:
         """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none."""
-        still = {id(groups(optimizer)) for optimizer, _ in deaf}
+        still = {key_of(optimizer) for optimizer, _ in deaf}
         for key in [key for key, each in self._deaf.items() if key not in still and each.optimizer() is not None]:
             del self._deaf[key]  # it has got a gradient since
         for optimizer, since in deaf:
@@ -76,7 +126,7 @@ class Hearing:
                 known.finding = nothing_arrives(
                     optimizer,
                     since,
-                    frame=caller(),
+                    frame=step.caller(),
                     reached=known.reached,
                     cut=known.cut,
                     copied=known.copied,
@@ -86,17 +136,53 @@ class Hearing:
                     backwards=known.audits > 0,
                 )
 
-    @property
-    def findings(self) -> list[Finding]:
-        """What is known of those that got nothing to the end."""
-        return [each.finding for each in self._deaf.values() if each.finding is not None]
-
     def _of(self, optimizer: torch.optim.Optimizer) -> _Deaf:
-        key = id(groups(optimizer))
+        key = key_of(optimizer)
         known = self._deaf.get(key)
         if known is None or known.optimizer() is not optimizer:
             known = self._deaf[key] = _Deaf(weakref.ref(optimizer))
         return known
+
+
+def _count(known: _Gradients, step: Step) -> None:
+    """Look closer when another number of parameters gets a gradient than ever before, but for the first steps."""
+    count = sum(p.grad is not None for p in parameters(step.optimizer))
+    if count not in known.counts and len(known.counts) < _MOST_COUNTS:
+        known.counts.append(count)
+        step.news |= step.steps > SILENT
+
+
+def _listen(known: _Gradients, step: Step) -> None:
+    """Note whether there is a gradient that is not zeros."""
+    held = groups(step.optimizer)[0]["params"] if groups(step.optimizer) else []
+    if known.at < len(held) and (gradient := held[known.at].grad) is not None:
+        if known.zeros or step.steps in _LOOKS:
+            known.zeros = known.zeros + 1 if _are_zeros(step.optimizer, gradient) else 0
+            if known.zeros:
+                known.since = known.since or step.number
+                step.news |= known.zeros == SILENT
+                return
+        known.silent = known.since = 0
+        return
+    if known.silent > SILENT and step.steps & (step.steps - 1):
+        known.silent += 1  # looked for again at each doubling of its steps
+        return
+    first = next((at for at, p in enumerate(parameters(step.optimizer)) if p.grad is not None), None)
+    if first is not None:
+        known.at, known.silent, known.since = first, 0, 0
+        return
+    known.silent += 1
+    if known.silent == 1:
+        known.since = step.number
+    step.news |= known.silent == SILENT
+
+
+def _are_zeros(optimizer: torch.optim.Optimizer, one: torch.Tensor) -> bool:
+    """Whether all gradients are zeros; mostly it is enough to look at one."""
+    if is_captured() or not is_zero(one):
+        return False
+    with torch.no_grad():
+        return all(is_zero(p.grad) for p in parameters(optimizer) if p.grad is not None)
 
 
 def _copied(graph: Graph) -> tuple[Severed | None, tuple[str, ...]]:

@@ -6,9 +6,7 @@ And whether they are the same: a loader that is begun anew for each step gives i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from itertools import pairwise
-from types import FrameType
 from typing import Any
 
 import torch
@@ -16,9 +14,11 @@ import torch
 from backsight.diagnosis import Finding
 from backsight.diagnosis.growing import growing
 from backsight.diagnosis.same_batch import same_batch
+from backsight.launch.sign import Sign, caller
 from backsight.naming import search
 from backsight.tape import grad_fn, tensors_in
 from backsight.tape.saved import is_readable
+from backsight.tracing import Watch
 
 _TIMES = 4.0
 """How many times as large, or as small, inputs have to become."""
@@ -32,10 +32,11 @@ _SAME = 3
 _LARGEST = 1 << 20
 
 
-class Inputs:
+class Inputs(Sign):
     """Follows the size of what the first model of a program is given that no gradient goes back to."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self._model: weakref.ref[torch.nn.Module] | None = None
         self._sizes: list[tuple[int, float]] = []
         self._same: list[int] = []
@@ -48,9 +49,8 @@ class Inputs:
         """What holds as of the last look."""
         return [*self._growing, *self._repeated]
 
-    def given(self, model: torch.nn.Module, given: Any, step: int, caller: Callable[[], FrameType]) -> None:
-        """Note what a model that no other has called is given in training, after so many steps."""
-        at = step + 1
+    def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
+        model, at = module, self._watch.steps.count + 1
         if self._model is None:
             self._model = weakref.ref(model)
         if self._model() is not model or (at < 100 and at not in _AT) or any(at < 1.5 * s for s, _ in self._sizes[-1:]):
@@ -60,13 +60,13 @@ class Inputs:
             return
         self._sizes = [*self._sizes, (at, size)][-8:]
         self._growing = []
-        self._compare(model, given, at, caller)
+        self._compare(model, given, at)
         if len(self._sizes) > 2 and _goes_one_way([size for _, size in self._sizes]):
             name = next((each.path for each in search([model], limit=1).names[0]), type(model).__name__)
             found = growing(name, self._sizes, caller())
             self._growing = [found] if found is not None else []
 
-    def _compare(self, model: torch.nn.Module, given: Any, at: int, caller: Callable[[], FrameType]) -> None:
+    def _compare(self, model: torch.nn.Module, given: Any, at: int) -> None:
         """Look whether an input has the values that it had at the last look, and is another tensor."""
         tensor = _first(given)
         if tensor is None or self._growing:

@@ -12,6 +12,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.live import Leaks
+from backsight.launch.sign import Sign
 from backsight.tape import keeps_metadata
 
 _STEPS = 8
@@ -35,7 +36,7 @@ class _Mark:
     __slots__ = ("__weakref__",)
 
 
-class Keeping:
+class Keeping(Sign):
     """Marks nodes of the first steps, and of those that are looked at again, and follows the live graphs if these marks
     are still there when the steps are over.
 
@@ -68,7 +69,7 @@ class Keeping:
             marks.append(weakref.ref(mark))
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        """Note a step of an optimizer, in the thread that made it."""
+        """Note a step of an optimizer, in the thread that made it, whichever that is."""
         this = threading.get_ident()
         self._thread = self._thread or this
         self._several |= this != self._thread

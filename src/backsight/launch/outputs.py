@@ -10,6 +10,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.live.deaf import indifferent, unheard
+from backsight.launch.sign import Sign
 from backsight.naming import search
 from backsight.tape import tensors_in
 from backsight.tracing.steps import parameters
@@ -35,11 +36,11 @@ _AGAIN = 16
 _READ = (torch.Tensor, torch.nn.Parameter)
 
 
-class Outputs:
+class Outputs(Sign):
     """Notes, between two optimizer steps, which models returned something, and whether a gradient came back to it."""
 
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
+        self._found: list[Finding] = []
         self._steps = self._silent = self._alike = 0
         self._heard = False
         self._model: weakref.ref[torch.nn.Module] | None = None
@@ -47,17 +48,20 @@ class Outputs:
         self._rows = 0
         self._suspect: weakref.ref[torch.nn.Module] | None = None
 
+    @property
+    def findings(self) -> list[Finding]:
+        return self._found
+
     def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
-        """Note that a module that no other has called returned something with a history."""
         if self._model is None:
             self._model = weakref.ref(module)
-        if self._steps >= _SETTLED and not self._compared and not self.findings:
+        if self._steps >= _SETTLED and not self._compared and not self._found:
             self._compared = True
             rows = _alike(given, output) if module.training else 0
             self._alike = self._alike + 1 if rows else 0
             self._rows = rows
             if self._alike == _ALIKE:
-                self.findings.append(indifferent(_name(module), rows, _ALIKE))
+                self._found.append(indifferent(_name(module), rows, _ALIKE))
                 self._suspect = weakref.ref(module)
 
     def is_due(self, step: int) -> bool:
@@ -67,7 +71,7 @@ class Outputs:
     def returned_again(self, module: torch.nn.Module, output: Any) -> None:
         """Take back that all rows are alike, if they are no longer."""
         if self._suspect is not None and self._suspect() is module and _differ(output, self._rows):
-            self.findings.clear()
+            self._found.clear()
             self._suspect = None
 
     def heard(self) -> None:
@@ -82,12 +86,12 @@ class Outputs:
         self._steps += 1
         model = self._model() if self._model is not None else None
         self._silent = self._silent + 1 if model is not None and not self._heard else 0
-        if self._silent == _UNHEARD and model is not None and not self.findings:
+        if self._silent == _UNHEARD and model is not None and not self._found:
             held = parameters(optimizer)
             with_gradient = [p for p in held if p.grad is not None]
             few = with_gradient if len(with_gradient) <= _FEW else []
             names = [next((name.path for name in found), "") for found in search(few, limit=1).names] if few else []
-            self.findings.append(
+            self._found.append(
                 unheard(
                     _name(model),
                     _UNHEARD,

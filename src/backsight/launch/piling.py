@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from types import FrameType
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.piled import hooks, piled
+from backsight.launch.sign import Sign, Step
 from backsight.tape import modules_in
 from backsight.tracing.steps import parameters
+
+_FIRST = 4
+"""The step of an optimizer at which is looked first."""
 
 _LOOKS = 3
 """Looks at which there were more copies of a hook each time."""
@@ -21,7 +24,7 @@ _MOST = 512
 """Parameters and modules that are looked at."""
 
 
-class Piling:
+class Piling(Sign):
     """Follows the hooks of the parameters of optimizers, and of the modules of models."""
 
     def __init__(self) -> None:
@@ -29,24 +32,19 @@ class Piling:
         self._held: dict[int, weakref.ref[Any]] = {}
         self._findings: dict[Any, Finding] = {}
 
-    def look(
-        self,
-        optimizer: torch.optim.Optimizer,
-        models: Iterable[torch.nn.Module],
-        step: int,
-        caller: Callable[[], FrameType],
-    ) -> None:
-        """Count the hooks at one of the spaced steps of an optimizer, the `step`-th of the run."""
-        modules = [module for model in models for _, module in modules_in(model)]
+    def doubled(self, step: Step) -> None:
+        if step.steps < _FIRST:
+            return
+        modules = [module for model in step.models for _, module in modules_in(model)]
         grown: dict[Any, list[Any]] = {}
-        followed: list[torch.Tensor | torch.nn.Module] = [*parameters(optimizer)[:_MOST], *modules[:_MOST]]
+        followed: list[torch.Tensor | torch.nn.Module] = [*parameters(step.optimizer)[:_MOST], *modules[:_MOST]]
         for held in followed:
             for hook, count in hooks(held).items():
-                if count > 1 and self._has_grown(held, hook, count, step):
+                if count > 1 and self._has_grown(held, hook, count, step.number):
                     grown.setdefault(hook, []).append(held)
         for hook, every in grown.items():
             if hook not in self._findings:
-                self._findings[hook] = piled(every, hook, self._counts[id(every[0]), hook], caller())
+                self._findings[hook] = piled(every, hook, self._counts[id(every[0]), hook], step.caller())
 
     @property
     def findings(self) -> Iterator[Finding]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
 
 import torch
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.aliased import Kept, aliased, kept
 from backsight.diagnosis.data_changed import Stored, changed_data, stored
 from backsight.diagnosis.members import one_for_all
 from backsight.diagnosis.state_shared import SharedState, shared_state, told_shared
+from backsight.launch.sign import Sign, Step
 
 _STATE = 8
 """The step at which the states of optimizers are looked at, and again at the next: a gradient made anew in each step
@@ -18,34 +19,42 @@ has other memory then."""
 
 _MEMBERS = 16
 _STORED = 8
+_KEPT = 8
+"""The step at which the text is read for states of models that are kept to be loaded later."""
+
 _MOST_LOOKS = 512
 _ENOUGH = 3
 """Looks in a row at which stored data had changed."""
 
 
-class Sharing:
+class Sharing(Sign):
     """Looks for states, members and stored data that are not what they should be: of their own."""
 
     def __init__(self) -> None:
+        self._aliased: list[Finding] = []
         self._findings: list[Finding] = []
+        self._kept: list[Kept] = []
         self._state: list[SharedState] = []
         self._stored: list[Stored] = []
         self._changed: dict[int, int] = {}
 
-    def stepped(
-        self, step: int, optimizers: Callable[[], Sequence[torch.optim.Optimizer]], caller: Callable[[], FrameType]
-    ) -> None:
-        """Note a step of any optimizer, the number of which is `step`."""
-        if step in (_STATE, 4 * _STATE):
-            self._state = [each for optimizer in optimizers() for each in shared_state(optimizer)]
+    def each_step(self, step: Step) -> None:
+        if step.number in (_STATE, 4 * _STATE):
+            self._state = [each for optimizer in step.optimizers for each in shared_state(optimizer)]
         elif self._state:
-            self._still_shared(step, optimizers())
-        if step == _MEMBERS:
-            self._findings += one_for_all(optimizers(), step, caller())
-        if step == _STORED:
+            self._still_shared(step.number, step.optimizers)
+
+    def run_doubled(self, step: Step) -> None:
+        if step.number == _MEMBERS:
+            self._findings += one_for_all(step.optimizers, step.number, step.caller())
+        if step.number == _STORED:
             self._stored = stored()
-        elif self._stored and step <= _MOST_LOOKS and not step & (step - 1):
-            self._look_at_data(step)
+        elif self._stored and step.number <= _MOST_LOOKS:
+            self._look_at_data(step.number)
+        if step.number == _KEPT:
+            self._kept = kept(step.caller())
+        if self._kept and not self._aliased:
+            self._aliased = aliased(self._kept, step.optimizers, step.number)
 
     def _still_shared(self, step: int, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         """Tell of the state that had a gradient's memory some steps before, and still has the same."""
@@ -68,5 +77,5 @@ class Sharing:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was seen."""
-        return self._findings
+        """What was seen; of states that are kept first."""
+        return [*self._aliased, *self._findings]

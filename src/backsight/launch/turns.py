@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
 
 import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.rules.parameter_twice import opposed
+from backsight.launch.sign import Audit, Sign, Step
 from backsight.tape import is_captured
 from backsight.tracing.steps import parameters
+
+_TWICE = "BS106"
+"""The code of what two optimizers hold, which is a fault if one undoes what the other learns."""
 
 _TURNS = 24
 """The first turns, all of which are compared, and then one in so many: a device is waited for in each."""
@@ -29,7 +32,7 @@ _VALUES = 256
 """as many values."""
 
 
-class Turns:
+class Turns(Sign):
     """Follows one pair of optimizers: a wider one, and a narrower one all of whose parameters the wider one holds."""
 
     def __init__(self) -> None:
@@ -38,9 +41,18 @@ class Turns:
         self._last: torch.Tensor | None = None
         self._cosines: deque[float] = deque(maxlen=_ENOUGH)
         self._turns = 0
-        self.findings: list[Finding] = []
+        self._found: list[Finding] = []
 
-    def follow(self, shared: Sequence[torch.Tensor], optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    def audited(self, audit: Audit) -> None:
+        for finding in audit.report.findings:
+            if finding.code == _TWICE:
+                self._follow(audit.leaves(finding), audit.optimizers)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self._found
+
+    def _follow(self, shared: Sequence[torch.Tensor], optimizers: Sequence[torch.optim.Optimizer]) -> None:
         """Compare the gradients of these from now on, if two of the optimizers hold them and one holds more."""
         if self._pair or not shared:
             return
@@ -51,10 +63,10 @@ class Turns:
             self._pair = [weakref.ref(each) for each, _ in both]
             self._shared = [weakref.ref(p) for p in shared[:_MOST]]
 
-    def stepped(self, optimizer: torch.optim.Optimizer, caller: Callable[[], FrameType]) -> None:
-        """Note a step, with the gradients that it has used."""
+    def each_step(self, step: Step) -> None:
         if not self._pair or is_captured():
             return
+        optimizer = step.optimizer
         wider, narrower = (ref() for ref in self._pair)
         if optimizer is narrower and (self._turns < _TURNS or not self._turns % _TURNS):
             self._last = self._gradient()
@@ -63,16 +75,14 @@ class Turns:
             last, self._last = self._last, None
             if last is not None and (now := self._gradient()) is not None and now.shape == last.shape:
                 self._cosines.append(float(torch.nn.functional.cosine_similarity(last, now, dim=0)))
-                self._judge(wider, narrower, caller)
+                self._judge(wider, narrower, step)
 
-    def _judge(
-        self, wider: torch.optim.Optimizer, narrower: torch.optim.Optimizer, caller: Callable[[], FrameType]
-    ) -> None:
+    def _judge(self, wider: torch.optim.Optimizer, narrower: torch.optim.Optimizer, step: Step) -> None:
         held = [p for ref in self._shared if (p := ref()) is not None]
         mean = sum(self._cosines) / len(self._cosines)
         disagree = sum(each < 0 for each in self._cosines) >= _ENOUGH - 1
-        if not self.findings and held and disagree and mean < _OPPOSED:
-            self.findings = [opposed(wider, narrower, held, mean, _ENOUGH, caller())]
+        if not self._found and held and disagree and mean < _OPPOSED:
+            self._found = [opposed(wider, narrower, held, mean, _ENOUGH, step.caller())]
 
     def _gradient(self) -> torch.Tensor | None:
         held = [p.grad for ref in self._shared if (p := ref()) is not None and p.grad is not None]

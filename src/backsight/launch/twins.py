@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
-
-import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.twins import Twin, computes_statistics, merged, never_follows, outdated, shared, twins
+from backsight.launch.sign import Sign, Step
 
 _SEEN = 16
 """The step of the first optimizer at which they are looked for."""
@@ -33,7 +30,7 @@ class _Suspect:
         return self.is_never_mended and self.twin.target() is None
 
 
-class Twins:
+class Twins(Sign):
     """Follows the twins of what is trained, of which most programs have none."""
 
     def __init__(self) -> None:
@@ -44,29 +41,30 @@ class Twins:
         self._shared: list[Finding] = []
         self._outdated: list[_Suspect] = []
 
-    def stepped(
-        self, step: int, optimizers: Callable[[], Sequence[torch.optim.Optimizer]], caller: Callable[[], FrameType]
-    ) -> None:
-        """Note a step of any optimizer, the number of which is `step`."""
-        if step == _SEEN:
-            self._twins, self._since = twins(optimizers()), step
-            self._pairs = list(self._twins)
-        if step in _COMPARED and not self._shared:
-            self._shared = shared(step, caller())
-        if step > _SEEN and not step & (step - 1) and self._pairs and not self._shared:
-            self._shared = merged(self._pairs, step, caller())
-        if step >= _TOLD and self._pairs and not step & (step - 1):
-            gone = [each for each in self._outdated if each.lasts]
-            found = ((each, outdated(each, self._since, caller())) for each in self._pairs)
-            new = [_Suspect(each, finding) for each, finding in found if finding is not None]
-            never = bool(new) and not computes_statistics(caller())
-            self._outdated = [*gone, *(replace(each, is_never_mended=never) for each in new)]
+    def each_step(self, step: Step) -> None:
         if self._suspects:
             self._suspects = [each for each in self._suspects if each.twin.is_unchanged]
-        if step >= _TOLD and self._twins and not step & (step - 1):
+
+    def run_doubled(self, step: Step) -> None:
+        number = step.number
+        if number == _SEEN:
+            self._twins, self._since = twins(step.optimizers), number
+            self._pairs = list(self._twins)
+        if number in _COMPARED and not self._shared:
+            self._shared = shared(number, step.caller())
+        if number > _SEEN and self._pairs and not self._shared:
+            self._shared = merged(self._pairs, number, step.caller())
+        if number >= _TOLD and self._pairs:
+            gone = [each for each in self._outdated if each.lasts]
+            found = ((each, outdated(each, self._since, step.caller())) for each in self._pairs)
+            new = [_Suspect(each, finding) for each, finding in found if finding is not None]
+            never = bool(new) and not computes_statistics(step.caller())
+            self._outdated = [*gone, *(replace(each, is_never_mended=never) for each in new)]
+        if number >= _TOLD and self._twins:
             self._twins = [each for each in self._twins if each.is_unchanged]
-            found = ((each, never_follows(each, self._since, step - self._since, caller())) for each in self._twins)
-            self._suspects = [_Suspect(each, finding) for each, finding in found if finding is not None]
+            steps = number - self._since
+            told = ((each, never_follows(each, self._since, steps, step.caller())) for each in self._twins)
+            self._suspects = [_Suspect(each, finding) for each, finding in told if finding is not None]
 
     @property
     def findings(self) -> list[Finding]:

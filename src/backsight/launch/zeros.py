@@ -1,18 +1,21 @@
-"""Parameters whose gradients are zeros at each of some spaced looks; who was seen otherwise is looked at no more."""
+"""Parameters whose gradients are zeros at each of some spaced looks, and where in a backward they become so."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import FrameType
 
 import torch
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.causes import GRADIENT_ENDS
 from backsight.diagnosis.evidence.values import is_zero
+from backsight.diagnosis.stopped import stopped
 from backsight.diagnosis.zeroed import zeroed
+from backsight.launch.sign import Sign, Step
 from backsight.tape import is_captured
+from backsight.tracing import Watch, find_stops, stops
 from backsight.tracing.steps import parameters
 
 _FIRST = 2
@@ -20,6 +23,9 @@ _FIRST = 2
 
 _ENOUGH = 4
 """Looks at which a gradient has been zeros all along."""
+
+_MOST = 3
+"""Backwards that are looked at node by node: each costs milliseconds."""
 
 
 @dataclass(slots=True)
@@ -32,8 +38,8 @@ class _Gradient:
     is_zero: bool = True
 
 
-class Zeros:
-    """Follows the gradients of each parameter."""
+class Zeros(Sign):
+    """Follows the gradients of each parameter; who was seen to have others is looked at no more."""
 
     def __init__(self) -> None:
         self._seen: dict[int, _Gradient] = {}
@@ -42,12 +48,11 @@ class Zeros:
         self._lost: list[_Gradient] = []
         """Those of which no hook is known that zeroes them."""
 
-    def stepped(self, optimizer: torch.optim.Optimizer, steps: int, step: int, caller: Callable[[], FrameType]) -> None:
-        """Note a step of an optimizer, its `steps`-th and the `step`-th of the run."""
-        if steps < _FIRST or steps & (steps - 1) or is_captured():
+    def doubled(self, step: Step) -> None:
+        if step.steps < _FIRST or is_captured():
             return
-        for parameter in parameters(optimizer):
-            known = self._of(parameter, step)
+        for parameter in parameters(step.optimizer):
+            known = self._of(parameter, step.number)
             if known.is_zero and (gradient := parameter.grad) is not None:
                 known.is_zero = is_zero(gradient) is True
                 known.looks += 1
@@ -56,7 +61,7 @@ class Zeros:
         self._findings = []
         self.looks += 1
         if held:
-            found = zeroed([p for p, _ in held], min(each.since for _, each in held), caller())
+            found = zeroed([p for p, _ in held], min(each.since for _, each in held), step.caller())
             self._findings = [(each, lasting) for each in found]
         self._lost = [] if self._findings else [each for _, each in held]
 
@@ -94,6 +99,30 @@ class Zeros:
         if known is None or known.parameter() is not parameter:
             known = self._seen[id(parameter)] = _Gradient(weakref.ref(parameter), since=step)
         return known
+
+
+class Stopping(Sign):
+    """Asks the watch for a closer look where `zeros` have lasted, and tells what it has seen."""
+
+    def __init__(self, watch: Watch, zeros: Zeros) -> None:
+        self._watch, self._zeros = watch, zeros
+        self._asked = self._looks = 0
+        self._finding: Finding | None = None
+
+    def each_step(self, step: Step) -> None:
+        zeros = self._zeros
+        if self._asked and self._finding is None and (found := stops(self._watch)):
+            self._finding = stopped(zeros.lost, zeros.trained, found, self._watch, zeros.since)
+        if not zeros.lost or self._finding is not None or self._looks == zeros.looks or self._asked >= _MOST:
+            return
+        self._looks, self._asked = zeros.looks, self._asked + 1
+        find_stops(self._watch)
+        step.news = True
+
+    def told(self, known: Sequence[Finding]) -> list[Finding]:
+        """Return what has held to the end, if nothing else tells it."""
+        lasts = self._finding is not None and self._zeros.last() and not GRADIENT_ENDS.is_explained(known)
+        return [self._finding] if lasts and self._finding is not None else []
 
 
 def _holds(known: _Gradient) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed
+from backsight.diagnosis.evidence.cuts import ends, undoing, where
 from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.vital import ends, undoing, where
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.evidence.cuts import ends, straight_through, undoing, where
 from backsight.diagnosis.evidence.hooked import hook_around
 from backsight.diagnosis.evidence.severed import severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.vital import ends, straight_through, undoing, where
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Cut

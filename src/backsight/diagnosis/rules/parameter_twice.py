@@ -11,9 +11,9 @@ import torch
 
 from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import constructions, named
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.vital import constructions, named
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming import search
 from backsight.snapshot import groups

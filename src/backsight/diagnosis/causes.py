@@ -1,0 +1,93 @@
+"""Which finding is a consequence of which: what is so in a training, and which codes tell why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from backsight.diagnosis.finding import SEVERITIES, Finding
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that is so in a training. Where a finding tells its reason, others need not state it.
+
+    reasons: the codes of what tells why it is so. states: those of what only says that it is, left out beside a reason.
+    where: what a reason has to know: nothing, any statement, or the one that the other finding names.
+    """
+
+    reasons: frozenset[str]
+    states: frozenset[str] = frozenset()
+    where: Literal["anywhere", "somewhere", "same place"] = "anywhere"
+
+    def is_explained(self, found: Iterable[Finding]) -> bool:
+        """Whether a finding tells why it is so."""
+        return any(each.code in self.reasons for each in found)
+
+    def told_once(self, found: Sequence[Finding]) -> list[Finding]:
+        """Leave out what only states it, if something else tells why."""
+        told: list[Finding] = []
+        for each in found:
+            others = told if each.code in self.reasons else found  # of two that tell why, the first one does
+            if each.code not in self.states or not any(self._explains(other, each) for other in others):
+                told.append(each)
+        return told
+
+    def _explains(self, reason: Finding, stated: Finding) -> bool:
+        if reason.code not in self.reasons:
+            return False
+        return {
+            "anywhere": True,
+            "somewhere": bool(reason.source),
+            "same place": reason.source == stated.source,
+        }[self.where]
+
+
+def _codes(*numbers: int) -> frozenset[str]:
+    return frozenset(f"BS{number}" for number in numbers)
+
+
+FACTS = (
+    # All rows become one on their way through a model.
+    Fact(_codes(131, 135, 136, 147), states=_codes(114)),
+    # The loss has nothing to do with a model. What knows where that begins is told, of the model or its optimizer.
+    Fact(_codes(115), states=_codes(114), where="somewhere"),
+    Fact(_codes(114), states=_codes(115)),
+    # No gradient goes on from an operation or a hook, whatever arrives there.
+    Fact(_codes(141, 142), states=_codes(114, 115)),
+    # What is trained decides over what is drawn, through which no gradient goes.
+    Fact(_codes(141), states=_codes(149), where="same place"),
+    # A term has no gradient: it may be the whole loss.
+    Fact(_codes(114), states=_codes(121), where="same place"),
+    # Inputs grow, as the stored data are changed.
+    Fact(_codes(140), states=_codes(140), where="same place"),
+    # A parameter does not move.
+    Fact(_codes(146), states=_codes(113), where="same place"),
+    # The graph grows from step to step.
+    Fact(_codes(110), states=_codes(111)),
+)
+"""In the order in which they are looked at."""
+
+GRADIENT_ENDS = Fact(_codes(121, 131, 136, 141, 142, 143))
+"""Gradients are zeros."""
+
+NOT_FINITE = Fact(_codes(108, 112))
+"""Weights are NaN at the end."""
+
+
+def one_for_each_cause(found: Iterable[Finding]) -> list[Finding]:
+    """Leave out what is told twice, and what is a consequence of something else that is told."""
+    told = list({(each.code, each.title): each for each in found}.values())
+    # Whether what a loss does not reach is meant to learn shows a step later; then it may be known where it is cut off.
+    known = {(each.code, each.evidence[:1]) for each in told if each.severity != "note"}
+    told = [each for each in told if each.severity != "note" or (each.code, each.evidence[:1]) not in known]
+    for fact in FACTS:
+        told = fact.told_once(told)
+    return told
+
+
+def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings in the order in which to mend them: the graver first, and of these what began first."""
+    return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.since or sys.maxsize)))

@@ -1,0 +1,127 @@
+"""What a watch saw cut a gradient off: where, why, and what takes it back."""
+
+from __future__ import annotations
+
+import ast
+
+from backsight.diagnosis.evidence.disabled import disabled_by
+from backsight.source import Place
+from backsight.source.bindings import uses
+from backsight.source.body import body_around, callee, dotted, expressions, statement_at
+from backsight.tracing import Severed
+
+_WHY = {
+    "detach": "detach returns a tensor that is detached from the graph",
+    "data": ".data has no gradient",
+    "no_grad": "it runs with gradients disabled",
+    "inference": "it runs in inference mode",
+    "integer": "it returns integers or booleans, which have no gradient",
+    "not differentiable": "it is not differentiable",
+    "derivative": "without create_graph=True, its result has no graph",
+    "item": "a Python number has no gradient",
+    "numpy": "a NumPy array has no gradient",
+    "rewrapped": "it creates a new tensor from the values alone",
+    "frozen": "none of its inputs requires grad",
+}
+
+
+def ends(cut: Severed) -> str:
+    """Say that a gradient ends at a cut, and why."""
+    return f"ends the gradient at {cut.op.lstrip('.')}: {_WHY[cut.by]}."
+
+
+def where(cut: Severed) -> Place | None:
+    """Return the statement to look at: of what runs with gradients disabled, the one that disables them."""
+    if cut.line is None:
+        return None
+    off, checkpoint = disabled_by(cut), _checkpoint(cut)
+    return off.place if off is not None else checkpoint or cut.line.place
+
+
+def _checkpoint(cut: Severed) -> Place | None:
+    """Return the statement that runs a function under a checkpoint, if a cut without gradients was made in there."""
+    lines = (cut.line, *cut.callers) if cut.by == "no_grad" else ()
+    return next((each.place for each in lines if each is not None and "checkpoint(" in each.place.text), None)
+
+
+def undoing(cut: Severed) -> str:
+    """Say what takes a cut back."""
+    if cut.by in ("detach", "data") and _stores(cut):
+        return "Recompute it in each step instead of using the stored, detached result"
+    off = disabled_by(cut)
+    if off is not None and off.is_decorator:
+        return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
+    if off is None and _checkpoint(cut) is not None:
+        return "Pass use_reentrant=False to this checkpoint: a reentrant one computes no gradient for frozen inputs"
+    if cut.by == "no_grad" and off is None:
+        return "Compute it with gradients enabled: not under torch.no_grad(), nor a checkpoint with use_reentrant=True"
+    if cut.by in ("no_grad", "inference"):
+        return "Compute it with gradients enabled, outside of torch.no_grad()"
+    if cut.by == "derivative":
+        return "Pass create_graph=True to autograd.grad"
+    if (estimator := straight_through(cut)) is not None:
+        text, trained, passed = estimator
+        return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
+    if cut.by in ("detach", "data"):
+        return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
+    if cut.by == "integer" or cut.by == "not differentiable":
+        return f"Use something differentiable instead of {cut.op}"
+    return f"Compute it with tensors, without {cut.op}"
+
+
+def _statement_of(cut: Severed) -> ast.stmt | None:
+    place = cut.line.place if cut.line is not None else None
+    body = body_around(place.file, place.line) if place is not None else None
+    return statement_at(body, *place.position) if body is not None and place is not None else None
+
+
+def straight_through(cut: Severed) -> tuple[str, str, str] | None:
+    """Return the estimator that a statement cuts a gradient for, `z + (q - z).detach()`, and its `q` and `z`."""
+    statement = _statement_of(cut) if cut.by in ("detach", "data") else None
+    for node in expressions(statement) if statement is not None else ():
+        match node:
+            case ast.BinOp(op=ast.Add(), left=one, right=other):
+                for kept, detached in ((one, other), (other, one)):
+                    match detached:
+                        case (
+                            ast.Call(func=ast.Attribute(value=ast.BinOp(left=q, op=ast.Sub(), right=z), attr="detach"))
+                            | ast.Attribute(value=ast.BinOp(left=q, op=ast.Sub(), right=z), attr="data")
+                        ) if ast.dump(z) == ast.dump(kept):
+                            return ast.unparse(node), ast.unparse(q), ast.unparse(z)
+    return None
+
+
+def in_place(cut: Severed) -> tuple[str, str] | None:
+    """Return a variable that the statement of a cut gives a new tensor made of its own values, and the same in place.
+
+    `x = x.detach().clamp(0, 1).requires_grad_(True)` as `x.copy_(x.clamp(0, 1))`.
+    """
+    statement = _statement_of(cut)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    name = dotted(target)
+    if name is None or not isinstance(statement, ast.Assign):
+        return None
+    if not any(use.name == name and not use.binds for use in uses(statement.value)):
+        return None
+    value = _Attached().visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
+    return (name, f"{name}.copy_({ast.unparse(value)})") if dotted(value) != name else None
+
+
+class _Attached(ast.NodeTransformer):
+    """Takes away what makes a new leaf of an expression."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        receiver, method = callee(node)
+        return receiver if receiver is not None and method in ("detach", "clone", "requires_grad_") else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        return node.value if node.attr == "data" else node
+
+
+def _stores(cut: Severed) -> bool:
+    """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
+    statement = _statement_of(cut)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)

@@ -1,0 +1,156 @@
+"""BS101, BS126, BS129: what the program freezes and unfreezes, and whether that does what it is meant to do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import torch
+from torch import nn
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import bodies, constructions, named, names_of, program_frames
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.naming.plain import namespace
+from backsight.source import Body, Place
+from backsight.source.bindings import target_names
+from backsight.source.body import callee, dotted, expressions, functions, is_constant, statements
+from backsight.tape import modules_in, parameters_in
+
+CODES = ("BS126", "BS129")
+
+
+def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding | None:
+    """Return the finding that `module.requires_grad = ...` was set, which tells the module's parameters nothing."""
+    for path, module in modules_in(model):
+        wanted = (namespace(module) or {}).get("requires_grad")
+        held = list(parameters_in(module))
+        against = [p for p in held if p.requires_grad is not wanted] if isinstance(wanted, bool) else []
+        if not against:
+            continue
+        name = ".".join(part for part in (named(model, type(model).__name__), path) if part)
+        last = name.split(".")[-1]
+        found = setting(frame, "requires_grad", wanted, last)
+        place, written = found or (None, name)
+        state = "frozen" if wanted else "trained"
+        told = "A module does not pass requires_grad on to its parameters."
+        return Finding(
+            "BS126",
+            "warning",
+            f"requires_grad = {wanted} only sets an attribute of {name}: "
+            f"{len(against)} of its {counted(len(held), 'parameter')} {'is' if len(against) == 1 else 'are'} {state}.",
+            (told,) if place is None else (shown(place, "sets it; a module does not pass it on to its parameters."),),
+            f"Call {written}.requires_grad_({wanted}), which sets it for each of them.",
+            source=str(place) if place is not None else None,
+            since=since,
+        )
+    return None
+
+
+def left_frozen(
+    optimizer: torch.optim.Optimizer, frozen: Sequence[torch.Tensor], since: int, frame: FrameType
+) -> Finding | None:
+    """Return the finding that what an optimizer has trained is frozen for another step, and stays so.
+
+    Who freezes layers for good does so once, before a phase or on a condition. So it has to be done without one, in a
+    function that makes a step itself, and nothing in the program's files may enable the gradients again.
+    """
+    found = [(body, s, on) for body, s, on in freezing(frame)]
+    if any(on for _, _, on in found):
+        return None
+    for body, statement, _ in found:
+        conditional = any(
+            isinstance(each, ast.If) and each.lineno < statement.lineno <= (each.end_lineno or 0)
+            for each in statements(body.node)
+        )
+        steps = (n for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call))
+        if conditional or not any(callee(call)[1] == "step" for call in steps):
+            continue
+        name, place = named(optimizer, "the optimizer"), body.place(statement)
+        never = "it is never unfrozen" if len(frozen) == 1 else "they are never unfrozen"
+        return Finding(
+            "BS129",
+            "warning",
+            f"{name} no longer trains {names_of(frozen)}: {never}.",
+            (shown(place, "sets requires_grad to False; nothing sets it back to True."),),
+            "Call requires_grad_(True) again after the backward that needed them frozen.",
+            source=str(place),
+            since=since,
+        )
+    return None
+
+
+def freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
+    """Yield the statements that set requires_grad, each with whether it may be turned on."""
+    for body in bodies(frame):
+        for statement in statements(body.node):
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            value: ast.expr | None = getattr(statement, "value", None)
+            if any(isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in targets):
+                yield body, statement, not is_constant(value, False)
+            for call in expressions(statement):
+                if isinstance(call, ast.Call) and callee(call)[1] == "requires_grad_":
+                    yield body, statement, not (call.args and is_constant(call.args[0], False))
+
+
+def setting(frame: FrameType, attribute: str, value: object, last: str) -> tuple[Place, str] | None:
+    """Return the statement that sets an attribute of a module to a value, and what it calls the module.
+
+    last: what the module is called last, `encoder`. A helper may call it otherwise: then it is the only statement that
+    sets this value, of what is no variable of a loop, as parameters are.
+    """
+    every: list[tuple[Place, str]] = []
+    for body in bodies(frame):
+        looped = {n for s in statements(body.node) if isinstance(s, ast.For) for n in target_names(s.target)}
+        for statement in statements(body.node):
+            for target in statement.targets if isinstance(statement, ast.Assign) else ():
+                receiver = dotted(target.value) if isinstance(target, ast.Attribute) else None
+                if receiver is None or target.attr != attribute:  # type: ignore[attr-defined]  # an attribute
+                    continue
+                if receiver not in looped and not is_constant(statement.value, not value):  # type: ignore[attr-defined]
+                    every.append((body.place(statement), receiver))
+    of_name = [each for each in every if each[1].split(".")[-1] == last]
+    return next(iter(of_name), None) or (every[0] if len(every) == 1 else None)
+
+
+def thawed(
+    tensors: Sequence[torch.Tensor], optimizer: torch.optim.Optimizer, since: int, frame: FrameType | None
+) -> Finding | None:
+    """Return the finding that parameters were unfrozen, have had gradients since, and have not moved.
+
+    None where the program reads gradients itself: it may move them by hand, or want no more than to look.
+    """
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    scopes = [body.node for file in files for body in functions(file)]
+    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for scope in scopes for node in ast.walk(scope)):
+        return None
+    one, name, made = len(tensors) == 1, *_made(optimizer, frame)
+    names = [found[0].path if found else "a parameter" for found in search(tensors[:2], limit=1).names]
+    few = listed([*names, *[""] * len(tensors[2:])], 2)
+    on = [body.place(statement) for body, statement, on in freezing(frame) if on]
+    evidence: list[Fact] = ["Frozen at first, they have gradients now, and their values do not change."]
+    if len(on) == 1:
+        evidence.append(shown(on[0], "sets requires_grad, but adds nothing to an optimizer."))
+    if made:
+        evidence.append(shown(made[-1], f"creates {name}, which does not hold {'it' if one else 'them'}."))
+    return Finding(
+        "BS101",
+        "warning",
+        f"{few} {'was' if one else 'were'} unfrozen, but no optimizer updates {'it' if one else 'them'}.",
+        tuple(evidence),
+        f"Add them when you unfreeze them, with {name}.add_param_group, or create {name} with all parameters: it skips "
+        "those that have no gradient.",
+        source=str(made[-1]) if made else str(on[0]) if len(on) == 1 else None,
+        since=since,
+    )
+
+
+def _made(optimizer: torch.optim.Optimizer, frame: FrameType | None) -> tuple[str, list[Place]]:
+    """Return the name under which an optimizer is created, and where; a function may call it otherwise."""
+    for name in [each.path for each in search([optimizer]).names[0]]:
+        if made := constructions(frame, optimizer, name):
+            return name, made
+    return named(optimizer, "the optimizer"), []

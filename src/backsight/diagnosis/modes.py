@@ -1,0 +1,89 @@
+"""BS116: a model is trained in evaluation mode."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import torch
+from torch import nn
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import calls_around, named, program_frames, running
+from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Place, function_at
+from backsight.source.body import LOOPS, callee, expressions, statements
+
+CODES = ("BS116",)
+
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def untrained_mode(
+    model: torch.nn.Module, modal: Sequence[type], since: int, trained: bool, frame: FrameType
+) -> Finding | None:
+    """Return the finding that a model is trained in evaluation mode; None where that may be meant.
+
+    A model that was never in training mode is left so on purpose where the training itself does it; so is one for which
+    a function turns evaluation mode on, and then runs all of this training.
+    """
+    name = named(model, type(model).__name__)
+    found = list(_evaluations(frame))
+    aside = [(place, inside) for place, inside in found if inside not in running(frame)]
+    if (not trained and not aside) or _meant(frame):
+        return None
+    kinds = listed(list(dict.fromkeys(each.__name__ for each in modal)), 3)
+    place, inside = (aside or found)[0] if found else (None, "")
+    evidence: list[Fact] = [f"{kinds}: {' and '.join(dict.fromkeys(map(_in_evaluation, modal)))}."]
+    if place is not None:
+        says = "turns on evaluation mode; training mode is never turned on again."
+        evidence.append(shown(place, says, None if len(found) == 1 else "read"))
+    return Finding(
+        "BS116",
+        "warning",
+        f"{name} has been trained in evaluation mode since step {since:,}.",
+        tuple(evidence),
+        f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
+        source=str(place) if place is not None else None,
+        exact=place is None or len(found) == 1,
+        since=since,
+    )
+
+
+def _in_evaluation(kind: type) -> str:
+    normalizes = issubclass(kind, BATCH_NORMS)
+    return "running statistics are used but not updated" if normalizes else "dropout is off"
+
+
+def _evaluations(frame: FrameType) -> Iterator[tuple[Place, str]]:
+    """Yield the statements that turn evaluation mode on, each with the name of the function that it stands in."""
+    for body, statement, call in calls_around(frame):
+        receiver, method = callee(call)
+        off = method == "train" and len(call.args) == 1 and isinstance(call.args[0], ast.Constant)
+        if receiver is not None and ((method == "eval" and not call.args) or (off and call.args[0].value is False)):  # type: ignore[attr-defined]
+            yield body.place(statement), getattr(body.node, "name", "")
+
+
+def _meant(frame: FrameType) -> bool:
+    """Whether a function that is running has turned evaluation mode on before the loops that lead to the step."""
+    for each in program_frames(frame):
+        body = function_at(each.f_code)
+        if body is None:
+            continue
+        modes = [
+            (statement.lineno, callee(node)[1])
+            for statement in statements(body.node)
+            if statement.lineno < each.f_lineno
+            for node in expressions(statement)
+            if isinstance(node, ast.Call) and callee(node)[1] in ("eval", "train")
+        ]
+        line, mode = max(modes, default=(0, ""))
+        loops = (s for s in statements(body.node) if isinstance(s, LOOPS))
+        again = any(s.lineno <= line and each.f_lineno <= (s.end_lineno or 0) for s in loops)
+        if mode == "eval" and not again:
+            return True
+    return False

@@ -1,0 +1,211 @@
+"""BS115: an optimizer gets no gradients, and why."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from types import FrameType
+from typing import NamedTuple
+
+import torch
+
+from backsight.diagnosis.evidence.copies import copied_anew
+from backsight.diagnosis.evidence.cuts import ends, in_place, undoing, where
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import bodies, calls_around, constructions, named, names_of, program_frames
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Place, backward_calls, function_at
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.tracing import Severed
+from backsight.tracing.steps import parameters
+
+CODES = ("BS115",)
+
+
+def nothing_arrives(
+    optimizer: torch.optim.Optimizer,
+    since: int,
+    *,
+    frame: FrameType | None,
+    reached: bool = False,
+    cut: Finding | None = None,
+    copied: Severed | None = None,
+    copies: Sequence[str] = (),
+    others: Sequence[str] = (),
+    elsewhere: Sequence[str] = (),
+    backwards: bool = True,
+) -> Finding:
+    """Return the finding that an optimizer gets no gradients.
+
+    reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
+    the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
+    others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
+    holds. backwards: whether a backward was seen.
+    """
+    name, held = named(optimizer, "the optimizer"), parameters(optimizer)
+    place = where(copied) if copied is not None else None
+    if held and not any(p.requires_grad for p in held):
+        reason = _frozen(held)
+    elif reached:
+        reason = _zeroed(frame, name)
+    elif cut is not None:
+        reason = _Reason(cut.evidence, cut.fix.partition(" if they should learn")[0] + ".", cut.source)
+    elif copied is not None and place is not None:
+        reason = _copied(copied, place, copies, name)
+    elif (copy := copied_anew(frame, held, [*others, *elsewhere], name)) is not None:
+        reason = _copied_each_time(copy, held, [*others, *elsewhere], name)
+    elif others:
+        reason = _of_another_model(optimizer, name, others, frame)
+    elif not backwards:
+        reason = _no_backward(frame, name)
+    else:
+        reason = _Reason(
+            (f"No path leads from any loss to {names_of(held)}.",),
+            "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
+            "result.",
+        )
+    return Finding(
+        "BS115",
+        "warning",
+        f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
+        (f"There has been none since step {since:,}.", *reason.evidence),
+        reason.fix,
+        source=reason.source,
+        since=since,
+    )
+
+
+class _Reason(NamedTuple):
+    """Why no gradient arrives, what to do, and where."""
+
+    evidence: tuple[Fact, ...]
+    fix: str
+    source: str | None = ""
+
+
+def _frozen(held: Sequence[torch.Tensor]) -> _Reason:
+    return _Reason(
+        (f"All of its parameters are frozen: {names_of(held)} have requires_grad=False.",),
+        "Call requires_grad_(True) on what you want to train, before the forward pass.",
+    )
+
+
+def _zeroed(frame: FrameType | None, name: str) -> _Reason:
+    zeroing = _zeroing(frame)
+    if zeroing is None:
+        return _Reason(
+            ("The loss depends on its parameters, but their gradients are zero or None when it steps.",),
+            "Find what zeroes them: a factor of 0, dead units, or zero_grad() after backward().",
+        )
+    return _Reason(
+        (
+            "The loss depends on its parameters, but their gradients are zeroed after backward().",
+            shown(zeroing, "zeroes the gradients between backward() and step()."),
+        ),
+        f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step().",
+        str(zeroing),
+    )
+
+
+def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> _Reason:
+    """The loss is computed with leaves that are copies of what is held, made at a place."""
+    first: Fact = "The loss is computed with copies that are new leaves, so the gradient stops there."
+    second: Fact = shown(place, ends(copied))
+    fix = f"{undoing(copied)}, so the copies stay attached to the originals."
+    if copies:
+        parts = (each.partition("['") for each in copies)
+        of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
+        second = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
+        fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
+    if (again := in_place(copied)) is not None:
+        variable, statement = again
+        first = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
+        second = shown(place, f"replaces {variable} by a new leaf.")
+        fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+    return _Reason((first, second), fix, str(place))
+
+
+def _copied_each_time(
+    copy: tuple[Place, str, str], held: Sequence[torch.Tensor], leaves: Sequence[str], name: str
+) -> _Reason:
+    """The loss is computed with a copy of what is held, which is made anew in each step."""
+    place, original, variable = copy
+    on = [each for each in leaves if each.split(".")[0] == variable]
+    return _Reason(
+        (
+            f"The loss depends on the copy, {listed(on, 2)}, and not on {names_of(held)}.",
+            shown(place, f"copies {original} each time it runs; gradients stay in the copy."),
+        ),
+        f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
+        f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
+        f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad.",
+        str(place),
+    )
+
+
+def _of_another_model(
+    optimizer: torch.optim.Optimizer, name: str, others: Sequence[str], frame: FrameType | None
+) -> _Reason:
+    of, model = names_of(parameters(optimizer)), _owner(others)
+    evidence: list[Fact] = [f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."]
+    places = constructions(frame, optimizer, name)
+    if len(places) == 1:
+        evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
+    return _Reason(
+        tuple(evidence),
+        f"Create {name} after the last change of {model}, with {model}.parameters().",
+        str(places[0]) if len(places) == 1 else "",
+    )
+
+
+def _no_backward(frame: FrameType | None, name: str) -> _Reason:
+    closure = _closure(frame)
+    evidence: list[Fact] = ["No backward() was run."]
+    if closure is not None:
+        evidence.append(shown(closure, "is called for each step but never runs backward()."))
+    return _Reason(
+        tuple(evidence),
+        f"Call loss.backward() before {name}.step(). With a closure, call it inside, before it returns the loss.",
+        str(closure) if closure is not None else "",
+    )
+
+
+def _owner(names: Sequence[str]) -> str:
+    """Return what these parameters have in common, `self.model` of `self.model.0.weight` and `self.model.2.bias`."""
+    paths = [name.split(".")[:-1] for name in names]
+    same = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
+    return ".".join(same) or names[0].partition(".")[0]
+
+
+def _zeroing(frame: FrameType | None) -> Place | None:
+    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one."""
+    for each in program_frames(frame):
+        body = function_at(each.f_code)
+        if body is None:
+            continue
+        began = max((p.line for p in backward_calls(body) if p.line <= each.f_lineno), default=0)
+        found = [
+            body.place(statement)
+            for statement in statements(body.node)
+            if began <= statement.lineno <= each.f_lineno
+            for node in expressions(statement)
+            if isinstance(node, ast.Call) and callee(node)[1] == "zero_grad"
+        ]
+        if found:
+            return found[-1]
+    every = [(body, statement) for body, statement, call in calls_around(frame) if callee(call)[1] == "zero_grad"]
+    if len(every) == 1 and not backward_calls(every[0][0]):  # a helper or callback, and nothing else zeroes them
+        return every[0][0].place(every[0][1])
+    return None
+
+
+def _closure(frame: FrameType | None) -> Place | None:
+    """Return the function of the program that is given to the step."""
+    given = {
+        dotted(call.args[0]) for _, _, call in calls_around(frame) if callee(call)[1] == "step" and len(call.args) == 1
+    }
+    for body in bodies(frame):
+        if isinstance(body.node, ast.FunctionDef) and body.node.name in given:
+            return body.place(body.node)
+    return None

@@ -1,0 +1,86 @@
+"""The program around an optimizer step: its frames, its functions, and what it calls things."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis.wording import counted, listed
+from backsight.naming import search
+from backsight.naming.roots import is_ours, is_user
+from backsight.source import Body, Place
+from backsight.source.body import callee, dotted, expressions, functions, statements
+
+_MOST_FRAMES = 64
+
+
+def named(held: object, otherwise: str) -> str:
+    """Return what the program calls an object."""
+    names = search([held]).names[0]
+    return next((name.path for name in names if name.path != "self"), otherwise)
+
+
+def names_of(tensors: Sequence[torch.Tensor]) -> str:
+    found = [n[0].path if n else "" for n in search(tensors[:2], limit=1).names]
+    if not all(found) or any("param_groups[" in path for path in found):
+        return f"{counted(len(tensors), 'parameter')} that nothing else holds anymore"
+    return listed([*found, *[""] * len(tensors[2:])], 2)
+
+
+def program_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield the frames of the program from `frame` outwards."""
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        if is_user(frame) and not is_ours(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+def running(frame: FrameType) -> set[str]:
+    """Return the names of the functions that lead to the step."""
+    return {each.f_code.co_name for each in program_frames(frame)} - {"<module>"} | {""}
+
+
+def bodies(frame: FrameType | None) -> Iterator[Body]:
+    """Yield the functions and modules of the program's files from which the step is called."""
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    for file in files:
+        yield from functions(file)
+
+
+def calls_around(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """Yield the calls in the program's files from which the step is called."""
+    for body in bodies(frame):
+        for statement in statements(body.node):
+            for node in expressions(statement):
+                if isinstance(node, ast.Call):
+                    yield body, statement, node
+
+
+def method_of(call: ast.Call) -> tuple[str, str]:
+    """Return the last name of what a method is called on, and the method."""
+    receiver, method = callee(call)
+    return (dotted(receiver) or "").split(".")[-1], method
+
+
+def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, name: str) -> list[Place]:
+    """Return the statements that bind `name` to the result of a call, the function that runs first.
+
+    What a person calls `self.opt` or `trainer.opt` is an attribute, and `opt` a variable: one is not the other. Where
+    some call the class of the optimizer, the others make something else.
+    """
+    attribute, last = "." in name, name.split(".")[-1]
+    found = []
+    for body in bodies(frame):
+        for statement in statements(body.node):
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                targets = [each for t in statement.targets for each in (t.elts if isinstance(t, ast.Tuple) else [t])]
+                bound = [each for each in targets if isinstance(each, ast.Attribute) is attribute]
+                if any((dotted(target) or "").split(".")[-1] == last for target in bound):
+                    found.append((body.place(statement), callee(statement.value)[1] == type(optimizer).__name__))
+    of_class = [place for place, calls_class in found if calls_class]
+    return of_class or [place for place, _ in found]

@@ -1,0 +1,152 @@
+"""BS118, BS128: what schedules make of a learning rate, and whose it is."""
+
+from __future__ import annotations
+
+import ast
+import gc
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import calls_around, constructions, method_of, named, program_frames
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.naming.plain import namespace
+from backsight.source import Place, function_at
+from backsight.source.body import LOOPS, callee, dotted, statements
+
+CODES = ("BS118", "BS128")
+
+
+def faded(
+    optimizer: torch.optim.Optimizer, steps_made: int, peak: float, rate: float, since: int, frame: FrameType
+) -> Finding:
+    """Return the finding that the learning rate has decayed to 0; `steps_made` by the optimizer so far."""
+    name = named(optimizer, "the optimizer")
+    of = schedules_of(optimizer)
+    kind = type(of[0]).__name__ if of else "the schedule"
+    steps = steps_of(of[0], frame) if of else []
+    evidence: list[Fact] = [f"It was {peak:.3g} and is now {rate:.3g}: since step {since:,} no step moves anything."]
+    if len(steps) == 1:
+        evidence.append(shown(steps[0], f"steps the {kind}."))
+    counts = (namespace(each) or {} for each in of)
+    counted = max((n for each in counts if type(n := each.get("last_epoch")) is int), default=0)
+    often = round(counted / max(steps_made, 1))
+    if often > 1:
+        evidence.append(
+            f"It was stepped {counted:,} times, and {name} {steps_made:,} times: {often} times for each step."
+        )
+    return Finding(
+        "BS118",
+        "warning",
+        f"The learning rate of {name} has decayed to 0.",
+        tuple(evidence),
+        f"Step {kind} where {name}.step() is called, once for each. Or make it {often} times as long."
+        if often > 1
+        else f"Make {kind} last as long as the training. It counts its own steps: if you mean epochs, call its step() "
+        "after each epoch, not after each batch.",
+        source=str(steps[0]) if len(steps) == 1 else None,
+        since=since,
+    )
+
+
+def counts_batches(
+    optimizer: torch.optim.Optimizer, steps_made: int, peak: float, rate: float, since: int, frame: FrameType
+) -> Finding | None:
+    """Return the finding that a schedule has made the learning rate low early, as it is stepped once for each step of
+    the optimizer, which stands in a loop over batches inside of one over epochs.
+    """
+    of = [each for each in schedules_of(optimizer) if _counted(each) >= 0.9 * steps_made]
+    loops = _loops_around(frame)
+    if not of or len(loops) < 2:
+        return None
+    kind, name, steps = type(of[0]).__name__, named(optimizer, "the optimizer"), steps_of(of[0], frame)
+    called = dotted(_receiver(frame, steps[0])) if len(steps) == 1 else None
+    evidence: list[Fact] = [
+        f"It was {peak:.3g}, and since step {since:,} it is at most 1% of that; at step {steps_made:,} it "
+        f"was {rate:.3g}."
+    ]
+    if len(steps) == 1:
+        evidence.append(shown(steps[0], f"steps the {kind} after each batch."))
+    return Finding(
+        "BS118",
+        "warning",
+        f"The learning rate of {name} decays too early: {kind} counts batches, not epochs.",
+        tuple(evidence),
+        f"Call {called or 'its'}{'.' if called else ' '}step() once after each epoch: at the end of the loop at line "
+        f"{loops[1].line}, outside of the loop at line {loops[0].line}. If you mean batches, make {kind} decay over "
+        "all batches of the training.",
+        source=str(steps[0]) if len(steps) == 1 else None,
+        since=since,
+    )
+
+
+def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, frame: FrameType) -> Finding:
+    """Return the finding that a schedule goes on for an optimizer which `optimizer` has replaced."""
+    kind, name, called = type(schedule).__name__, named(optimizer, "the optimizer"), named(schedule, "")
+    steps = steps_of(schedule, frame)
+    made = constructions(frame, optimizer, name)
+    evidence: list[Fact] = [f"It has not stepped since step {since:,}, but {kind} still schedules it."]
+    if len(steps) == 1:
+        evidence.append(shown(steps[0], "steps the scheduler of the old one."))
+    if made:
+        evidence.append(shown(made[-1], f"creates the new {name.split('.')[-1]}."))
+    return Finding(
+        "BS128",
+        "warning",
+        f"{called or kind} drives an optimizer that {name} replaced: {name} has no scheduler.",
+        tuple(evidence),
+        f"Create a new {kind} where {name} is created. Or add the parameters to the old optimizer with "
+        "add_param_group.",
+        source=str(made[-1]) if made else None,
+        since=since,
+    )
+
+
+def schedules_of(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Return the schedules of PyTorch's that are alive and drive an optimizer."""
+    found = search((), collect=(torch.optim.lr_scheduler.LRScheduler,)).found
+    return [each for each, _ in found if (namespace(each) or {}).get("optimizer") is optimizer]
+
+
+def _counted(schedule: Any) -> int:
+    """Return how many times a schedule was stepped, as it counts itself."""
+    count = (namespace(schedule) or {}).get("last_epoch")
+    return count if type(count) is int else 0
+
+
+def _receiver(frame: FrameType, place: Place) -> ast.expr | None:
+    """Return what the statement at a place calls step() of."""
+    return next(
+        (callee(c)[0] for b, s, c in calls_around(frame) if b.place(s) == place and callee(c)[1] == "step"),
+        None,
+    )
+
+
+def _loops_around(frame: FrameType) -> list[Place]:
+    """Return the loops in which the step is made, the innermost first, from function to function."""
+    found = []
+    for each in program_frames(frame):
+        body = function_at(each.f_code)
+        if body is None:
+            break
+        inside = [s for s in statements(body.node) if isinstance(s, LOOPS)]
+        around = [s for s in inside if s.lineno < each.f_lineno <= (s.end_lineno or 0)]
+        found += [body.place(s) for s in sorted(around, key=lambda s: -s.lineno)]
+    return found
+
+
+def steps_of(schedule: Any, frame: FrameType) -> list[Place]:
+    """Return the statements of the program's files that may step a schedule, by any name that it has.
+
+    A search for names ends at the first ones, and a callback may have another.
+    """
+    called = {name.path.split(".")[-1] for name in search([schedule]).names[0]}
+    holding = ((each if type(each) is dict else namespace(each) or {}) for each in gc.get_referrers(schedule))
+    called |= {key for each in holding for key, value in list(each.items()) if value is schedule and type(key) is str}
+    return [
+        body.place(s) for body, s, call in calls_around(frame) if method_of(call) in {(name, "step") for name in called}
+    ]

@@ -1,0 +1,128 @@
+"""Parameters that the program freezes and unfreezes, and whether that does what it is meant to do."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.freezing import attribute_alone, left_frozen, thawed
+from backsight.launch.sign import Sign, Step
+from backsight.tape import Living, parameters_in
+from backsight.tracing.changes import version
+from backsight.tracing.steps import parameters
+
+_FIRST = 4
+"""The step of an optimizer at which is looked first."""
+
+_MOST = 4096
+_BETWEEN = 64
+"""Steps after which is looked again, where something was frozen."""
+
+
+class Attributes(Sign):
+    """Looks for `requires_grad` of a module itself, at each doubling of the steps."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Finding] = {}
+
+    def run_doubled(self, step: Step) -> None:
+        for model in step.models:
+            found = attribute_alone(model, step.number, step.caller())
+            if found is not None:
+                self._found.setdefault(found.title, found)
+
+    @property
+    def findings(self) -> Iterable[Finding]:
+        return self._found.values()
+
+
+@dataclass(slots=True)
+class _Trained:
+    """The ids of the parameters of an optimizer that had a gradient when its number of steps had doubled; and of those
+    of which was told that they stay frozen."""
+
+    trained: set[int]
+    frozen: set[int]
+
+
+class LeftFrozen(Sign):
+    """Looks whether what was trained until the last doubling of an optimizer's steps is frozen since."""
+
+    def __init__(self) -> None:
+        self._trained: Living[_Trained] = Living()
+        self._found: dict[int, Finding] = {}
+
+    def doubled(self, step: Step) -> None:
+        if step.steps < _FIRST:
+            return
+        known = self._trained.at(step.key)
+        if known is None:
+            known = _Trained(set(), set())
+            self._trained.put(step.key, step.optimizer, known)
+        held = parameters(step.optimizer)
+        frozen = [p for p in held if id(p) in known.trained and not p.requires_grad]
+        known.trained = {id(p) for p in held if p.requires_grad and p.grad is not None}
+        found = left_frozen(step.optimizer, frozen, step.number, step.caller()) if frozen else None
+        if found is not None:
+            known.frozen = {id(p) for p in frozen}
+            self._found[step.key] = found
+        elif any(p.requires_grad for p in held if id(p) in known.frozen):
+            self._found.pop(step.key, None)
+
+    @property
+    def findings(self) -> Iterable[Finding]:
+        return self._found.values()
+
+
+@dataclass(slots=True)
+class _Frozen:
+    """A parameter that was seen frozen; once it is not, since which step, and its version then."""
+
+    parameter: weakref.ref[torch.Tensor]
+    since: int = 0
+    version: int = 0
+
+
+class Thawed(Sign):
+    """Follows the parameters of the models that were called, and whether anything moves them once they are unfrozen."""
+
+    def __init__(self) -> None:
+        self._frozen: dict[int, _Frozen] = {}
+        self._finding: tuple[Finding, list[_Frozen]] | None = None
+
+    def each_step(self, step: Step) -> None:
+        is_doubling = not step.number & (step.number - 1)
+        if step.steps >= _FIRST and (is_doubling or (self._frozen and step.number % _BETWEEN == 0)):
+            self._look(step)
+
+    def told(self, known: Sequence[Finding]) -> list[Finding]:
+        """Return what has not moved to the end; an audit may know what was left out of an optimizer, and say more."""
+        if self._finding is None or any(each.code == "BS101" and each.severity != "note" for each in known):
+            return []
+        held = [(p, known) for known in self._finding[1] if (p := known.parameter()) is not None]
+        return [self._finding[0]] if all(version(p) == known.version for p, known in held) else []
+
+    def _look(self, step: Step) -> None:
+        still = []
+        for parameter in (p for model in step.models for p in parameters_in(model)):
+            known = self._frozen.get(id(parameter))
+            if not parameter.requires_grad:
+                if len(self._frozen) < _MOST or known is not None:
+                    self._frozen[id(parameter)] = _Frozen(weakref.ref(parameter))
+            elif known is not None and known.parameter() is parameter and parameter.grad is not None:
+                if not known.since:
+                    known.since, known.version = step.number, version(parameter)
+                elif version(parameter) != known.version:
+                    del self._frozen[id(parameter)]
+                else:
+                    still.append((parameter, known))
+        if still and self._finding is None:
+            since = min(known.since for _, known in still)
+            held = {id(p) for optimizer in step.stepping(since) for p in parameters(optimizer)}
+            lost = [(p, known) for p, known in still if id(p) not in held]
+            found = thawed([p for p, _ in lost], step.optimizer, since, step.caller()) if lost else None
+            self._finding = (found, [known for _, known in lost]) if found is not None else None

@@ -1,0 +1,128 @@
+"""The learning rate of each optimizer, and its weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.optimizers import shrinking
+from backsight.diagnosis.schedules import counts_batches, faded
+from backsight.launch.sign import Sign, Step
+from backsight.snapshot import groups
+from backsight.tape import Living
+
+FADED = 1e-6
+"""A learning rate so many times smaller than the largest before moves nothing."""
+
+LOW = 0.01
+"""A learning rate so many times smaller than the largest before is low; that most of a training has it is a fault if
+the schedule is stepped once a batch, and so may count batches for epochs."""
+
+_SHORTEST = 16
+"""Steps with a low rate."""
+
+_LASTING = 10
+"""Steps that a rate has to have been lost for: schedules end at 0."""
+
+_DECAYED = 16
+"""The step of an optimizer at which its weight decay is looked at."""
+
+
+@dataclass(slots=True)
+class _Rate:
+    """What is known of the rate of one optimizer."""
+
+    peak: float = 0.0
+    steps: int = 0
+    faded_since: int = 0
+    low_since: int = 0
+    """The first of its own steps in a row with a low rate."""
+    early: Finding | None = None
+
+
+class Rates(Sign):
+    """Follows the largest rate of the groups of each optimizer."""
+
+    def __init__(self) -> None:
+        self._rates: Living[_Rate] = Living()
+        self._faded: dict[int, tuple[Finding, int, int]] = {}
+        """What was told of which, since which step of the run, and the last one in which it was so."""
+
+    def each_step(self, step: Step) -> None:
+        known = self._rates.at(step.key)
+        if known is None:
+            known = _Rate()
+            self._rates.put(step.key, step.optimizer, known)
+        known.steps = step.steps
+        rate = _rate(step.optimizer)
+        if rate is None:
+            return
+        if rate > known.peak:
+            known.peak = rate
+        if rate <= LOW * known.peak and rate:
+            self._low(known, rate, step)
+        elif rate:
+            known.low_since, known.early = 0, None
+        if known.peak and rate <= FADED * known.peak:
+            self._fade(known, rate, step)
+        else:
+            known.faded_since = 0
+            self._faded.pop(step.key, None)
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        for found, since, last in self._faded.values():
+            if last - since >= max(_LASTING, last // 10) - 1:
+                yield found
+        told = {found.title for found, _, _ in self._faded.values()}
+        for key, each in self._rates.items():
+            low = key not in self._faded and each.steps >= 2 * each.low_since
+            if low and each.early is not None and each.early.title not in told:
+                yield each.early
+
+    def _low(self, known: _Rate, rate: float, step: Step) -> None:
+        """Look, once most of the steps of an optimizer had a low rate, for a schedule that is stepped once a batch."""
+        known.low_since = known.low_since or step.steps
+        if step.steps == 2 * max(known.low_since, _SHORTEST):
+            found = counts_batches(step.optimizer, step.steps, known.peak, rate, known.low_since, step.caller())
+            known.early = found
+
+    def _fade(self, known: _Rate, rate: float, step: Step) -> None:
+        """Tell, and go on telling, that a rate has been lost for some steps."""
+        known.faded_since = known.faded_since or step.number
+        if (told := self._faded.get(step.key)) is not None:
+            self._faded[step.key] = *told[:2], step.number
+        elif step.number - known.faded_since == _LASTING - 1:
+            found = faded(step.optimizer, step.steps, known.peak, rate, known.faded_since, step.caller())
+            self._faded[step.key] = found, known.faded_since, step.number
+
+
+class Decay(Sign):
+    """Looks once at the weight decay of each optimizer."""
+
+    def __init__(self) -> None:
+        self._shrinking: dict[int, Finding] = {}
+
+    def doubled(self, step: Step) -> None:
+        if step.steps == _DECAYED:
+            found = shrinking(step.optimizer, step.number - _DECAYED + 1, step.caller())
+            if found is not None:
+                self._shrinking[step.key] = found
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        yield from self._shrinking.values()
+
+
+def _rate(optimizer: torch.optim.Optimizer) -> float | None:
+    """Return the largest learning rate; None if one is a tensor, whose value would have to be waited for."""
+    rate = 0.0
+    for group in groups(optimizer):
+        given = group.get("lr")
+        if type(given) is not float and type(given) is not int:
+            return None
+        rate = max(rate, float(given))
+    return rate

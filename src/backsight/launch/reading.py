@@ -1,0 +1,91 @@
+"""What the text of a program and an exact watch of it tell once the training goes on, whatever its values are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import CodeType
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.crossed import crossed
+from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
+from backsight.diagnosis.misplaced import misplaced
+from backsight.diagnosis.reordered import reordered
+from backsight.diagnosis.taken_once import taken_once
+from backsight.diagnosis.used_up import used_up
+from backsight.launch.sign import Sign, Step
+from backsight.tracing import Watch, repeated_writes, sightings
+
+_READ = 2
+"""The step of an optimizer at which the text around it is read."""
+
+_MOST_READ = 8
+
+_TAKEN = 32
+"""The optimizer step at which it is looked for numbers that were taken from what is trained."""
+
+
+class Updates(Sign):
+    """Reads the step of each optimizer, if that is the program's, once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Finding] = {}
+
+    def doubled(self, step: Step) -> None:
+        if step.steps == _READ and (lost := lost_in_step(step.optimizer)) is not None:
+            self._found.setdefault(lost.title, replace(lost, since=1))
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        yield from self._found.values()
+
+
+class Loops(Sign):
+    """Reads each function of the program that makes a step, once."""
+
+    def __init__(self) -> None:
+        self._read: dict[CodeType, Finding | None] = {}
+        self._used_up: dict[str, tuple[Finding, Callable[[], bool]]] = {}
+
+    def doubled(self, step: Step) -> None:
+        if step.steps != _READ:
+            return
+        frame = step.caller()
+        if frame.f_code not in self._read and len(self._read) < _MOST_READ:
+            self._read[frame.f_code] = misplaced(frame)
+            found = used_up(frame, step.number)
+            if found is not None:
+                self._used_up.setdefault(found[0].title, found)
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        yield from (found for found in self._read.values() if found is not None)
+        yield from (found for found, is_over in self._used_up.values() if is_over())
+
+
+class Taken(Sign):
+    """Looks once for numbers that were taken from what is trained."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._found: list[Finding] = []
+
+    def run_doubled(self, step: Step) -> None:
+        if step.number == _TAKEN:
+            self._found = taken_once(self._watch, step.optimizers)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self._found
+
+
+class Watched(Sign):
+    """Asks an exact watch, at the end, what single statements did."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def told(self, known: Sequence[Finding]) -> list[Finding]:
+        seen = sightings(self._watch)
+        found = [*dropped(seen), *lost_writes(repeated_writes(self._watch)), *reordered(seen)]
+        return [*found, *crossed(self._watch, [*known, *found])]
