@@ -12,11 +12,12 @@ import torch
 from backsight.diagnosis.evidence.copies import copied_anew
 from backsight.diagnosis.evidence.cuts import ends, in_place, undoing, where
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, calls_around, constructions, named, names_of, program_frames
+from backsight.diagnosis.program import bodies, calls_around, constructions, method_of, named, names_of, program_frames
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, backward_calls, function_at
-from backsight.source.body import callee, dotted, expressions, statements
+from backsight.naming import search
+from backsight.source import Body, Place, backward_calls, function_at
+from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
@@ -29,26 +30,33 @@ def nothing_arrives(
     *,
     frame: FrameType | None,
     reached: bool = False,
+    zeros: bool = False,
     cut: Finding | None = None,
     copied: Severed | None = None,
     copies: Sequence[str] = (),
     others: Sequence[str] = (),
     elsewhere: Sequence[str] = (),
     backwards: bool = True,
-) -> Finding:
+) -> Finding | None:
     """Return the finding that an optimizer gets no gradients.
 
-    reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
-    the loss off from what they are copies of. copies: what those of them are called that stay from step to step.
-    others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another one
-    holds. backwards: whether a backward was seen.
+    None where it gets zeros and no statement writes them: BS141 looks for the operation that does, and a factor of 0 is
+    how a term is switched off, such as a discriminator that joins later.
+
+    reached: whether the loss depends on its parameters. zeros: whether there are gradients, all of them zeros. cut:
+    what cuts them off from it. copied: what cuts leaves of the loss off from what they are copies of. copies: what
+    those of them are called that stay from step to step. others: the parameters that the loss depends on, and no
+    optimizer holds; elsewhere: those that another one holds. backwards: whether a backward was seen.
     """
     name, held = named(optimizer, "the optimizer"), parameters(optimizer)
     place = where(copied) if copied is not None else None
     if held and not any(p.requires_grad for p in held):
         reason = _frozen(held)
     elif reached:
-        reason = _zeroed(frame, name)
+        zeroing = _zeroing(frame, name)
+        if zeroing is None and zeros:
+            return None
+        reason = _zeroed(zeroing, name)
     elif cut is not None:
         reason = _Reason(cut.evidence, cut.fix.partition(" if they should learn")[0] + ".", cut.source)
     elif copied is not None and place is not None:
@@ -91,8 +99,7 @@ def _frozen(held: Sequence[torch.Tensor]) -> _Reason:
     )
 
 
-def _zeroed(frame: FrameType | None, name: str) -> _Reason:
-    zeroing = _zeroing(frame)
+def _zeroed(zeroing: Place | None, name: str) -> _Reason:
     if zeroing is None:
         return _Reason(
             ("The loss depends on its parameters, but their gradients are zero or None when it steps.",),
@@ -178,26 +185,40 @@ def _owner(names: Sequence[str]) -> str:
     return ".".join(same) or names[0].partition(".")[0]
 
 
-def _zeroing(frame: FrameType | None) -> Place | None:
-    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one."""
+def _zeroing(frame: FrameType | None, name: str) -> Place | None:
+    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one.
+
+    One of another optimizer, by its name, zeroes other gradients.
+    """
+    optimizers = [each for each, _ in search((), collect=(torch.optim.Optimizer,)).found]
+    called = {each.path.split(".")[-1] for names in search(optimizers).names for each in names}
+    others = called - {name.split(".")[-1]}
+    calls = [
+        (body, statement)
+        for body, statement, call in calls_around(frame)
+        for receiver, method in [method_of(call)]
+        if method == "zero_grad" and receiver not in others
+    ]
     for each in program_frames(frame):
         body = function_at(each.f_code)
         if body is None:
             continue
-        began = max((p.line for p in backward_calls(body) if p.line <= each.f_lineno), default=0)
-        found = [
-            body.place(statement)
-            for statement in statements(body.node)
-            if began <= statement.lineno <= each.f_lineno
-            for node in expressions(statement)
-            if isinstance(node, ast.Call) and callee(node)[1] == "zero_grad"
-        ]
+        before = [p.position for p in backward_calls(body) if p.line <= each.f_lineno]
+        began, steps = max(before, default=(0, 0)), _steps_on(body, each.f_lineno)
+        ends = steps[0] if steps else (each.f_lineno + 1, 0)
+        places = [inside.place(statement) for inside, statement in calls if inside.node is body.node]
+        found = [place for place in places if began < place.position < ends]
         if found:
             return found[-1]
-    every = [(body, statement) for body, statement, call in calls_around(frame) if callee(call)[1] == "zero_grad"]
-    if len(every) == 1 and not backward_calls(every[0][0]):  # a helper or callback, and nothing else zeroes them
-        return every[0][0].place(every[0][1])
+    if len(calls) == 1 and not backward_calls(calls[0][0]):  # a helper or callback, and nothing else zeroes them
+        return calls[0][0].place(calls[0][1])
     return None
+
+
+def _steps_on(body: Body, line: int) -> list[tuple[int, int]]:
+    """Return where statements of a line make a step: others may follow on it."""
+    every = ((each, call) for each in statements(body.node) if each.lineno == line for call in calls_in(each))
+    return [body.place(each).position for each, call in every if callee(call)[1] == "step"]
 
 
 def _closure(frame: FrameType | None) -> Place | None:

@@ -59,6 +59,7 @@ class _Deaf:
     elsewhere: tuple[str, ...] = ()
     audits: int = 0
     steps: int = 0
+    asked: bool = False
     finding: Finding | None = None
 
 
@@ -99,7 +100,7 @@ class Hearing(Sign):
     def _ask(self, optimizer: torch.optim.Optimizer, audit: Audit, graph: Graph | None) -> None:
         """Ask a loss why nothing of it arrives at an optimizer."""
         known = self._of(optimizer)
-        if known.finding is not None or graph is None:
+        if known.asked or graph is None:
             return
         held = {id(p) for p in parameters(optimizer)}
         known.audits += 1
@@ -115,19 +116,25 @@ class Hearing(Sign):
             known.copied, known.copies = _copied(graph)
 
     def _tell(self, deaf: list[tuple[torch.optim.Optimizer, int]], step: Step) -> None:
-        """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none."""
+        """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none.
+
+        What the source text says is asked at a step of its own, after the losses of the others and its own.
+        """
         still = {key_of(optimizer) for optimizer, _ in deaf}
         for key in [key for key, each in self._deaf.items() if key not in still and each.optimizer() is not None]:
             del self._deaf[key]  # it has got a gradient since
         for optimizer, since in deaf:
             known = self._of(optimizer)
             known.steps += 1
-            if known.finding is None and (known.audits or known.steps > _ENOUGH):
+            own, seen = optimizer is step.optimizer, self._gradients.at(key_of(optimizer))
+            if not known.asked and own and (known.audits or known.steps > _ENOUGH):
+                known.asked = True
                 known.finding = nothing_arrives(
                     optimizer,
                     since,
                     frame=step.caller(),
                     reached=known.reached,
+                    zeros=seen is not None and seen.zeros >= SILENT,
                     cut=known.cut,
                     copied=known.copied,
                     copies=known.copies,
