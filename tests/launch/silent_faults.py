@@ -46,6 +46,15 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS115 zeroed between backward and step, on one line, beside another optimizer": """
+model, other = net(), net()
+optimizer, second = torch.optim.SGD(model.parameters(), lr=0.01), torch.optim.SGD(other.parameters(), lr=0.01)
+for step in range(10):
+    x, y = batch()
+    second.zero_grad(); F.mse_loss(other(x), y).backward(); second.step()
+    loss = F.mse_loss(model(x), y)
+    loss.backward(); optimizer.zero_grad(); optimizer.step()  #!
+""",
     "BS115 zeroed between backward and step": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

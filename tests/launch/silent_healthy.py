@@ -2432,4 +2432,21 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "a discriminator that joins at a late step, by a factor of 0 until then": """
+model, critic = net(outputs=4), net(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+critic_optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(40):
+    factor = 0.0 if step < 1000 else 1.0
+    x, _ = batch()
+    fake = model(x)
+    loss = F.mse_loss(fake, x) - factor * critic(fake).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    critic_loss = factor * 0.5 * (F.relu(1 - critic(x)).mean() + F.relu(1 + critic(fake.detach())).mean())
+    critic_optimizer.zero_grad()
+    critic_loss.backward()
+    critic_optimizer.step()
+""",
 }
