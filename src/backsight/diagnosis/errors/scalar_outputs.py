@@ -158,15 +158,19 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
         )
     if given:
         return f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(), or {tensor}.sum()."
+    level = failure.user
+    is_kept = (
+        level is not None and _is_name(name) and level.value(name) is not None
+    )  # who reads it later wants a number
+    put = f"put {name} = {name}.mean() before line {level.line}" if level is not None and is_kept else ""
     if unreduced:
-        level = failure.user
-        after = f"call {tensor}.mean().backward() afterwards"
-        if level and _is_name(name) and level.value(name) is not None:  # what reads it later wants a number too
-            after = f"put {name} = {name}.mean() before line {level.line}"
+        after = put or f"call {tensor}.mean().backward() afterwards"
         written = [place for file in user_files(failure) for place in literals(file, "none")]
         where = f' with reduction="mean" at {written[0]}' if len(written) == 1 and written[0] != unreduced else ""
         by = where or ", as it does by default"
         return f"Let the loss function reduce{by}. If you need the elements for weights or a mask, {after}."
+    if put:
+        return f"P{put[1:]}: the gradient of a mean does not grow with the batch, as that of {tensor}.sum() does."
     return (
         f"Call {tensor}.mean().backward(), whose gradient does not grow with the batch, or {tensor}.sum().backward()."
     )
