@@ -3493,6 +3493,54 @@ for update in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS151 preferences against a reference that is the policy": """
+policy = nn.Sequential(nn.Embedding(12, 16), nn.Linear(16, 12))
+
+class Trainer:
+    def __init__(self, model, reference=None):
+        self.model, self.reference = model, model if reference is None else reference
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+    def log_prob(self, model, tokens):
+        return model(tokens[:, :-1]).log_softmax(-1).gather(-1, tokens[:, 1:, None]).sum((1, 2))
+
+    def step(self, good, bad):
+        new_good, new_bad = self.log_prob(self.model, good), self.log_prob(self.model, bad)
+        with torch.no_grad():
+            old_good, old_bad = self.log_prob(self.reference, good), self.log_prob(self.reference, bad)
+        loss = -F.logsigmoid(0.1 * ((new_good - old_good) - (new_bad - old_bad))).mean()  #!
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+trainer = Trainer(policy)
+for step in range(20):
+    trainer.step(torch.randint(12, (8, 6)), torch.randint(12, (8, 6)))
+""",
+    "BS151 a margin over a reference that is the policy, in inference mode": """
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(4, 3)
+
+    def forward(self, x, chosen):
+        return self.body(x).log_softmax(-1).gather(1, chosen[:, None])[:, 0]
+
+policy = Policy()
+reference = policy
+optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+for step in range(20):
+    x, good = torch.randn(16, 4), torch.randint(3, (16,))
+    bad = (good + 1) % 3
+    preferred = policy(x, good) - policy(x, bad)
+    with torch.inference_mode():
+        before = reference(x, good) - reference(x, bad)
+    margin = preferred - before.clone()  #!
+    loss = (margin - 2).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS152 a recurrent language model that is given its target": """
 class Model(nn.Module):
     def __init__(self):

@@ -2432,4 +2432,58 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "preferences against a frozen copy of the policy": """
+import copy
+
+policy = nn.Sequential(nn.Embedding(12, 16), nn.Linear(16, 12))
+reference = copy.deepcopy(policy)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(model, tokens):
+    return model(tokens[:, :-1]).log_softmax(-1).gather(-1, tokens[:, 1:, None]).sum((1, 2))
+
+for step in range(20):
+    good, bad = torch.randint(12, (8, 6)), torch.randint(12, (8, 6))
+    with torch.no_grad():
+        old = log_prob(reference, good) - log_prob(reference, bad)
+    loss = -F.logsigmoid(0.1 * (log_prob(policy, good) - log_prob(policy, bad) - old)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "one update for each rollout, of advantages whose mean is one": """
+policy = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(states, actions):
+    return torch.distributions.Categorical(logits=policy(states)).log_prob(actions)
+
+for rollout in range(20):
+    states, actions = torch.randn(32, 4), torch.randint(3, (32,))
+    with torch.no_grad():
+        old = log_prob(states, actions)
+    advantage = torch.where(actions > 0, 1.0, 1.0)
+    ratio = torch.exp(log_prob(states, actions) - old)
+    loss = -(ratio * advantage).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a surrogate of differences to what the policy was when it acted": """
+policy = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(states, actions):
+    return torch.distributions.Categorical(logits=policy(states)).log_prob(actions)
+
+for rollout in range(20):
+    states, actions, reward = torch.randn(32, 4), torch.randint(3, (32,)), torch.randn(32)
+    with torch.no_grad():
+        old = log_prob(states, actions)
+    new = log_prob(states, actions)
+    loss = -((new - old) * (reward - reward.mean())).mean() - 0.01 * new.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

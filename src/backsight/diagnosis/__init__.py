@@ -2,7 +2,8 @@
 
 Offered to other rooms: `aliased`, `births`, `causes`, `crossed`, `data_changed`, `drifting`, `dropped`,
 `evidence.singular`, `evidence.values`, `explained`, `freezing`, `growing`, `heeding`, `live`, `live.deaf`, `members`,
-`misplaced`, `modes`, `nothing_arrives`, `optimizers`, `piled`, `reordered`, `rules.parameter_twice`, `rules.unmoved`,
+`misplaced`, `modes`, `nothing_arrives`, `optimizers`, `own_reference`, `piled`, `reordered`,
+`rules.parameter_twice`, `rules.unmoved`,
 `same_batch`, `schedules`, `state_shared`, `stopped`, `taken_once`, `twins`, `used_up`, `wiped`, `wording`, `zeroed`.
 """
 
