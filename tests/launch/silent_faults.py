@@ -3493,6 +3493,42 @@ for update in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS151 the weight of the only expert, divided by itself": """
+class Mixture(nn.Module):
+    def __init__(self, k=1):
+        super().__init__()
+        self.k, self.gate = k, nn.Linear(4, 3)
+        self.experts = nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+
+    def forward(self, x):
+        weight, chosen = self.gate(x).softmax(-1).topk(self.k, dim=-1)
+        weight = weight / (weight.sum(-1, keepdim=True) + 1e-9)  #!
+        every = torch.stack([each(x) for each in self.experts], 1)
+        picked = every.gather(1, chosen[:, :, None])
+        return (picked * weight[:, :, None]).sum(1)
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS151 a single score, normalized": """
+body, score, head = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*body.parameters(), *score.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    x, y = batch()
+    h = body(x)
+    weight = score(h).exp()
+    weight = weight / weight.sum(dim=1, keepdim=True).clamp(min=1e-6)  #!
+    loss = F.mse_loss(head(h * weight), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS151 preferences against a reference that is the policy": """
 policy = nn.Sequential(nn.Embedding(12, 16), nn.Linear(16, 12))
 

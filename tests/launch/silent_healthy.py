@@ -2486,4 +2486,49 @@ for rollout in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "two experts whose weights sum to one": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(4, 3), nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+
+    def forward(self, x):
+        weight, chosen = self.gate(x).softmax(-1).topk(2, dim=-1)
+        weight = weight / (weight.sum(-1, keepdim=True) + 1e-9)
+        every = torch.stack([each(x) for each in self.experts], 1)
+        return (every.gather(1, chosen[:, :, None]) * weight[:, :, None]).sum(1)
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "the weight of the only expert, beside a loss that balances the load": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(4, 3), nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+
+    def forward(self, x):
+        scores = self.gate(x).softmax(-1)
+        weight, chosen = scores.topk(1, dim=-1)
+        weight = weight / (weight.sum(-1, keepdim=True) + 1e-9)
+        every = torch.stack([each(x) for each in self.experts], 1)
+        share = F.one_hot(chosen[:, 0], 3).float().mean(0)
+        return (every.gather(1, chosen[:, :, None]) * weight[:, :, None]).sum(1), (share * scores.mean(0)).sum()
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    out, balance = model(x)
+    loss = F.mse_loss(out, y) + 0.01 * balance
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.rules.sum_of_one import sums_of_one
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown
 from backsight.tape import Graph, Node
@@ -25,6 +26,7 @@ def constant_ratio(scene: Scene) -> Iterator[Finding]:
     Both have to be made by the same operations from the same leaves: then they are always the same, and what one side
     gives to a gradient the other takes away. Against a constant, a ratio is 1 only until the first update.
     """
+    yield from sums_of_one(scene)
     for index, met in scene.met().items():
         node = scene.graph.nodes[index]
         first, second = node.inputs if met.same and len(node.inputs) == 2 else (None, None)
