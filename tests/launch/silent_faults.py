@@ -2372,6 +2372,37 @@ for step in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "BS147 the classes of each pixel by a view, with their number in a name": """
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 3, 1))
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    images = torch.randn(8, 1, 6, 6)
+    masks = (images[:, 0] > 0).long()
+    out = model(images)
+    classes = out.size(1)
+    logits = out.view(-1, classes)  #!
+    loss = criterion(logits, masks.view(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 the classes of each step by a reshape": """
+model = nn.Conv1d(4, 5, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def loss_of(out, labels):
+    b, c, t = out.shape
+    flat = out.reshape(-1, c)  #!
+    return F.cross_entropy(flat, labels.flatten())
+
+for step in range(30):
+    x = torch.randn(8, 4, 7)
+    loss = loss_of(model(x), x.argmax(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS147 time and batch exchanged by a reshape, of images that have a height": """
 class Reader(nn.Module):
     def __init__(self):

@@ -2531,4 +2531,42 @@ for step in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "the classes of each pixel, moved last before they are flattened": """
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 3, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    images = torch.randn(8, 1, 6, 6)
+    out = model(images)
+    classes = out.size(1)
+    logits = out.permute(0, 2, 3, 1).reshape(-1, classes)
+    loss = F.cross_entropy(logits, (images[:, 0] > 0).long().view(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "features that were pooled to one pixel, flattened": """
+body, head = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1)), nn.Linear(8, 3)
+optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    images = torch.randn(8, 1, 6, 6)
+    h = body(images)
+    flat = h.view(-1, h.size(1))
+    loss = F.cross_entropy(head(flat), (images.mean((1, 2, 3)) > 0).long())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a prediction and its target, flattened alike": """
+model = nn.Conv1d(4, 5, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(8, 4, 7)
+    out, target = model(x), torch.cat([x, x[:, :1]], 1)
+    one = out.reshape(-1, out.shape[1])
+    other = target.reshape(-1, target.shape[1])
+    loss = F.mse_loss(one, other)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }
