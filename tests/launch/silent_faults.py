@@ -3665,4 +3665,33 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS147 pixels of a class for the classes of a pixel, two views in one statement": """
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 1))
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    images = torch.randn(4, 1, 8, 8)
+    targets = (images[:, 0] > 0).long() + (images[:, 0] > 1).long()
+    loss = criterion(model(images).contiguous().view(-1, 4), targets.view(-1))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 fast weights in a dict, each of which is detached": """
+model = net()
+meta = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    total = 0.0
+    for task in range(2):
+        x, y = batch()
+        fast = dict(model.named_parameters())
+        for _ in range(2):
+            inner = F.mse_loss(torch.func.functional_call(model, fast, (x,)), y)
+            slopes = torch.autograd.grad(inner, list(fast.values()), create_graph=True)
+            fast = {n: (p - 0.01 * g).detach().requires_grad_() for (n, p), g in zip(fast.items(), slopes)}  #!
+        total = total + F.mse_loss(torch.func.functional_call(model, fast, (x,)), y)
+    meta.zero_grad()
+    total.backward()
+    meta.step()
+""",
 }

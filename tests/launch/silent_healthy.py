@@ -2586,4 +2586,16 @@ for step in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "scores of classes for each pixel, with the classes moved last, and of whole images": """
+model, whole = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(1, 4, 8)
+optimizer = torch.optim.Adam([*model.parameters(), *whole.parameters()], lr=0.01)
+for step in range(20):
+    images = torch.randn(4, 1, 8, 8)
+    targets = (images[:, 0] > 0).long() + (images[:, 0] > 1).long()
+    loss = F.cross_entropy(model(images).permute(0, 2, 3, 1).reshape(-1, 4), targets.view(-1))
+    loss = loss + F.cross_entropy(whole(images).view(-1, 4), targets.flatten(1).sum(1) % 4)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }
