@@ -70,7 +70,9 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
             is_complex=bool(match.group(1)),
         ),
         source=str(
-            (missed and (missed.written or missed.choice.place)) or weighted or unreduced or left or failure.source
+            (missed and (missed.written or missed.choice.place))
+            or (failure.call != "grad" and (weighted or unreduced or left))
+            or failure.source  # of the derivatives of rows, the call that asks for them is to be changed
         ),
         exact=root is not None,
     )
