@@ -35,6 +35,7 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
         last = name.split(".")[-1]
         found = setting(frame, "requires_grad", wanted, last)
         place, written = found or (None, name)
+        name = written  # several models may hold it
         state = "frozen" if wanted else "trained"
         told = "A module does not pass requires_grad on to its parameters."
         return Finding(
@@ -150,7 +151,8 @@ def thawed(
 
 def _made(optimizer: torch.optim.Optimizer, frame: FrameType | None) -> tuple[str, list[Place]]:
     """Return the name under which an optimizer is created, and where; a function may call it otherwise."""
-    for name in [each.path for each in search([optimizer]).names[0]]:
+    names = [each.path for each in search([optimizer]).names[0]]
+    for name in names:
         if made := constructions(frame, optimizer, name):
-            return name, made
+            return next((each for each in names if made[-1].text.startswith(f"{each} =")), name), made
     return named(optimizer, "the optimizer"), []

@@ -10,8 +10,9 @@ import torch
 
 from backsight.diagnosis.wording import counted, listed
 from backsight.naming import search
+from backsight.naming.frames import locals_of
 from backsight.naming.roots import is_ours, is_user
-from backsight.source import Body, Place
+from backsight.source import Body, Place, function_at
 from backsight.source.body import callee, dotted, expressions, functions, statements
 
 _MOST_FRAMES = 64
@@ -71,8 +72,11 @@ def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, nam
     """Return the statements that bind `name` to the result of a call, the function that runs first.
 
     What a person calls `self.opt` or `trainer.opt` is an attribute, and `opt` a variable: one is not the other. Where
-    some call the class of the optimizer, the others make something else.
+    some call the class of the optimizer, the others make something else. Where it is a variable of a function that
+    still runs and has bound it to a call itself, it was made there, whatever others call it.
     """
+    if made := [place for each in program_frames(frame) for place in _made_in(each, optimizer)]:
+        return made
     attribute, last = "." in name, name.split(".")[-1]
     found = []
     for body in bodies(frame):
@@ -84,3 +88,14 @@ def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, nam
                     found.append((body.place(statement), callee(statement.value)[1] == type(optimizer).__name__))
     of_class = [place for place, calls_class in found if calls_class]
     return of_class or [place for place, _ in found]
+
+
+def _made_in(frame: FrameType, made: object) -> Iterator[Place]:
+    """Yield the statements of a running function that bind the variable that holds an object to a call."""
+    body = function_at(frame.f_code)
+    held = {name for name, value in locals_of(frame).items() if value is made} if body is not None else set()
+    if body is None or not held:
+        return
+    for each in statements(body.node):
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and {*map(dotted, each.targets)} & held:
+            yield body.place(each)

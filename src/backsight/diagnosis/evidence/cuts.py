@@ -66,7 +66,21 @@ def undoing(cut: Severed) -> str:
         return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
     if cut.by == "integer" or cut.by == "not differentiable":
         return f"Use something differentiable instead of {cut.op}"
+    if (joined := _joined(cut)) is not None:
+        return f"Write {joined} instead"
     return f"Compute it with tensors, without {cut.op}"
+
+
+def _joined(cut: Severed) -> str | None:
+    """Return how to join the tensors whose values `torch.tensor([a, b])` copies."""
+    try:
+        copied = ast.parse(cut.line.segment if cut.line is not None else "", mode="eval").body
+    except SyntaxError:
+        return None
+    match copied:
+        case ast.Call(func=ast.Attribute(attr="tensor" | "as_tensor"), args=[given, *_]):
+            return f"torch.stack({ast.unparse(given)})"
+    return None
 
 
 def statement_of(cut: Severed) -> ast.stmt | None:
@@ -99,7 +113,8 @@ def in_place(cut: Severed) -> tuple[str, str] | None:
     statement = statement_of(cut)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     name = dotted(target)
-    if name is None or not isinstance(statement, ast.Assign):
+    several = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
+    if name is None or not isinstance(statement, ast.Assign) or isinstance(statement.value, several):
         return None
     if not any(use.name == name and not use.binds for use in uses(statement.value)):
         return None

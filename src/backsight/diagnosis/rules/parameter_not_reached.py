@@ -95,8 +95,8 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
     if scene.steps is None or not any(used) or any(scene.steps.consumed(held, p) for p in missing):
         return None
     cuts = _met(scene, missing)
-    if cuts:
-        return _worked_around(cuts) or cuts[0]
+    if cuts:  # a derivative without a graph may be meant: a step of first order
+        return _worked_around(cuts) or min(cuts, key=lambda each: each.by == "derivative")
     lost = {id(p) for p in missing}
     for cut, leaves, made in scene.ended():
         behind = {id(leaf) for ref in leaves if (leaf := ref()) is not None}

@@ -107,8 +107,9 @@ def _carries(section: Section, name: str, trained: Trained) -> bool | None:
 
 
 def _first_within(section: Section, cut: Cut) -> Cut:
-    """Of `torch.tensor(x.item())`, which only copies what is lost already, the part that loses it: `x.item()`."""
-    node = node_of(section, cut) if cut.kind == "copy" else None
+    """Of `torch.tensor(x.item())` and `one_hot(x.argmax(1))`, which only take over what is lost already, the part that
+    loses it: `x.item()`."""
+    node = node_of(section, cut) if cut.kind in ("copy", "integer") else None
     for inner in ast.walk(node) if node is not None else ():
         rule = rule_of(inner) if isinstance(inner, ast.expr) and inner is not node else None
         if rule is not None and rule.always and isinstance(inner, ast.expr):
@@ -211,13 +212,17 @@ _POSITIONS = frozenset(
 
 
 def seen(root: torch.Tensor | None) -> tuple[list[Suspect], frozenset[tuple[str, int]]]:
-    """Return what cut `root` off, the nearest first, and the file and line of each place where a history ended or left
-    for Python; nothing without a watch."""
+    """Return what cut `root` off, the nearest first, and the file and line of each place where a history ended; nothing
+    without a watch.
+
+    Where none did, or only by what somebody has written to that end, it may have left for Python: `x.item()`.
+    """
     watch = current()
     if watch is None or root is None:
         return [], frozenset()
     every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
-    lines = (each.line for each in (*every, *watch.departures) if each.line)
+    departures = () if any(each.by != "detach" for each in every) else watch.departures
+    lines = (each.line for each in (*every, *departures) if each.line)
     return [_suspect(each, each.line) for each in every if each.line], frozenset((at.file, at.line) for at in lines)
 
 
