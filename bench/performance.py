@@ -14,7 +14,7 @@ the terminal, and lines, `{"note"}`. `spread` tells how far half of the measurem
 as a share of it: typically, and at worst.
 
 A figure that was taken beside other work is none: each benchmark waits until the machine is quiet, and what was
-measured while others used more than a third of a core is not kept.
+measured while others used more than a third of a core is not kept. Those without a time in them are kept as they are.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ WITH_PEERS: dict[str, tuple[str, ...]] = {
     "programs": ("--jobs", "2"),
 }
 """Those that are about other packages, and are run where they are named."""
+
+WITHOUT_TIMES = frozenset({"programs"})
+"""Those that compare what is said and computed, which is the same beside other work."""
 
 PEERS = (
     *("torchviz", "torchview", "torchlens", "torchvista", "wandb", "tensorboard", "torch-optimi", "lomo-optim"),
@@ -132,7 +135,9 @@ def wait_until_quiet(seconds: float = 5.0) -> None:
 
 def measured(name: str) -> dict[str, object]:
     """Run a benchmark on a quiet machine, and return what it said, with where and when; `Busy` if it was not quiet."""
-    wait_until_quiet()
+    timed = name not in WITHOUT_TIMES
+    if timed:
+        wait_until_quiet()
     others = Others()
     words = ["bench/" + name + ".py", *{**COMMANDS, **ON_A_DEVICE, **WITH_PEERS}[name]]
     began = datetime.datetime.now(datetime.timezone.utc)
@@ -143,7 +148,7 @@ def measured(name: str) -> dict[str, object]:
         )
         lines = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
     used = others.cores()
-    if used is not None and used > QUIET:
+    if timed and used is not None and used > QUIET:
         raise Busy(f"others used {used:.1f} cores while {name} was measured: nothing is kept of it. Run it again.")
     return {
         "command": " ".join(["python", *words]),

@@ -50,6 +50,17 @@ def test_what_was_measured_beside_other_work_is_refused(
     assert not (tmp_path / "results" / "imports.json").exists()
 
 
+def test_what_has_no_times_is_kept_beside_other_work(
+    performance: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(performance.Others, "cores", lambda others: 0.8)
+    monkeypatch.setattr(performance, "WITHOUT_TIMES", {"imports"})
+    monkeypatch.setattr(performance, "wait_until_quiet", lambda: pytest.fail("it need not wait"))
+    performance.main()
+    kept = json.loads((tmp_path / "results" / "imports.json").read_text())
+    assert kept["machine"]["others"] == 0.8
+
+
 def test_the_work_of_others_is_told_from_our_own(performance: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, total, own = iter([100.0, 110.0]), iter([1_000.0, 1_012.0]), iter([50.0, 59.0])
     monkeypatch.setattr(performance.time, "monotonic", lambda: next(clock))

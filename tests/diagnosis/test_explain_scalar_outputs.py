@@ -19,7 +19,7 @@ def test_a_loss_for_each_element():
     assert finding.title == "loss is a float32 tensor of shape 8×3, but backward() must start from one number."
     assert "would start from 24 numbers at once." in evidence(finding)
     assert finding.source == at(source)
-    assert finding.fix.startswith("Call loss.mean().backward()")
+    assert finding.fix.startswith("Put loss = loss.mean() before line ")
     assert finding.exact
 
 

@@ -46,6 +46,15 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS115 zeroed between backward and step, on one line, beside another optimizer": """
+model, other = net(), net()
+optimizer, second = torch.optim.SGD(model.parameters(), lr=0.01), torch.optim.SGD(other.parameters(), lr=0.01)
+for step in range(10):
+    x, y = batch()
+    second.zero_grad(); F.mse_loss(other(x), y).backward(); second.step()
+    loss = F.mse_loss(model(x), y)
+    loss.backward(); optimizer.zero_grad(); optimizer.step()  #!
+""",
     "BS115 zeroed between backward and step": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -2372,6 +2381,37 @@ for step in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "BS147 the classes of each pixel by a view, with their number in a name": """
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 3, 1))
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    images = torch.randn(8, 1, 6, 6)
+    masks = (images[:, 0] > 0).long()
+    out = model(images)
+    classes = out.size(1)
+    logits = out.view(-1, classes)  #!
+    loss = criterion(logits, masks.view(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 the classes of each step by a reshape": """
+model = nn.Conv1d(4, 5, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def loss_of(out, labels):
+    b, c, t = out.shape
+    flat = out.reshape(-1, c)  #!
+    return F.cross_entropy(flat, labels.flatten())
+
+for step in range(30):
+    x = torch.randn(8, 4, 7)
+    loss = loss_of(model(x), x.argmax(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS147 time and batch exchanged by a reshape, of images that have a height": """
 class Reader(nn.Module):
     def __init__(self):
@@ -3493,6 +3533,90 @@ for update in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS151 the weight of the only expert, divided by itself": """
+class Mixture(nn.Module):
+    def __init__(self, k=1):
+        super().__init__()
+        self.k, self.gate = k, nn.Linear(4, 3)
+        self.experts = nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+
+    def forward(self, x):
+        weight, chosen = self.gate(x).softmax(-1).topk(self.k, dim=-1)
+        weight = weight / (weight.sum(-1, keepdim=True) + 1e-9)  #!
+        every = torch.stack([each(x) for each in self.experts], 1)
+        picked = every.gather(1, chosen[:, :, None])
+        return (picked * weight[:, :, None]).sum(1)
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS151 a single score, normalized": """
+body, score, head = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*body.parameters(), *score.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    x, y = batch()
+    h = body(x)
+    weight = score(h).exp()
+    weight = weight / weight.sum(dim=1, keepdim=True).clamp(min=1e-6)  #!
+    loss = F.mse_loss(head(h * weight), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS151 preferences against a reference that is the policy": """
+policy = nn.Sequential(nn.Embedding(12, 16), nn.Linear(16, 12))
+
+class Trainer:
+    def __init__(self, model, reference=None):
+        self.model, self.reference = model, model if reference is None else reference
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+    def log_prob(self, model, tokens):
+        return model(tokens[:, :-1]).log_softmax(-1).gather(-1, tokens[:, 1:, None]).sum((1, 2))
+
+    def step(self, good, bad):
+        new_good, new_bad = self.log_prob(self.model, good), self.log_prob(self.model, bad)
+        with torch.no_grad():
+            old_good, old_bad = self.log_prob(self.reference, good), self.log_prob(self.reference, bad)
+        loss = -F.logsigmoid(0.1 * ((new_good - old_good) - (new_bad - old_bad))).mean()  #!
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+trainer = Trainer(policy)
+for step in range(20):
+    trainer.step(torch.randint(12, (8, 6)), torch.randint(12, (8, 6)))
+""",
+    "BS151 a margin over a reference that is the policy, in inference mode": """
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(4, 3)
+
+    def forward(self, x, chosen):
+        return self.body(x).log_softmax(-1).gather(1, chosen[:, None])[:, 0]
+
+policy = Policy()
+reference = policy
+optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+for step in range(20):
+    x, good = torch.randn(16, 4), torch.randint(3, (16,))
+    bad = (good + 1) % 3
+    preferred = policy(x, good) - policy(x, bad)
+    with torch.inference_mode():
+        before = reference(x, good) - reference(x, bad)
+    margin = preferred - before.clone()  #!
+    loss = (margin - 2).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS152 a recurrent language model that is given its target": """
 class Model(nn.Module):
     def __init__(self):
@@ -3540,5 +3664,34 @@ for step in range(20):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+""",
+    "BS147 pixels of a class for the classes of a pixel, two views in one statement": """
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 1))
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    images = torch.randn(4, 1, 8, 8)
+    targets = (images[:, 0] > 0).long() + (images[:, 0] > 1).long()
+    loss = criterion(model(images).contiguous().view(-1, 4), targets.view(-1))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 fast weights in a dict, each of which is detached": """
+model = net()
+meta = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    total = 0.0
+    for task in range(2):
+        x, y = batch()
+        fast = dict(model.named_parameters())
+        for _ in range(2):
+            inner = F.mse_loss(torch.func.functional_call(model, fast, (x,)), y)
+            slopes = torch.autograd.grad(inner, list(fast.values()), create_graph=True)
+            fast = {n: (p - 0.01 * g).detach().requires_grad_() for (n, p), g in zip(fast.items(), slopes)}  #!
+        total = total + F.mse_loss(torch.func.functional_call(model, fast, (x,)), y)
+    meta.zero_grad()
+    total.backward()
+    meta.step()
 """,
 }

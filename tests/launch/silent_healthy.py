@@ -2432,4 +2432,170 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "a discriminator that joins at a late step, by a factor of 0 until then": """
+model, critic = net(outputs=4), net(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+critic_optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(40):
+    factor = 0.0 if step < 1000 else 1.0
+    x, _ = batch()
+    fake = model(x)
+    loss = F.mse_loss(fake, x) - factor * critic(fake).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    critic_loss = factor * 0.5 * (F.relu(1 - critic(x)).mean() + F.relu(1 + critic(fake.detach())).mean())
+    critic_optimizer.zero_grad()
+    critic_loss.backward()
+    critic_optimizer.step()
+""",
+    "preferences against a frozen copy of the policy": """
+import copy
+
+policy = nn.Sequential(nn.Embedding(12, 16), nn.Linear(16, 12))
+reference = copy.deepcopy(policy)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(model, tokens):
+    return model(tokens[:, :-1]).log_softmax(-1).gather(-1, tokens[:, 1:, None]).sum((1, 2))
+
+for step in range(20):
+    good, bad = torch.randint(12, (8, 6)), torch.randint(12, (8, 6))
+    with torch.no_grad():
+        old = log_prob(reference, good) - log_prob(reference, bad)
+    loss = -F.logsigmoid(0.1 * (log_prob(policy, good) - log_prob(policy, bad) - old)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "one update for each rollout, of advantages whose mean is one": """
+policy = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(states, actions):
+    return torch.distributions.Categorical(logits=policy(states)).log_prob(actions)
+
+for rollout in range(20):
+    states, actions = torch.randn(32, 4), torch.randint(3, (32,))
+    with torch.no_grad():
+        old = log_prob(states, actions)
+    advantage = torch.where(actions > 0, 1.0, 1.0)
+    ratio = torch.exp(log_prob(states, actions) - old)
+    loss = -(ratio * advantage).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a surrogate of differences to what the policy was when it acted": """
+policy = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+def log_prob(states, actions):
+    return torch.distributions.Categorical(logits=policy(states)).log_prob(actions)
+
+for rollout in range(20):
+    states, actions, reward = torch.randn(32, 4), torch.randint(3, (32,)), torch.randn(32)
+    with torch.no_grad():
+        old = log_prob(states, actions)
+    new = log_prob(states, actions)
+    loss = -((new - old) * (reward - reward.mean())).mean() - 0.01 * new.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "two experts whose weights sum to one": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(4, 3), nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+
+    def forward(self, x):
+        weight, chosen = self.gate(x).softmax(-1).topk(2, dim=-1)
+        weight = weight / (weight.sum(-1, keepdim=True) + 1e-9)
+        every = torch.stack([each(x) for each in self.experts], 1)
+        return (every.gather(1, chosen[:, :, None]) * weight[:, :, None]).sum(1)
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "the weight of the only expert, beside a loss that balances the load": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(4, 3), nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+
+    def forward(self, x):
+        scores = self.gate(x).softmax(-1)
+        weight, chosen = scores.topk(1, dim=-1)
+        weight = weight / (weight.sum(-1, keepdim=True) + 1e-9)
+        every = torch.stack([each(x) for each in self.experts], 1)
+        share = F.one_hot(chosen[:, 0], 3).float().mean(0)
+        return (every.gather(1, chosen[:, :, None]) * weight[:, :, None]).sum(1), (share * scores.mean(0)).sum()
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    out, balance = model(x)
+    loss = F.mse_loss(out, y) + 0.01 * balance
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "the classes of each pixel, moved last before they are flattened": """
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 3, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    images = torch.randn(8, 1, 6, 6)
+    out = model(images)
+    classes = out.size(1)
+    logits = out.permute(0, 2, 3, 1).reshape(-1, classes)
+    loss = F.cross_entropy(logits, (images[:, 0] > 0).long().view(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "features that were pooled to one pixel, flattened": """
+body, head = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1)), nn.Linear(8, 3)
+optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    images = torch.randn(8, 1, 6, 6)
+    h = body(images)
+    flat = h.view(-1, h.size(1))
+    loss = F.cross_entropy(head(flat), (images.mean((1, 2, 3)) > 0).long())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a prediction and its target, flattened alike": """
+model = nn.Conv1d(4, 5, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(8, 4, 7)
+    out, target = model(x), torch.cat([x, x[:, :1]], 1)
+    one = out.reshape(-1, out.shape[1])
+    other = target.reshape(-1, target.shape[1])
+    loss = F.mse_loss(one, other)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "scores of classes for each pixel, with the classes moved last, and of whole images": """
+model, whole = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(1, 4, 8)
+optimizer = torch.optim.Adam([*model.parameters(), *whole.parameters()], lr=0.01)
+for step in range(20):
+    images = torch.randn(4, 1, 8, 8)
+    targets = (images[:, 0] > 0).long() + (images[:, 0] > 1).long()
+    loss = F.cross_entropy(model(images).permute(0, 2, 3, 1).reshape(-1, 4), targets.view(-1))
+    loss = loss + F.cross_entropy(whole(images).view(-1, 4), targets.flatten(1).sum(1) % 4)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

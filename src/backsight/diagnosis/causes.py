@@ -63,6 +63,8 @@ FACTS = (
     Fact(_codes(141), states=_codes(149), where="same place"),
     # A term has no gradient: it may be the whole loss.
     Fact(_codes(114), states=_codes(121), where="same place"),
+    # A view mixes the entries of dimensions: the graph and the text both show it.
+    Fact(_codes(147), states=_codes(147), where="same place"),
     # A term has no gradient, and with it what only it would train.
     Fact(_codes(121), states=_codes(102), where="same place"),
     # Inputs grow, as the stored data are changed.

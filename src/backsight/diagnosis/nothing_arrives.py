@@ -12,11 +12,12 @@ import torch
 from backsight.diagnosis.evidence.copies import copied_anew
 from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, calls_around, constructions, named, names_of, program_frames
+from backsight.diagnosis.program import bodies, calls_around, constructions, method_of, named, names_of, program_frames
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, backward_calls, function_at
-from backsight.source.body import body_around, callee, dotted, expressions, statement_at, statements
+from backsight.naming import search
+from backsight.source import Body, Place, backward_calls, function_at
+from backsight.source.body import body_around, callee, calls_in, dotted, statement_at, statements
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
@@ -29,6 +30,7 @@ def nothing_arrives(
     *,
     frame: FrameType | None,
     reached: bool = False,
+    zeros: bool = False,
     cut: Finding | None = None,
     beside: tuple[str, int] | None = None,
     filled: Severed | None = None,
@@ -38,21 +40,28 @@ def nothing_arrives(
     others: Sequence[str] = (),
     elsewhere: Sequence[str] = (),
     backwards: bool = True,
-) -> Finding:
+) -> Finding | None:
     """Return the finding that an optimizer gets no gradients.
 
-    reached: whether the loss depends on its parameters. cut: what cuts them off from it. beside: where another loss,
-    which the same statement cuts off, runs its backward. filled: what has given leaves of the loss, called `into`, the
-    values of what was computed of its parameters. copied: what cuts leaves of the loss off from what they are copies
-    of. copies: what those of them are called that stay from step to step. others: the parameters that the loss depends
-    on, and no optimizer holds; elsewhere: those that another one holds. backwards: whether a backward was seen.
+    None where it gets zeros and no statement writes them: BS141 looks for the operation that does, and a factor of 0 is
+    how a term is switched off, such as a discriminator that joins later.
+
+    reached: whether the loss depends on its parameters. zeros: whether there are gradients, all of them zeros. cut:
+    what cuts them off from it. beside: where another loss, which the same statement cuts off, runs its backward.
+    filled: what has given leaves of the loss, called `into`, the values of what was computed of its parameters. copied:
+    what cuts leaves of the loss off from what they are copies of. copies: what those of them are called that stay from
+    step to step. others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another
+    one holds. backwards: whether a backward was seen.
     """
     name, held = named(optimizer, "the optimizer"), parameters(optimizer)
     place = where(copied) if copied is not None else None
     if held and not any(p.requires_grad for p in held):
         reason = _frozen(held)
     elif reached:
-        reason = _zeroed(frame, name)
+        zeroing = _zeroing(frame, name)
+        if zeroing is None and zeros:
+            return None
+        reason = _zeroed(zeroing, name)
     elif filled is not None and filled.line is not None:
         reason = _filled(filled, filled.line.place, into or others, held)
     elif cut is not None:
@@ -97,8 +106,7 @@ def _frozen(held: Sequence[torch.Tensor]) -> _Reason:
     )
 
 
-def _zeroed(frame: FrameType | None, name: str) -> _Reason:
-    zeroing = _zeroing(frame)
+def _zeroed(zeroing: Place | None, name: str) -> _Reason:
     if zeroing is None:
         return _Reason(
             ("The loss depends on its parameters, but their gradients are zero or None when it steps.",),
@@ -233,26 +241,40 @@ def _kept_attached(cut: Finding) -> tuple[str, str] | None:
     return None
 
 
-def _zeroing(frame: FrameType | None) -> Place | None:
-    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one."""
+def _zeroing(frame: FrameType | None, name: str) -> Place | None:
+    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one.
+
+    One of another optimizer, by its name, zeroes other gradients.
+    """
+    optimizers = [each for each, _ in search((), collect=(torch.optim.Optimizer,)).found]
+    called = {each.path.split(".")[-1] for names in search(optimizers).names for each in names}
+    others = called - {name.split(".")[-1]}
+    calls = [
+        (body, statement)
+        for body, statement, call in calls_around(frame)
+        for receiver, method in [method_of(call)]
+        if method == "zero_grad" and receiver not in others
+    ]
     for each in program_frames(frame):
         body = function_at(each.f_code)
         if body is None:
             continue
-        began = max((p.line for p in backward_calls(body) if p.line <= each.f_lineno), default=0)
-        found = [
-            body.place(statement)
-            for statement in statements(body.node)
-            if began <= statement.lineno <= each.f_lineno
-            for node in expressions(statement)
-            if isinstance(node, ast.Call) and callee(node)[1] == "zero_grad"
-        ]
+        before = [p.position for p in backward_calls(body) if p.line <= each.f_lineno]
+        began, steps = max(before, default=(0, 0)), _steps_on(body, each.f_lineno)
+        ends = steps[0] if steps else (each.f_lineno + 1, 0)
+        places = [inside.place(statement) for inside, statement in calls if inside.node is body.node]
+        found = [place for place in places if began < place.position < ends]
         if found:
             return found[-1]
-    every = [(body, statement) for body, statement, call in calls_around(frame) if callee(call)[1] == "zero_grad"]
-    if len(every) == 1 and not backward_calls(every[0][0]):  # a helper or callback, and nothing else zeroes them
-        return every[0][0].place(every[0][1])
+    if len(calls) == 1 and not backward_calls(calls[0][0]):  # a helper or callback, and nothing else zeroes them
+        return calls[0][0].place(calls[0][1])
     return None
+
+
+def _steps_on(body: Body, line: int) -> list[tuple[int, int]]:
+    """Return where statements of a line make a step: others may follow on it."""
+    every = ((each, call) for each in statements(body.node) if each.lineno == line for call in calls_in(each))
+    return [body.place(each).position for each, call in every if callee(call)[1] == "step"]
 
 
 def _closure(frame: FrameType | None) -> Place | None:

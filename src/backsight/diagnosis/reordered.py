@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from backsight.diagnosis.finding import Finding
@@ -20,11 +21,14 @@ def reordered(sightings: Sequence[Sighting]) -> Iterator[Finding]:
     their names tell: `b, t, c = x.shape`, and then `x.view(b, c, t)`.
     """
     every = {shapes for each in sightings for shapes in each.shapes}
+    alike = Counter(shapes for each in sightings for shapes in each.shapes)
     for seen in sightings:
         for before, after in seen.shapes:
             if (after, before) in every:
                 continue
             order = _by_name(seen.spot, before) or _by_size(seen.spot, before, after)
+            if order is None and seen.requires_grad and alike[before, after] == 1:
+                order = _as_last(seen.spot, before, after)  # what is cut alike may be compared entry by entry
             if order is not None:
                 yield _finding(seen.spot, before, after, order)
                 break
@@ -54,6 +58,51 @@ def _by_size(spot: Spot, before: _Sizes, after: _Sizes) -> list[int] | None:
     if len(set(large)) != len(large) or len(before) != len(after):
         return [] if len(large) > 2 else None
     return [before.index(n) for n in after] if len(large) == len(before) else []
+
+
+def _as_last(spot: Spot, before: _Sizes, after: _Sizes) -> list[int] | None:
+    """Return the same of `x.view(-1, x.size(1))`, where larger dimensions than one follow the one that it puts last."""
+    receiver = dotted(spot.call.func.value) if isinstance(spot.call.func, ast.Attribute) else None
+    given = _given(spot.call)
+    if receiver is None or len(given) != 2 or len(after) != 2 or not _is_minus_one(given[0]):
+        return None
+    at = _dimension(given[1], receiver)
+    if at is None and isinstance(given[1], ast.Name):
+        at = _named(spot.body, receiver, spot.statement.lineno).get(given[1].id)
+        names = _unpacked(spot.body, receiver, spot.statement.lineno)
+        at = names.index(given[1].id) if at is None and given[1].id in names and len(names) == len(before) else at
+    if at is None or not 0 < at < len(before) - 1 or before[at] != after[1] or before[at] == 1:
+        return None
+    rest = before[at + 1 :]
+    return [*range(at), *range(at + 1, len(before)), at] if max(rest) > 1 else None
+
+
+def _dimension(node: ast.expr, receiver: str) -> int | None:
+    """Return which dimension of a variable an expression asks the size of: `x.size(1)`, `x.shape[1]`."""
+    asked: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and _sizes_of(node.value) == receiver:
+        asked = node.slice
+    elif isinstance(node, ast.Call) and callee(node)[1] == "size" and len(node.args) == 1:
+        held = callee(node)[0]
+        asked = node.args[0] if held is not None and dotted(held) == receiver else None
+    return asked.value if isinstance(asked, ast.Constant) and type(asked.value) is int else None
+
+
+def _named(body: Body, receiver: str, line: int) -> dict[str, int]:
+    """Return the names that sizes of a variable were given, unless the variable was given a value since."""
+    names: dict[str, int] = {}
+    for each in statements(body.node):
+        if not isinstance(each, ast.Assign) or each.lineno >= line:
+            continue
+        for target in each.targets:
+            for one in target.elts if isinstance(target, ast.Tuple) else [target]:
+                names.pop(dotted(one) or "", None)
+                if dotted(one) == receiver:
+                    names.clear()
+        at = _dimension(each.value, receiver)
+        if at is not None and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
+            names[each.targets[0].id] = at
+    return names
 
 
 def _given(call: ast.Call) -> list[ast.expr]:

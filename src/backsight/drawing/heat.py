@@ -82,4 +82,6 @@ def _bounds(values: NDArray[np.float64]) -> tuple[float, ...]:
     if not len(positive):
         return ()
     low, high = float(positive.min()), float(positive.max())
+    if low == high:  # one value is the hottest, and the classes below it are empty
+        low /= 10
     return (0.0, *(low * (high / low) ** (k / 4) for k in (1, 2, 3)))

@@ -62,6 +62,7 @@ class _Deaf:
     elsewhere: tuple[str, ...] = ()
     audits: int = 0
     steps: int = 0
+    asked: bool = False
     finding: Finding | None = None
 
 
@@ -102,7 +103,7 @@ class Hearing(Sign):
     def _ask(self, optimizer: torch.optim.Optimizer, audit: Audit, graph: Graph | None) -> None:
         """Ask a loss why nothing of it arrives at an optimizer."""
         known = self._of(optimizer)
-        if known.finding is not None or graph is None:
+        if known.asked or graph is None:
             return
         held = {id(p) for p in parameters(optimizer)}
         known.audits += 1
@@ -121,7 +122,10 @@ class Hearing(Sign):
             known.copied, known.copies = _copied(graph)
 
     def _tell(self, deaf: list[tuple[torch.optim.Optimizer, int]], step: Step) -> None:
-        """Tell of an optimizer that has made a step, if it is deaf, what is known once its loss was looked at."""
+        """Tell of an optimizer that has made a step, if it is deaf, what is known once its loss was looked at.
+
+        What the source text says is asked once, at that step, after the losses of the others and its own.
+        """
         still = {key_of(optimizer) for optimizer, _ in deaf}
         for key in [key for key, each in self._deaf.items() if key not in still and each.optimizer() is not None]:
             del self._deaf[key]  # it has got a gradient since
@@ -130,13 +134,15 @@ class Hearing(Sign):
             return
         known = self._of(step.optimizer)
         known.steps += 1
-        if known.finding is None and (known.audits or known.steps > _ENOUGH):
+        if not known.asked and (known.audits or known.steps > _ENOUGH):
+            known.asked, seen = True, self._gradients.at(step.key)
             cut, beside = _last(known.cuts)
             known.finding = nothing_arrives(
                 step.optimizer,
                 since,
                 frame=step.caller(),
                 reached=known.reached,
+                zeros=seen is not None and seen.zeros >= SILENT,
                 cut=cut,
                 beside=beside,
                 filled=known.filled,

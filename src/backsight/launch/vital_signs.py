@@ -26,6 +26,7 @@ from backsight.launch.outputs import Outputs
 from backsight.launch.piling import Piling
 from backsight.launch.rates import Decay, Rates
 from backsight.launch.reading import Loops, Taken, Updates, Watched
+from backsight.launch.references import References
 from backsight.launch.sharing import Sharing
 from backsight.launch.sign import Audit, Course, Sign, Step, key_of, stepping
 from backsight.launch.successors import Renewed, Successions
@@ -80,6 +81,7 @@ class VitalSigns:
             Sharing(),
             self.keeping,
             Wiped(),
+            References(watch, self.modes),
             Taken(watch),
             Watched(watch),
             Stopping(watch, self.zeros),

@@ -12,7 +12,7 @@ from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
 from backsight.source import loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import parameters_of, target_names
+from backsight.source.bindings import bound, parameters_of, target_names, uses
 from backsight.source.body import Body, body_around, callee, dotted, expressions, functions, statements
 from backsight.source.changes import memory_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
@@ -159,6 +159,9 @@ def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
         if saved.storage != subject.saved.storage:
             continue
         operation = watch.operation_of(saver)
+        if saved.name == "result" and operation is not None and operation.line.segment:
+            copies[f"{operation.line.segment}.clone() on line {operation.line.line}"] = None
+            continue
         texts = [each.text for each in operation.operands] if operation else []
         read = [each for each in texts if (node := expression(each)) and memory_of(node) == changed.name]
         around = body_around(operation.line.file, operation.line.line) if operation else None
@@ -224,7 +227,7 @@ def _written_anew(changed: Changed) -> str | None:
     if body is None or statement is None or (changed.scene and changed.scene.call):
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
-        return _in_a_list(body, statement, name)
+        return _same_part(body, statement, name) or _in_a_list(body, statement, name)
     if reads_itself(statement, name):
         return _from_copy(body, statement, name)
     instead = out_of_place(body, statement.lineno)
@@ -240,6 +243,27 @@ def _written_anew(changed: Changed) -> str | None:
         target = body.text(statement.target)
         return f"Assign a new tensor: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
     return _expression_anew(changed)
+
+
+def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
+    """Where each iteration writes into the same part of a state, `u[1:-1] = f(u)`: into a copy, the next state."""
+    facts = loop_facts(body, statement.lineno)
+    if not isinstance(statement, ast.Assign) or facts is None or "." in name or not reads(statement.value, name):
+        return None
+    inside = [each for each in statements(body.node) if facts.loop.line <= each.lineno]
+    index = {use.name for target in statement.targets for use in uses(target) if not use.binds} - {name}
+    if any(index & bound(each) for each in inside):
+        return None
+    written = [ast.unparse(each).replace(f"{name}[", "new[", 1) for each in statement.targets]
+    return (
+        f"Write into a copy, which is the next {name}: new = {name}.clone(); "
+        f"{' = '.join(written)} = {body.text(statement.value)}; {name} = new."
+    )
+
+
+def reads(value: ast.expr, name: str) -> bool:
+    """Whether an expression reads a name."""
+    return any(use.name == name and not use.binds for use in uses(value))
 
 
 def _in_a_list(body: Body, statement: ast.stmt, name: str) -> str:

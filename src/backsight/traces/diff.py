@@ -18,6 +18,7 @@ from backsight.traces.growth import growth, loss_of, number_of, settled, updated
 from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Origin, Walk
+from backsight.traces.picture import pictured
 from backsight.traces.records import Trace
 from backsight.traces.store import open_trace, ranks_of
 from backsight.traces.telling import findings
@@ -126,6 +127,7 @@ def _parted(distances: Distances, step: int, *, first: bool, after: bool, agreed
         (losses[0], losses[1]),
         tuple(renamed),
         " and ".join(name for name, trace in (("A", distances.a), ("B", distances.b)) if walk.step not in trace.whole),
+        pictured(walk, origins) if origins and not after else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from backsight.text import counted, inert
 from backsight.traces.agreement import Agreement, Departure
 from backsight.traces.growth import Point
 from backsight.traces.judging import Class, Judged
+from backsight.traces.picture import Picture
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Parted:
     agree, inherited: how many operations agree to the last bit, and how many differ as what they are given does.
     only_a, only_b: how many have no counterpart.
     losses: in A and in B, where they are known.
+    picture: of the step in which the trainings diverge, and those before.
     """
 
     step: int
@@ -35,6 +37,7 @@ class Parted:
     renamed: tuple[tuple[str, str], ...] = ()
     unended: str = ""
     """In which of the two the step did not end: "A", "B" or "A and B"."""
+    picture: Picture | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

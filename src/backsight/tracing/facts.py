@@ -191,7 +191,8 @@ class Met:
     operands that require no gradient, the nearest first, each with the leaves that the gradient would
     have reached, and the number of the next node when it was made last. `reach` is there if the second is a target of
     the first, and lies in part where that never comes. `same` tells that both require a gradient and have the same
-    values; `target` are the classes that a loss was given.
+    values, `repeats` the same of two of which one was computed without gradients; `target` are the classes that a loss
+    was given.
     """
 
     op: str
@@ -205,6 +206,7 @@ class Met:
     reach: Reach | None = None
     same: bool = False
     target: tuple[int, ...] = ()
+    repeats: bool = False
 
 
 @dataclass(frozen=True)

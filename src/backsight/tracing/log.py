@@ -92,6 +92,7 @@ class Log:
                 meeting.reach,
                 meeting.same,
                 meeting.target,
+                meeting.repeats,
             )
         return told
 

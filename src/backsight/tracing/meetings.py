@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from backsight.tape import grad_fn, is_mended, looks_into, sequence_number
+from backsight.tape import grad_fn, is_captured, is_mended, looks_into, sequence_number
 from backsight.tape.ops import op_name
-from backsight.tape.saved import is_readable
+from backsight.tape.saved import is_readable, memory
 from backsight.tracing.facts import Reach
 from backsight.tracing.flow import Cut, Flow, tensors
 
@@ -45,6 +45,7 @@ _BOUNDS = {
 }
 """Between what the results of an operation lie."""
 _SAME_VALUES = frozenset({"View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Transpose", "Permute", "T"})
+_WITHOUT_GRADIENTS = frozenset({"no_grad", "inference"})
 _SUMS = frozenset(("add", "__add__", "__radd__", "__iadd__", "add_", "sub", "__sub__", "__rsub__", "__isub__"))
 
 
@@ -55,7 +56,8 @@ class Meeting:
     `cuts` are those behind what requires no gradient although another operand does; `term` is the position of a number
     that is added and has such cuts. `reach` tells of a prediction and its target that the one is the result of a
     bounded operation, and which share of the other lies outside of its bounds. `same` tells that both require a
-    gradient and have the same values; `target` are the classes that the second has.
+    gradient and have the same values, `repeats` the same of two of which one was computed without gradients; `target`
+    are the classes that the second has.
     """
 
     site: int
@@ -68,6 +70,7 @@ class Meeting:
     reach: Reach | None = None
     same: bool = False
     target: tuple[int, ...] = ()
+    repeats: bool = False
 
 
 class Meetings:
@@ -137,9 +140,10 @@ class Meetings:
         reach = _reach(given[:2]) if op in _DISTANCES else None
         same = op in _COMPARED and _are_equal(given[:2])
         target = _classes(given[1][1]) if op in _OF_CLASSES and len(given) > 1 else ()
+        repeats = op in _COMPARED and any(cut.by in _WITHOUT_GRADIENTS for cut in cuts) and _repeats(given[:2])
         if cuts or column >= 0 or term >= 0 or reach is not None or same or target:
             shapes = tuple(tuple(each.shape) for _, each in given[:2])
-            self.found[site] = Meeting(site, op, shapes, column, row, cuts, term, reach, same, target)
+            self.found[site] = Meeting(site, op, shapes, column, row, cuts, term, reach, same, target, repeats)
 
     def _behind(self, given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[Cut, ...]:
         every = (cut for _, each in given if not each.requires_grad for cut in self._flow.cuts(each))
@@ -204,6 +208,16 @@ def _are_equal(given: Sequence[tuple[int | str, torch.Tensor]]) -> bool:
         return False
     (_, one), (_, other) = given
     return one is not other and one.shape == other.shape and torch.equal(one.detach(), other.detach())
+
+
+def _repeats(given: Sequence[tuple[int | str, torch.Tensor]]) -> bool:
+    """Whether two tensors of which one alone requires a gradient have the same values, each in its own memory."""
+    if len(given) != 2 or is_captured() or not all(is_readable(each) for _, each in given):
+        return False
+    (_, one), (_, other) = given
+    if one.requires_grad == other.requires_grad or one.shape != other.shape or memory(one)[0] == memory(other)[0]:
+        return False
+    return torch.equal(one.detach(), other.detach())
 
 
 def _classes(target: torch.Tensor) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 # code: BS219
 # variable: net.layers[0].gate
 # cause: kept = copy.deepcopy(net)
-# fix: net.layers[0].gate = net.layers[1].gate = None
+# fix: .detach()
 import copy
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS212
 # variable: loss
 # cause: return (error * valid).sum(1) / valid.sum(1)
-# fix: loss.mean().backward()
+# fix: loss = loss.mean()
 import torch
 from torch import nn
 

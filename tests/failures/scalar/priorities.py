@@ -1,7 +1,7 @@
 # code: BS212
 # variable: td_loss
 # cause: td_loss = huber(q, target) * importance
-# fix: td_loss.mean().backward()
+# fix: td_loss = td_loss.mean()
 import torch
 from torch import nn
 

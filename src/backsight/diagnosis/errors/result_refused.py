@@ -268,18 +268,16 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
         )
     if owner:
         every = [f"{each}.{attribute}" for each in _alike(refused, attribute)]
-        cleared = " = ".join((every or [refused.name])[:_MOST])
-        if len(every) > _MOST and refused.failure.user:
-            cleared = f"for each in {_argument(refused.failure.user, 'deepcopy')}.modules(): each.{attribute}"
+        before = _detached_before(refused, every or [refused.name], attribute)
         which, detached = "it" if len(every) < 2 else "each", _detached(refused.stored, attribute)
         if refused.stored is not None and not _is_read(refused, attribute):
             return (
-                f"Store it detached, as no line of the program reads it: {detached}. Or clear {which} before the copy: "
-                f"{cleared} = None."
+                f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
+                f"the copy: {before}."
             )
         return (
-            f"Clear {which} before the copy: {cleared} = None. Or, if no loss is computed from it there, store it "
-            f"detached: {detached}."
+            f"Detach {which} before the copy: {before}. Or, if no loss is computed from it there, store it detached: "
+            f"{detached}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
 
@@ -287,10 +285,24 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
 def _is_read(refused: Refused, attribute: str) -> bool:
     """Whether any line of the user's files reads an attribute of this name, other than to detach it."""
     for body in (each for file in user_files(refused.failure) for each in functions(file)):
-        for node in (node for each in statements(body.node) for node in ast.walk(each)):
-            if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
-                return True
+        inside = [node for each in statements(body.node) for node in ast.walk(each)]
+        detached = {id(node.value) for node in inside if isinstance(node, ast.Attribute) and node.attr == "detach"}
+        for node in inside:
+            match node:
+                case ast.Attribute(attr=name, ctx=ast.Load()) if name == attribute and id(node) not in detached:
+                    return True
     return False
+
+
+def _detached_before(refused: Refused, every: list[str], attribute: str) -> str:
+    """The statement that detaches what each of some modules keeps."""
+    if len(every) == 1:
+        return f"{every[0]} = {every[0]}.detach()"
+    owners = f"({', '.join(each.rpartition('.')[0] for each in every)})"
+    if len(every) > _MOST and refused.failure.user:
+        copied = _argument(refused.failure.user, "deepcopy")
+        owners = f"(m for m in {copied}.modules() if hasattr(m, '{attribute}'))"
+    return f"for each in {owners}: each.{attribute} = each.{attribute}.detach()"
 
 
 def _alike(refused: Refused, attribute: str) -> list[str]:

@@ -70,7 +70,9 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
             is_complex=bool(match.group(1)),
         ),
         source=str(
-            (missed and (missed.written or missed.choice.place)) or weighted or unreduced or left or failure.source
+            (missed and (missed.written or missed.choice.place))
+            or (failure.call != "grad" and (weighted or unreduced or left))
+            or failure.source  # of the derivatives of rows, the call that asks for them is to be changed
         ),
         exact=root is not None,
     )
@@ -158,15 +160,19 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
         )
     if given:
         return f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(), or {tensor}.sum()."
+    level = failure.user
+    is_kept = (
+        level is not None and _is_name(name) and level.value(name) is not None
+    )  # who reads it later wants a number
+    put = f"put {name} = {name}.mean() before line {level.line}" if level is not None and is_kept else ""
     if unreduced:
-        level = failure.user
-        after = f"call {tensor}.mean().backward() afterwards"
-        if level and _is_name(name) and level.value(name) is not None:  # what reads it later wants a number too
-            after = f"put {name} = {name}.mean() before line {level.line}"
+        after = put or f"call {tensor}.mean().backward() afterwards"
         written = [place for file in user_files(failure) for place in literals(file, "none")]
         where = f' with reduction="mean" at {written[0]}' if len(written) == 1 and written[0] != unreduced else ""
         by = where or ", as it does by default"
         return f"Let the loss function reduce{by}. If you need the elements for weights or a mask, {after}."
+    if put:
+        return f"P{put[1:]}: the gradient of a mean does not grow with the batch, as that of {tensor}.sum() does."
     return (
         f"Call {tensor}.mean().backward(), whose gradient does not grow with the batch, or {tensor}.sum().backward()."
     )

@@ -113,7 +113,8 @@ def in_place(cut: Severed) -> tuple[str, str] | None:
     statement = statement_of(cut)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     name = dotted(target)
-    if name is None or not isinstance(statement, ast.Assign):
+    several = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
+    if name is None or not isinstance(statement, ast.Assign) or isinstance(statement.value, several):
         return None
     if not any(use.name == name and not use.binds for use in uses(statement.value)):
         return None

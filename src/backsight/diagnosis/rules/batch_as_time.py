@@ -1,4 +1,4 @@
-"""BS147: a recurrent layer goes through the samples of a batch as if they were steps in time."""
+"""BS147: dimensions are taken for one another, as by a recurrent layer that goes through the samples of a batch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.classes_of_pixels import classes_of_pixels
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.softmax_dim import compares
 from backsight.diagnosis.scene import Scene
@@ -20,6 +21,12 @@ _MOST = 2
 
 
 @rule("BS147")
+def crossed_dimensions(scene: Scene) -> Iterator[Finding]:
+    """Dimensions that are taken for one another, where the graph alone shows it."""
+    yield from batch_as_time(scene)
+    yield from classes_of_pixels(scene)
+
+
 def batch_as_time(scene: Scene) -> Iterator[Finding]:
     """One entry is taken of the second dimension of what a layer without batch_first returns, and the loss compares
     each of the first: so the first are the samples, and the layer takes them for the steps."""

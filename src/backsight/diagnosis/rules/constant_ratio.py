@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.rules.sum_of_one import sums_of_one
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown
-from backsight.tape import Node
+from backsight.tape import Graph, Node
 from backsight.tracing import Met
 
 _BETWEEN = frozenset({"Sum", "View", "UnsafeView", "Squeeze", "Unsqueeze", "Clamp"})
@@ -25,19 +26,21 @@ def constant_ratio(scene: Scene) -> Iterator[Finding]:
     Both have to be made by the same operations from the same leaves: then they are always the same, and what one side
     gives to a gradient the other takes away. Against a constant, a ratio is 1 only until the first update.
     """
+    yield from sums_of_one(scene)
     for index, met in scene.met().items():
         node = scene.graph.nodes[index]
         first, second = node.inputs if met.same and len(node.inputs) == 2 else (None, None)
         if first is None or second is None or first.node.index == second.node.index:
             continue
-        if (node.op == "Div" or (node.op == "Sub" and _is_raised(scene, node))) and _are_alike(first.node, second.node):
+        is_ratio = node.op == "Div" or (node.op == "Sub" and is_raised(scene.graph, node))
+        if is_ratio and _are_alike(first.node, second.node):
             yield _finding(node, met)
 
 
-def _is_raised(scene: Scene, node: Node) -> bool:
+def is_raised(graph: Graph, node: Node) -> bool:
     """Whether exp is taken of a difference."""
     users: dict[int, list[Node]] = {}
-    for each in scene.graph.nodes:
+    for each in graph.nodes:
         for edge in each.inputs:
             if edge is not None:
                 users.setdefault(edge.node.index, []).append(each)

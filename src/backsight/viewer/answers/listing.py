@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from backsight.runs import Run, RunError, RunNotFound
 from backsight.tables.listing import QUIET, files, listed
+from backsight.tables.settings import settings_of
 from backsight.viewer.answers.rows import marks
 from backsight.viewer.packing import plain
 from backsight.viewer.question import Answer, Asked
@@ -19,6 +20,12 @@ _turn = threading.Lock()
 
 SPARK = 80
 """Points of the line beside a run."""
+
+MOST_CHOSEN = 60
+"""How many arguments and settings of optimizers are told of a run, for a page to show those that differ."""
+
+LONGEST = 40
+"""Characters of one of them."""
 
 
 def listing(runs: dict[str, Run]) -> Answer:
@@ -63,5 +70,12 @@ def _line(run: Run) -> Answer:
         "state": seen.state,
         "damage": seen.damage,
         "script": plain(run.config).get("script"),
+        "chosen": _chosen(run.overview),
         "spark": None if spark is None else {"name": spark, **tags[spark]},
     }
+
+
+def _chosen(run: Run) -> list[list[object]]:
+    """Return what people choose for a run, as texts: its arguments, and what its optimizers are set to."""
+    found = ((name, plain(value)) for group, name, value in settings_of(run) if group in ("arguments", "optimizer"))
+    return [[name, value] for name, value in list(found)[:MOST_CHOSEN] if len(str(value)) <= LONGEST]

@@ -20,6 +20,7 @@ SCRIPTS = (
     "export.js",
     "chart.js",
     "curves.js",
+    "chosen.js",
     "metrics.js",
     "heatmap.js",
     "ridges.js",

@@ -52,11 +52,16 @@ function comparePage(state, info, app) {
 async function compareRuns(place, chooser, runs, { state, info, app, go }) {
   const given = { first: state.first, last: state.last, columns: 600 };
   const missing = [];
+  const chosenOf = async (name) =>
+    (await ask(name, "settings", {}, app.signal)).settings
+      .filter(([group]) => isChosen(group))
+      .map(([, setting, value]) => [setting, value]);
   const sets = (
     await Promise.all(
       runs.map(async (name, k) => {
         try {
-          return { name, answer: await ask(name, "metrics", given, app.signal), ...lookOf(k) };
+          const [answer, chosen] = await Promise.all([ask(name, "metrics", given, app.signal), chosenOf(name)]);
+          return { name, answer, chosen, ...lookOf(k) };
         } catch (error) {
           if (error.name === "AbortError") throw error;
           missing.push(`${name}: ${error.message}`);
@@ -65,6 +70,7 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
       }),
     )
   ).filter(Boolean);
+  chosenApart(sets.map((set) => set.chosen)).forEach((pairs, k) => (sets[k].apart = pairs));
   const off = () => new Set((state.off || "").split(",").filter(Boolean).map(decodeURIComponent));
   const body = h("div", { class: "stack cards" }),
     legend_ = h("div", {}),

@@ -153,6 +153,7 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
         const { steps, values, last: now } = set.answer.lines[name];
         return {
           name: sets.length > 1 ? set.name : name,
+          told: set.apart?.length ? toldApart(set.apart) : undefined,
           color: set.color,
           dash: set.dash,
           values: unpacked(values),
@@ -211,6 +212,7 @@ function runLegend(sets, toggle, remove) {
           { "aria-pressed": String(!set.off), title: set.off ? "show" : "hide", onclick: () => toggle(set) },
           dotOf(set),
           set.name,
+          set.apart?.length ? h("span", { class: "chosen" }, toldApart(set.apart)) : null,
         ),
         remove && sets.length > 1
           ? h("button", { class: "drop", "aria-label": `remove ${set.name}`, onclick: () => remove(set) }, "×")

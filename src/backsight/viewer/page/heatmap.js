@@ -501,6 +501,10 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       label: `${name} over the steps`,
       cursor: shared,
     });
+  // Where something first is not finite: the findings name the tensor.
+  let spoiltAt = wide;
+  for (let c = 0; c < wide && spoiltAt === wide; c++)
+    for (let row = 0; row < rows.length; row++) if (marked[row * wide + c]) spoiltAt = c;
   const shown = rows.reduce((n, r) => n + (r.group === undefined ? 1 : r.closed ? r.tensors.length : 0), 0);
   const typical = answer.stretch > 1 ? `a column is ${count(answer.stretch)} steps` : "a column is a step";
   fill(
@@ -511,6 +515,9 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       legend(own ? { ...whole, own } : whole, STAT_NAMES[stat] || stat, show),
       h("span", { class: "soft" }, `${plural(shown, "tensor")}, ${typical}`),
       isLocal(kind, info) ? h("span", { class: "soft" }, LOCAL) : null,
+      spoiltAt < wide
+        ? link({ page: "findings", run: state.run }, `first NaN or ∞: ${stepsOf(spoiltAt)}`, { class: "first-bad" })
+        : null,
       said,
     ),
     loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,

@@ -105,6 +105,12 @@ function drawRuns({ title, folder, list, find, compare, places, found }, answer,
     );
     return;
   }
+  // Runs of one script are told apart by what was chosen for them.
+  const told = new Map();
+  for (const script of new Set(runs.map((run) => run.script))) {
+    const alike = runs.filter((run) => run.script === script);
+    chosenApart(alike.map((run) => run.chosen)).forEach((pairs, k) => told.set(alike[k].name, toldApart(pairs)));
+  }
   const placeOf = (run) => {
     const place = h("td", {}, foundIn(run, found));
     places.set(run.name, place);
@@ -159,6 +165,7 @@ function drawRuns({ title, folder, list, find, compare, places, found }, answer,
                 "td",
                 { class: "first" },
                 link({ page: "heatmap", run: run.name }, run.name),
+                told.get(run.name) ? h("span", { class: "chosen" }, told.get(run.name)) : null,
                 run.damage !== "none"
                   ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`)
                   : null,

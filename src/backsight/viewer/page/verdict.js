@@ -53,6 +53,7 @@ function verdict(sets) {
       {},
       best ? `Lowest ${name} at the end: ` : `No ${name} is finite at the end`,
       best ? [dotOf(best.set), best.set.name] : null,
+      best && best.set.apart.length ? h("span", { class: "chosen" }, toldApart(best.set.apart)) : null,
     ),
     h(
       "div",
@@ -66,9 +67,13 @@ function verdict(sets) {
           h(
             "tr",
             {},
-            ["", `${name}, mean of the last tenth`, best ? `apart from ${best.set.name}` : "", "lowest"].map((text) =>
-              h("th", {}, text),
-            ),
+            [
+              "",
+              ...sets[0].apart.map(([each]) => each),
+              `${name}, mean of the last tenth`,
+              best ? "apart from the best" : "",
+              "lowest",
+            ].map((text) => h("th", {}, text)),
           ),
         ),
         h(
@@ -79,6 +84,7 @@ function verdict(sets) {
               "tr",
               { class: row === best ? "best" : "" },
               h("td", {}, dotOf(row.set), row.set.name),
+              row.set.apart.map(([, value]) => h("td", {}, value)),
               h("td", { class: Number.isFinite(row.end) ? "" : "bad" }, num(row.end, 4)),
               h("td", {}, parted(row)),
               h("td", {}, row.low < 0 ? "–" : `${num(row.values[row.low], 4)} at step ${count(row.steps[row.low])}`),

@@ -107,8 +107,9 @@ def _carries(section: Section, name: str, trained: Trained) -> bool | None:
 
 
 def _first_within(section: Section, cut: Cut) -> Cut:
-    """Of `torch.tensor(x.item())`, which only copies what is lost already, the part that loses it: `x.item()`."""
-    node = node_of(section, cut) if cut.kind == "copy" else None
+    """Of `torch.tensor(x.item())` and `one_hot(x.argmax(1))`, which only take over what is lost already, the part that
+    loses it: `x.item()`."""
+    node = node_of(section, cut) if cut.kind in ("copy", "integer") else None
     for inner in ast.walk(node) if node is not None else ():
         rule = rule_of(inner) if isinstance(inner, ast.expr) and inner is not node else None
         if rule is not None and rule.always and isinstance(inner, ast.expr):

@@ -1,0 +1,19 @@
+// What was chosen for runs and is not the same in all of them, as `lr 0.1`: by it people know one run from another.
+const MOST_APART = 3;
+
+// lists: [[name, value], ...] of each run. Returns for each run a list of [name, value] of the same few names.
+function chosenApart(lists) {
+  const maps = lists.map((list) => new Map(list.map(([name, value]) => [name, said(value)]))),
+    names_ = [...new Set(lists.flatMap((list) => list.map(([name]) => name)))],
+    valuesOf = (name) => maps.map((map) => map.get(name) ?? "–"),
+    apart = [];
+  for (const name of names_) {
+    const values = valuesOf(name),
+      partition = values.map((value) => values.indexOf(value)).join();
+    // What an optimizer is set to often follows from an argument, which stands before it, and says nothing new.
+    if (new Set(values).size > 1 && !apart.some((each) => each.partition === partition)) apart.push({ name, partition });
+  }
+  return maps.map((map) => apart.slice(0, MOST_APART).map(({ name }) => [name, map.get(name) ?? "–"]));
+}
+const toldApart = (pairs) => pairs.map(([name, value]) => `${name} ${value}`).join(", ");
+const isChosen = (group) => group === "arguments" || group === "optimizer";
