@@ -29,8 +29,8 @@ def test_every_picture_is_shown_and_what_is_shown_is_there():
     assert {file.stem for file in pictures.FOLDER.glob("*.svg")} == {picture.__name__ for picture in pictures.PICTURES}
 
 
-def test_every_screenshot_of_the_viewer_is_shown_and_small():
-    page = (ROOT / "docs" / "viewer.md").read_text(encoding="utf-8")
+def test_every_screenshot_is_shown_and_small():
+    page = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("viewer.md", "diff.md"))
     files = sorted(file for file in pictures.FOLDER.iterdir() if file.suffix != ".svg")
-    assert {file.name for file in files} == set(re.findall(r"pictures/(viewer-\w+\.png)", page))
+    assert {file.name for file in files} == set(re.findall(r"pictures/([\w-]+\.png)", page))
     assert all(file.stat().st_size < 150_000 for file in files)

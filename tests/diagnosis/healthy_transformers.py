@@ -79,7 +79,7 @@ def llama(check: Check) -> None:
 
 
 def mixtral(check: Check) -> None:
-    config = T.MixtralConfig(**SMALL, num_key_value_heads=1, num_local_experts=4, num_experts_per_tok=1)
+    config = T.MixtralConfig(**SMALL, num_key_value_heads=1, num_local_experts=8, num_experts_per_tok=2)
     train(check, T.MixtralForCausalLM(config), causal)
 
 

@@ -229,7 +229,8 @@ def test_a_release_tells_plainly_what_it_does():
     assert "whenever 1 KB of them are there" in repr(release(optimizer, 1024))
     small = optim.SGD(mlp(8, 8).parameters(), lr=0.1)
     assert repr(release(small)) == (
-        "<Release of SGD: 288 B of gradients fit into one bucket, so nothing is stepped early>"
+        "<Release of SGD: 288 B of gradients fit into one bucket, so nothing is stepped early; "
+        "bucket=0 steps each parameter by itself>"
     )
 
 

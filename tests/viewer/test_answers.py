@@ -14,6 +14,7 @@ import backsight as bs
 from backsight.runs import STATISTICS, RunWriter
 from backsight.viewer import Library
 from backsight.viewer.library import NoSuchThing
+from backsight.viewer.packing import plain
 from backsight.viewer.question import QUESTIONS, BadQuestion
 
 
@@ -323,3 +324,12 @@ def test_findings_point_to_the_lines_that_use_a_tensor(tmp_path):
     vanishing = next(each for each in found if each["code"] == "BS302")
     line = Deep.forward.__code__.co_firstlineno + 2
     assert vanishing["lines"] == [f"{__file__}:{line}"]
+
+
+def test_an_integer_that_a_browser_would_round_is_text():
+    assert [plain(each) for each in (2**53, -(2**53) - 1, 11545331569842905123, True)] == [
+        2**53,
+        str(-(2**53) - 1),
+        "11545331569842905123",
+        True,
+    ]

@@ -289,3 +289,10 @@ def test_a_number_that_ends_in_nan_says_since_when_and_is_marked(look):
             }
         return first / board.width }"""
     assert 0.5 < card.locator("canvas").evaluate(marked) < 0.75
+
+
+def test_runs_that_share_no_tensor_are_not_said_to_be_the_same(look):
+    page = look("#/first/compare?with=hostile")
+    said = page.locator("main").inner_text()
+    assert "They have no tensor in common, so there is nothing to compare." in said
+    assert "every number is the same" not in said

@@ -81,6 +81,9 @@ FACTS = (
 GRADIENT_ENDS = Fact(_codes(121, 131, 136, 141, 142, 143))
 """Gradients are zeros."""
 
+NOTHING_ARRIVES = _codes(102, 114, 115)
+"""What trains nothing of a model: whatever else is wrong with its loss does not show before."""
+
 NOT_FINITE = Fact(_codes(108, 112))
 """Weights are NaN at the end."""
 
@@ -97,5 +100,10 @@ def one_for_each_cause(found: Iterable[Finding]) -> list[Finding]:
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings in the order in which to mend them: the graver first, and of these what began first."""
-    return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.since or sys.maxsize)))
+    """Return findings in the order in which to mend them: the graver first, of these what began first, and of these
+    what lets no gradient arrive at all."""
+
+    def place(each: Finding) -> tuple[int, int, bool]:
+        return SEVERITIES.index(each.severity), each.since or sys.maxsize, each.code not in NOTHING_ARRIVES
+
+    return tuple(sorted(found, key=place))

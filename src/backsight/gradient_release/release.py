@@ -202,9 +202,9 @@ class Release:
         if self._removed:
             return f"<Release of {kind}, removed>"
         attachments, taken = self._stepping.attachments, len(self._stepping.ledger.stepped)
-        if not attachments:
-            held = size(attachments.bytes)
-            return f"<Release of {kind}: {held} of gradients fit into one bucket, so nothing is stepped early>"
+        if not attachments or (attachments.bytes < self.bucket and not self._stepping.averaging.has_buckets):
+            held = f"{size(attachments.bytes)} of gradients fit into one bucket"
+            return f"<Release of {kind}: {held}, so nothing is stepped early; bucket=0 steps each parameter by itself>"
         done = f"; {taken} have taken the step under way" if taken else ""
         if self._stepping.averaging.has_buckets:
             return f"<Release of {kind}: steps each bucket that DistributedDataParallel has averaged{done}>"

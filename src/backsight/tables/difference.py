@@ -38,7 +38,7 @@ def show(found: Difference, *, as_json: bool = False, report: str | None = None,
             complain(error)
             return 2
     sys.stdout.write(f"{found.to_json()}\n" if as_json else for_stdout(lambda *how: _text(found, *how), _IN_ASCII))
-    if not found.steps:
+    if not found.steps or found.uncompared:
         return 2
     beyond = found.agreement is not None and found.agreement.beyond in found.untraced
     if twice:

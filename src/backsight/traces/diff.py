@@ -71,8 +71,14 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
     return _noted(Difference(one.path, other.path, tuple(steps), said, tuple(notes), agreed))
 
 
+_HOW_TO_END = (
+    "a step ends with a step of a PyTorch optimizer, or where the program writes to all of the parameters it used; "
+    "where it does neither, trace both with backsight.trace(...) and call .step() at the end of each"
+)
+
+
 def _noted(found: Difference) -> Difference:
-    return replace(found, notes=(*found.notes, *lasting(found)))
+    return replace(found, notes=(*found.notes, *lasting(found), *([_HOW_TO_END] if found.uncompared else [])))
 
 
 def _every_rank(trace: Trace, source: Source) -> list[Trace]:
@@ -120,6 +126,7 @@ def _parted(distances: Distances, step: int, *, first: bool, after: bool, agreed
         points,
         (losses[0], losses[1]),
         tuple(renamed),
+        " and ".join(name for name, trace in (("A", distances.a), ("B", distances.b)) if walk.step not in trace.whole),
         pictured(walk, origins) if origins and not after else None,
     )
 

@@ -35,6 +35,8 @@ class Parted:
     points: tuple[Point, ...]
     losses: tuple[float | None, float | None] = (None, None)
     renamed: tuple[tuple[str, str], ...] = ()
+    unended: str = ""
+    """In which of the two the step did not end: "A", "B" or "A and B"."""
     picture: Picture | None = field(default=None, repr=False, compare=False)
 
 
@@ -71,6 +73,19 @@ class Difference:
     def same(self) -> bool:
         """Whether all that both traces have agrees to the last bit."""
         return not any(step.origins for step in self.steps)
+
+    @property
+    def uncompared(self) -> str:
+        """Why nothing can be said of the updates, where all that was compared agrees; empty where they were compared.
+
+        A step that ended in only one of two trainings was compared as far as its gradients at most.
+        """
+        if self.cls not in ("same", "noise") or not self.steps:
+            return ""
+        found = next((each for each in self.steps if each.unended in ("A", "B")), None)
+        if found is None:
+            return ""
+        return f"step {found.step} of {found.unended} did not end, so its update was not compared"
 
     @property
     def untraced(self) -> tuple[Departure, ...]:
@@ -155,6 +170,8 @@ def headline(difference: Difference) -> str:
     """Return the answer in one line."""
     if not difference.steps:
         return "nothing could be compared"
+    if difference.uncompared:
+        return f"not compared to the end: {difference.uncompared}"
     if (later := _later(difference)) is not None:
         return later
     steps = f"step {difference.steps[0].step}" if len(difference.steps) == 1 else f"{len(difference.steps)} steps"

@@ -43,12 +43,14 @@ class Page:
     def __init__(self, step: int, writer: Writer, values: Values, ledger: Ledger, calls: ModuleCalls, first: int):
         self.step, self.count = step, first
         self.optimizing = 0
+        self.updating = False
+        """Whether the program updates its parameters itself."""
         self.begun: set[tuple[str, str]] = set()
         """Kinds and names of what was held as the step began."""
         self._first = first
         self._writer, self._values, self._ledger, self._calls = writer, values, ledger, calls
         self._operations: list[Row] = []
-        self._newest = next_sequence_number() - 1
+        self.newest = next_sequence_number() - 1
         self._forward: dict[int, tuple[int, str, Place]] = {}
         """By sequence number of a node, the operation that made it, its module and its line."""
 
@@ -63,8 +65,8 @@ class Page:
         inputs = self._ledger.of(tensors)
         newest, node = next_sequence_number() - 1, current_node()
         phase, module, place, name, of = self._where(node, grad)
-        if newest != self._newest and node is None:  # autograd made a node before it came here
-            self._newest = newest
+        if newest != self.newest and node is None:  # autograd made a node before it came here
+            self.newest = newest
             self._forward[newest] = self.count, module, place
         made = self._row(phase, str(func), module, place, given, inputs, name, of)
         return made, written(func, args, kwargs)
@@ -135,6 +137,8 @@ class Page:
         if self.optimizing:
             return "optimizer", "", place_here() or _NOWHERE, "", -1
         module = self._calls.path
+        if node is None and self.updating and not self._calls.inside and not in_backward():
+            return "optimizer", "", place_here() or _NOWHERE, "", -1
         if node is None:
             return ("recomputation" if in_backward() else "forward"), module, place_here() or _NOWHERE, "", -1
         if self._calls.inside and grad:

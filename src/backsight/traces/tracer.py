@@ -29,6 +29,7 @@ from backsight.traces.sharding import parts
 from backsight.traces.store import Writer, free_folder
 from backsight.traces.summaries import Summaries
 from backsight.traces.taking import MOST, Page, Values
+from backsight.traces.updates import Updates
 
 Say = Callable[[str], None]
 
@@ -70,6 +71,8 @@ class Tracer:
         self._summaries: Summaries | None = None
         self._page: Page | None = None
         self._mode: Operations | None = None
+        self._updates: Updates | None = Updates()
+        """Where steps end as long as no optimizer has stepped and the program has not said so itself."""
         self._stale: Operations | None = None
         """A mode that is still on the stack of its thread."""
         self._hushed: Hushed | None = None
@@ -91,6 +94,10 @@ class Tracer:
                 self._calls.attach()
                 if not at_call:
                     self._guarded(self._begin)
+            if rank_and_world()[1] > 1:  # what shards parameters writes to them without updating them
+                self._updates = None
+            elif at_call:
+                self._guarded(self._look)
 
     @property
     def traced(self) -> int:
@@ -108,7 +115,7 @@ class Tracer:
         From the first call on, optimizers do not end steps any more.
         """
         with turn:
-            first, self._manual = not self._manual, True
+            first, self._manual, self._updates = not self._manual, True, None
             if not self.closed and not (first and self._step and self._page is None):
                 self._next()
 
@@ -119,7 +126,7 @@ class Tracer:
                 self._sweep()
                 return
             self.closed = True
-            self._stop_looking(whole=False)
+            self._stop_looking(whole=self._updates is not None and self._updates.all_updated)
             self._sweep()
             if self._summaries is not None:
                 self._guarded(self._summaries.close)
@@ -176,8 +183,14 @@ class Tracer:
         if self._is_elsewhere():
             return
         if self._page is None and self._step in self.steps and self._step == 0:
+            self._updates = None if self._updates is None else Updates()  # nothing before belongs to a step
             self._guarded(self._begin)
-        elif self._page is not None and id(module) not in self._looked_at:
+            return
+        updates = self._updates
+        if updates is not None and updates.all_updated and torch.is_grad_enabled() and not self._expected():
+            updates.restart()
+            self._next(by_hand=True)
+        if self._page is not None and id(module) not in self._looked_at:
             self._guarded(self._hold_model)
 
     def _ended(self, path: str, output: Any) -> None:
@@ -187,6 +200,10 @@ class Tracer:
     def _before(self, optimizer: torch.optim.Optimizer) -> None:
         if self._is_elsewhere():
             return
+        if self._updates is not None:
+            self._updates = None
+            if self._page is None:
+                self._leave()
         self._optimizers = [each for each in self._optimizers if each() not in (None, optimizer)]
         self._optimizers.append(weakref.ref(optimizer))
         if self._page is not None:
@@ -205,13 +222,15 @@ class Tracer:
         if last and not self._manual:
             self._next()
 
-    def _next(self) -> None:
-        """End the step, and begin the next one."""
-        self._stop_looking(whole=True)
-        if self._summaries is not None:
+    def _next(self, *, by_hand: bool = False) -> None:
+        """End the step, and begin the next one. by_hand: whether no optimizer ends it."""
+        if by_hand and self._page is not None and self._step == min(self.steps):
+            self._note(_BY_HAND)
+        self._stop_looking(whole=True, go_on=by_hand)
+        if self._summaries is not None and not by_hand:
             self._guarded(self._summaries.end, self._step)
         self._step += 1
-        if self._step > max(self.steps) and self._summaries is None:
+        if self._step > max(self.steps) and (self._summaries is None or by_hand):
             self.close()
         elif self._step in self.steps:
             self._guarded(self._begin)
@@ -223,13 +242,23 @@ class Tracer:
         self._writer.say(b"B", {"step": self._step, **settings()})
         self._page = Page(self._step, self._writer, self._values, self._ledger, self._calls, self._operations)
         self._hold("start", ("weight", "buffer", "state"))
-        self._mode = Operations(self._operation, self._result)
-        self._mode.enter()
+        self._look()
 
-    def _stop_looking(self, whole: bool) -> None:
+    def _look(self) -> None:
+        """See operations from here on."""
+        if self._mode is None:
+            self._mode = Operations(self._operation, self._result)
+            self._mode.enter()
+
+    def _leave(self) -> None:
         mode, self._mode = self._mode, None
         if mode is not None and not mode.leave():
             self._stale = mode
+
+    def _stop_looking(self, whole: bool, go_on: bool = False) -> None:
+        """End the page of a step. go_on: whether operations are looked at all the same, to see where the next ends."""
+        if not go_on:
+            self._leave()
         if self._hushed is not None:
             self._hushed.remove()
             self._hushed = None
@@ -239,7 +268,7 @@ class Tracer:
         self._page = None
         if not whole or self._step + 1 not in self.steps:  # what a step leaves to the next is not from outside
             self._ledger.forget()
-        if self._stale is None:
+        if self._stale is None and not go_on:
             self._calls.detach()
 
     def _finish(self, whole: bool) -> None:
@@ -306,15 +335,38 @@ class Tracer:
                         found[f"{key} of {names.get(id(parameter), 'a parameter')}"] = value
         return found
 
+    def _expected(self) -> bool:
+        """Whether there is an optimizer that has yet to step, so that no step ends before it does."""
+        return bool(self._guarded(self._ends.expected))
+
     def _operation(self, call: Call) -> Any:
+        if self._busy:
+            return None
+        if self._updates is not None:
+            self._below_autograd(self._follow, self._updates, call, torch.is_grad_enabled())
         page = self._page
-        if page is None or self._busy or self._full:
+        if page is None or self._full:
             return None
         if page.full:
             self._full = True
             self._note(f"step {self._step} has more than {MOST:,} operations; the rest is left out")
             return None
         return self._below_autograd(page.before, call, torch.is_grad_enabled())
+
+    def _follow(self, updates: Updates, call: Call, grad: bool) -> None:
+        """Begin and end steps at an operation, where no module and no optimizer does."""
+        before = updates.newest
+        begins = updates.look(call, grad) and not self._ends.expected()
+        if begins:
+            self._next(by_hand=True)
+        elif self._page is None and self._step == 0 and 0 in self.steps and updates.without_module:
+            self._guarded(self._begin)
+            begins = True
+        self._busy = True
+        if self._page is not None:
+            self._page.updating = updates.updating and not grad
+            if begins:
+                self._page.newest = before  # its node is there already
 
     def _result(self, ticket: Any, result: Any) -> None:
         if self._page is not None:
@@ -350,6 +402,12 @@ class Tracer:
                 self._writer.say(b"N", text)
         except OSError:
             pass  # the disk is full: that is what is said on stderr
+
+
+_BY_HAND = (
+    "no optimizer of PyTorch steps: a step ends where its parameters have been written to, and only the traced steps "
+    "are compared"
+)
 
 
 def _without_gradients(take: Callable[..., Any], *args: Any) -> Any:

@@ -20,14 +20,21 @@ def packed(values: NDArray[Any], kind: str) -> dict[str, Any]:
     return {"kind": kind, "shape": list(values.shape), "data": base64.b64encode(data).decode("ascii")}
 
 
+_EXACT = 2**53
+"""Up to where a number of JavaScript's counts by ones."""
+
+
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: what is not finite as a word, what is not known as text."""
+    """Return a value as JSON and a browser can hold it: what is not finite as a word, what is not known as text, and so
+    is an integer that JavaScript would round, as a seed may be."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
         return {str(key): plain(held) for key, held in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(held) for held in value]
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return str(value)
     if value is None or isinstance(value, (str, bool, int)):
         return value
     return plain(value.item()) if isinstance(value, np.generic) else str(value)

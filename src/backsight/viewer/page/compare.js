@@ -452,6 +452,19 @@ function drawComparison(answer, state, runs) {
       { class: "soft" },
       `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.`,
     ),
+    ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),
+    only(answer.tensors.only_one, state.run),
+    only(answer.tensors.only_other, state.with),
+  ];
+}
+const nothingShared = (answer) =>
+  h(
+    "p",
+    { class: "parting" },
+    `They have no ${answer.tensors.both ? "step" : "tensor"} in common, so there is nothing to compare.`,
+  );
+function parted(answer, same, parting) {
+  return [
     parting(
       "First bitwise difference",
       answer.exact,
@@ -470,8 +483,6 @@ function drawComparison(answer, state, runs) {
           answer.exact ? "There is none: the runs only differ by rounding." : "There is none.",
           true,
         ),
-    only(answer.tensors.only_one, state.run),
-    only(answer.tensors.only_other, state.with),
   ];
 }
 const alike = (a, b) => a && b && ["tensor", "kind", "step", "call"].every((key) => a[key] === b[key]);
