@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import isfinite, sqrt
+from math import dist, hypot, isfinite, sqrt
 from typing import Any
 
 from backsight.traces.distance import norm, unit
@@ -162,7 +162,7 @@ class Flow:
 
     def norm(self, numbers: Iterable[int]) -> float:
         """Return the norm of several values together."""
-        return sqrt(sum(norm(self.trace, self.trace.values[each]) ** 2 for each in numbers))
+        return hypot(*(norm(self.trace, self.trace.values[each]) for each in numbers))
 
     def follow(self, ends: Iterable[int]) -> Flow:
         """Find what is bad, from what differs at the end on."""
@@ -268,7 +268,7 @@ def _turned(a: Trace, b: Trace, step: int) -> set[int]:
 
 
 def _far(x: Any, y: Any) -> float:
-    return float(sqrt(sum((float(p) - float(q)) ** 2 for p, q in zip(x, y, strict=True))))
+    return dist(map(float, x), map(float, y))  # infinite where it overflows
 
 
 def _joined(a: Trace, of_a: Iterable[int], b: Trace, of_b: Iterable[int]) -> tuple[set[int], set[int]]:
@@ -309,7 +309,7 @@ def _within(part: _Statistics, whole: _Statistics) -> bool:
 
 
 def _adds_up(parts: Sequence[_Statistics], whole: _Statistics) -> bool:
-    norm = sqrt(sum(each.norm**2 for each in parts))
+    norm = hypot(*(each.norm for each in parts))
     total = sum(each.total for each in parts)
     room = ROUNDED * whole.norm
     return (
