@@ -232,6 +232,8 @@ def test_a_release_tells_plainly_what_it_does():
         "<Release of SGD: 288 B of gradients fit into one bucket, so nothing is stepped early; "
         "bucket=0 steps each parameter by itself>"
     )
+    larger = optim.SGD(mlp(200, 200).parameters(), lr=0.1)
+    assert "fit into one bucket" in repr(release(larger))
 
 
 def test_the_room_has_no_other_names():

@@ -11,7 +11,7 @@ from backsight.diagnosis.wording import shaped, shown
 from backsight.tape import Node
 
 _VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
-_CHANNELS_SECOND = ("Convolution", "ConvolutionOverrideable", "ConvolutionBackward", "Upsample")
+_CHANNELS_SECOND = ("Convolution", "Upsample")
 """Operations whose result has its channels second, by what their names begin with."""
 
 
@@ -36,16 +36,13 @@ def _finding(scene: Scene, made: Node, view: Node) -> Finding:
     before, after = made.shape or (), view.shape or ()
     line = scene.line_of(view)
     last = ", ".join(map(str, (0, *range(2, len(before)), 1)))
+    does = "moves no entry: a row holds pixels of a class, not classes of a pixel."
     return Finding(
         "BS147",
         "warning",
         f"The scores of {after[1]} classes are mixed with pixels: a view cuts {shaped(before)} into {shaped(after)}.",
         (
-            *(
-                (shown(line.place, "moves no entry: a row holds pixels of a class, not classes of a pixel."),)
-                if line
-                else ()
-            ),
+            *((shown(line.place, does),) if line else ()),
             "The loss compares these rows with the classes of the pixels.",
         ),
         f"Move the classes last before the view: .permute({last}).reshape(-1, {after[1]}). Or pass cross_entropy the "
