@@ -14,7 +14,7 @@ from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.nothing_arrives import nothing_arrives
 from backsight.launch.sign import Audit, Sign, Step, key_of
 from backsight.snapshot import groups
-from backsight.tape import Graph, Living, is_captured
+from backsight.tape import Graph, Living
 from backsight.tracing import Severed, current, whence
 from backsight.tracing.steps import parameters
 
@@ -197,7 +197,7 @@ def _listen(known: _Gradients, step: Step) -> None:
 
 def _are_zeros(optimizer: torch.optim.Optimizer, one: torch.Tensor) -> bool:
     """Whether all gradients are zeros; mostly it is enough to look at one."""
-    if is_captured() or not is_zero(one):
+    if not is_zero(one):
         return False
     with torch.no_grad():
         return all(is_zero(p.grad) for p in parameters(optimizer) if p.grad is not None)

@@ -13,6 +13,7 @@ from backsight.diagnosis.live.deaf import indifferent, unheard
 from backsight.launch.sign import Sign
 from backsight.naming import search
 from backsight.tape import tensors_in
+from backsight.tape.saved import is_readable
 from backsight.tracing.steps import parameters
 
 _UNHEARD = 3
@@ -32,8 +33,6 @@ _FEWEST = 4
 
 _AGAIN = 16
 """Steps after which a model whose rows were alike is looked at again, and then at each doubling of them."""
-
-_READ = (torch.Tensor, torch.nn.Parameter)
 
 
 class Outputs(Sign):
@@ -128,8 +127,7 @@ def _differ(output: Any, rows: int) -> bool:
 
 
 def _is_readable(tensor: torch.Tensor) -> bool:
-    plain = any(type(tensor) is kind for kind in _READ) and tensor.layout == torch.strided
-    return plain and not (tensor.is_meta or tensor.is_nested or tensor.is_quantized)
+    return is_readable(tensor) and tensor.layout == torch.strided
 
 
 def _is_one(tensor: torch.Tensor) -> bool:

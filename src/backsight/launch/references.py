@@ -11,7 +11,7 @@ from backsight.diagnosis.own_reference import Compared, compared, own_reference
 from backsight.launch.modes import Modes
 from backsight.launch.passes import PASSES
 from backsight.launch.sign import Audit, Sign
-from backsight.tape import is_captured, tensors_in
+from backsight.tape import tensors_in
 from backsight.tape.saved import is_readable
 from backsight.tracing import Watch
 
@@ -62,6 +62,6 @@ class References(Sign):
 def _loss(roots: object) -> float | None:
     """Return the value of the only loss, if it can be read."""
     found = [each for each in tensors_in(roots) if isinstance(each, torch.Tensor)]
-    if is_captured() or len(found) != 1 or found[0].numel() != 1 or not is_readable(found[0]):
+    if len(found) != 1 or found[0].numel() != 1 or not is_readable(found[0]):
         return None
     return float(found[0].detach())

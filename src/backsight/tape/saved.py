@@ -20,6 +20,7 @@ from backsight.tape._torch import (
     unpacks_alone,
     version,
 )
+from backsight.tape.cuda_graphs import is_captured
 from backsight.tape.tensors import Saved, ref_to
 
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
@@ -182,11 +183,14 @@ def holds_values(tensor: torch.Tensor) -> bool:
     """Whether there is memory to be read where nobody asks the tensor's class: a read of none would end the process.
 
     There is none on the meta device, nor in a class that answers for itself: fake tensors, wrappers around others. It
-    may have been taken from under the tensor, too, as FSDP2 does with weights between forward and backward.
+    may have been taken from under the tensor, too, as FSDP2 does with weights between forward and backward. And while
+    a CUDA graph is captured a device has no values yet: to ask for one would end the capture.
 
     Source: torch/distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`.
     """
     if tensor.is_meta or type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return False
+    if not tensor.is_cpu and is_captured():
         return False
     try:
         return tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.untyped_storage().nbytes() > 0

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from backsight.recording.statistics import imprints, measure, readable
+from backsight.tape import is_captured
 from backsight.traces.records import BUCKETS, PRINT
 
 _CHUNK = 1 << 16
@@ -71,6 +72,8 @@ def as_array(tensor: torch.Tensor) -> NDArray[np.generic]:
 def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return a tensor as contiguous memory of the CPU, without copying where it is that already."""
     if tensor.layout != torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
+        return None
+    if not tensor.is_cpu and is_captured():
         return None
     try:
         if tensor.numel() and not tensor.untyped_storage().nbytes():  # as FSDP leaves a parameter that it has resharded

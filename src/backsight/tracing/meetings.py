@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import grad_fn, is_captured, is_mended, looks_into, sequence_number
+from backsight.tape import grad_fn, is_mended, looks_into, sequence_number
 from backsight.tape.ops import op_name
 from backsight.tape.saved import is_readable, memory
 from backsight.tracing.facts import Reach
@@ -212,7 +212,7 @@ def _are_equal(given: Sequence[tuple[int | str, torch.Tensor]]) -> bool:
 
 def _repeats(given: Sequence[tuple[int | str, torch.Tensor]]) -> bool:
     """Whether two tensors of which one alone requires a gradient have the same values, each in its own memory."""
-    if len(given) != 2 or is_captured() or not all(is_readable(each) for _, each in given):
+    if len(given) != 2 or not all(is_readable(each) for _, each in given):
         return False
     (_, one), (_, other) = given
     if one.requires_grad == other.requires_grad or one.shape != other.shape or memory(one)[0] == memory(other)[0]:

@@ -12,7 +12,7 @@ from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.tape import Edge, Leaf, Node, is_captured
+from backsight.tape import Edge, Leaf, Node
 from backsight.tape.saved import is_readable
 
 _GUARDS = frozenset({"Add", "Clamp", "ClampMin", "Unsqueeze", "Expand"})
@@ -74,7 +74,7 @@ def _is_one(node: Node) -> bool:
     """Whether both sides are as good as equal: what is added to a sum may be more than a guard."""
     saved = {each.name: tensor for each in node.saved if (tensor := each.tensor()) is not None and is_readable(tensor)}
     one, other = saved.get("self"), saved.get("other")
-    if one is None or other is None or is_captured():
+    if one is None or other is None:
         return False
     with torch.no_grad():
         return bool(((one.detach() - other.detach()).abs() <= _NEAR * other.detach().abs()).all())
