@@ -80,7 +80,9 @@ class Waits:
         if REHEARSAL:
             self.told += [event.name for event in self._inside.function_events if event.name in _WAITING]
         else:
-            self.told += [f"{w.filename}:{w.lineno}" for w in self._warned if "synchronizing" in str(w.message)]
+            self.told += [
+                f"{w.filename}:{w.lineno}" for w in self._warned if "called a synchronizing" in str(w.message)
+            ]
 
     def _counted(self, function: Any, name: str) -> Any:
         here = threading.get_ident()

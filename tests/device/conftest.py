@@ -108,6 +108,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def _emptied():
+    sys.last_exc = sys.last_value = sys.last_traceback = None  # frames of a test that failed hold what it made
     gc.collect()
     if at_hand.DEVICE.startswith("cuda"):
         torch.cuda.synchronize()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 from at_hand import DEVICE, REHEARSAL, Waits, finished, only_there
@@ -140,4 +142,5 @@ def test_no_memory_is_held():
         for _ in range(3):
             step()
     finished()
+    gc.collect()
     assert (0 if REHEARSAL else torch.cuda.memory_allocated()) == before

@@ -93,7 +93,7 @@ def test_scripts_that_fail_are_explained_as_on_the_cpu(programs, tmp_path, told)
     for program in programs:
         here, there = found[program, DEVICE], found[program, "cpu"]
         assert there[1], there[3]
-        if here[:3] != there[:3]:
+        if here[:2] != there[:2] or not here[2] >= there[2]:  # cuDNN's node of an RNN has a line more to show
             different[program.name] = f"{here[:3]} is not {there[:3]}\n{here[3][-1500:]}"
     told(f"{len(programs) - len(different)} of {len(programs)} alike")
     assert not different, "\n\n".join(different.values())

@@ -229,11 +229,20 @@ def _handlers() -> set[CodeType]:
 
 @cache
 def is_library(filename: str) -> bool:
-    """True for the standard library and for installed packages."""
+    """True for the standard library, for installed packages, and for what `torch.compile` has written."""
     if filename.startswith("<frozen"):
         return True
     path = os.path.abspath(filename)
-    return path.startswith(_library_folders()) or not _INSTALLED.isdisjoint(path.split(os.sep))
+    return path.startswith((*_library_folders(), *_compiled())) or not _INSTALLED.isdisjoint(path.split(os.sep))
+
+
+def _compiled() -> tuple[str, ...]:
+    """Return the folder in which Inductor writes code, once it has any: it puts it into the environment itself.
+
+    Source: torch/_inductor/runtime/cache_dir_utils.py, `cache_dir`.
+    """
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return (os.path.join(os.path.abspath(folder), ""),) if folder else ()
 
 
 @cache

@@ -37,7 +37,7 @@ from backsight.tape._torch import (
 from backsight.tape.alive import alive
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
-from backsight.tape.cuda_graphs import is_captured
+from backsight.tape.cuda_graphs import is_captured, is_warming_up
 from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Cut, Graph
@@ -94,6 +94,7 @@ __all__ = [
     "is_jit_traced",
     "is_leaf",
     "is_mended",
+    "is_warming_up",
     "keeps_metadata",
     "load_forward_mode",
     "looks_into",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
+
+_FRAMES = 64
 
 
 def is_captured() -> bool:
@@ -12,3 +16,20 @@ def is_captured() -> bool:
     when the memory that it was given may be somebody else's.
     """
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())  # type: ignore[no-untyped-call]
+
+
+def is_warming_up() -> bool:
+    """Return whether `torch.compile` runs what it will capture in a CUDA graph, in the memory of that graph.
+
+    What is allocated meanwhile and stays alive is taken for a leak, which ends the program.
+    Source: torch/_inductor/cudagraph_trees.py, `CUDAWarmupNode.run`, `check_memory_pool`.
+    """
+    trees = getattr(sys.modules.get("torch._inductor.cudagraph_trees"), "__file__", None)
+    frame = sys._getframe(1) if trees else None
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code.co_filename == trees:
+            return True
+        frame = frame.f_back
+    return False

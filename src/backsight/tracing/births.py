@@ -343,7 +343,7 @@ class Births:
 
 def what_is(tensor: torch.Tensor) -> int:
     """Return whether values of a tensor are NaN or infinite; nothing is recorded on the tape."""
-    if not _numeric(tensor) or is_traced():
+    if not _numeric(tensor) or is_traced() or (not is_near(tensor) and is_captured()):
         return 0
     plain = tensor.detach()
     try:

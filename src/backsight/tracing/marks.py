@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import Living, is_captured
+from backsight.tape import Living, is_captured, is_warming_up
 from backsight.tracing._torch import in_transform, is_traced
 from backsight.tracing.changes import version
 
@@ -43,7 +43,7 @@ def can_mark(tensor: torch.Tensor) -> bool:
         any(type(tensor) is kind for kind in _PLAIN)
         and tensor.numel() > 0
         and not tensor.is_meta
-        and not (is_traced() or in_transform() or is_captured())
+        and not (is_traced() or in_transform() or is_captured() or is_warming_up())
     )
 
 
