@@ -366,7 +366,7 @@ def tracing() -> None:
             found = in_turn(
                 {
                     "plain": training.plain,
-                    "traced": within(training, lambda: bs.trace(next(paths), steps=range(10))),
+                    "traced": within(training, lambda paths=paths: bs.trace(next(paths), steps=range(10))),
                 }
             )
         table.add_row(training.name, f"{found['plain'][0] * 1e3:.1f}", f"{found['traced'][2]:.2f}")
