@@ -1,0 +1,106 @@
+"""The numbers of the axes of every live tensor, and which of them are one.
+
+A tensor is known by its address and a weak reference without a callback: nothing runs when it dies, and PyTorch's own
+references are shared. The entries of the dead are swept out after so many calls. This is asked at every call of the
+first passes of a training, so what keeps its shape goes past all rules (`carry`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from backsight.tracing.kept_axes import PLAIN, Axes
+
+_SWEPT_AFTER = 2048
+"""Tensors that are met anew before the entries of the dead are looked for."""
+
+
+class AxisNumbers:
+    """Numbers for axes, by tensor: 0 for those of size 1, and for those of which nothing is known."""
+
+    def __init__(self) -> None:
+        self._parents: list[int] = [0]
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], Axes, torch.Size]] = {}
+        self._sweep_at = _SWEPT_AFTER
+
+    def fresh(self) -> int:
+        """Return the number of a new axis."""
+        self._parents.append(len(self._parents))
+        return len(self._parents) - 1
+
+    def of(self, tensor: torch.Tensor) -> Axes:
+        """Return the axes of a tensor: new ones if it is met for the first time."""
+        held = self._known.get(id(tensor))
+        if held is not None and held[0]() is tensor and len(held[1]) == tensor.dim():
+            return held[1]
+        shape = tensor.shape
+        numbers = tuple([self.fresh() if n > 1 else 0 for n in shape])
+        self.put(tensor, numbers, shape)
+        return numbers
+
+    def put(self, tensor: torch.Tensor, numbers: Axes, shape: torch.Size) -> None:
+        """Note the axes of a tensor, which has this shape."""
+        self._known[id(tensor)] = weakref.ref(tensor), numbers, shape
+        if len(self._known) >= self._sweep_at:
+            self._sweep()
+
+    def carry(self, args: Sequence[Any], result: torch.Tensor, joins: bool) -> bool:
+        """Give a result the axes of the first argument, where that is known and has its shape; return whether it is so.
+
+        With `joins` there may be a second tensor, whose axes are those of the first where it has as many. Where it
+        might be aligned with other axes than the first, nothing is done.
+        """
+        known, one = self._known, args[0]
+        held = known.get(id(one))
+        if held is None or held[0]() is not one:
+            return False
+        _, numbers, shape = held
+        made = result.shape
+        if made != shape:
+            return False
+        if joins and type(args[1]) in PLAIN:
+            beside = known.get(id(args[1]))
+            if beside is None or beside[0]() is not args[1]:
+                return False
+            others = beside[1]
+            if len(others) != len(numbers):
+                if others and len(numbers) > 2 and beside[2][0] == shape[0]:
+                    return False
+            elif others != numbers:
+                numbers = self._joined(numbers, others)
+        if result is not one:
+            self.put(result, numbers, made)
+        return True
+
+    def _joined(self, numbers: Axes, others: Axes) -> Axes:
+        for one, other in zip(numbers, others, strict=True):
+            if one != other and one and other:
+                self.unify(one, other)
+        return numbers if 0 not in numbers else tuple([a or b for a, b in zip(numbers, others, strict=True)])
+
+    def unify(self, one: int, other: int) -> None:
+        """Take two axes for one."""
+        one, other = self.root(one), self.root(other)
+        if one and other and one != other:
+            self._parents[max(one, other)] = min(one, other)
+
+    def root(self, axis: int) -> int:
+        """Return the number that stands for all that are one with this one."""
+        parents = self._parents
+        while parents[axis] != axis:
+            parents[axis] = axis = parents[parents[axis]]
+        return axis
+
+    def forget(self) -> None:
+        """Forget all tensors; which axes are one is still known."""
+        self._known.clear()
+
+    def _sweep(self) -> None:
+        for key, entry in list(self._known.items()):
+            if entry[0]() is None and self._known.get(key) is entry:
+                self._known.pop(key, None)
+        self._sweep_at = 2 * len(self._known) + _SWEPT_AFTER
