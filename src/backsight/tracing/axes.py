@@ -18,7 +18,7 @@ import torch
 
 from backsight.tape import is_jit_traced
 from backsight.tracing.axis_numbers import AxisNumbers
-from backsight.tracing.kept_axes import ELEMENTWISE, KEEP_ALL, PLAIN, RULES, Given, Rule
+from backsight.tracing.kept_axes import ELEMENTWISE, KEEP_ALL, OF_ONE, OF_TWO, PLAIN, RULES, Given, Rule, applied
 from backsight.tracing.kept_axes import Axes as Numbers
 from backsight.tracing.program import innermost
 from backsight.tracing.sites import Sites
@@ -66,12 +66,14 @@ class _Way(NamedTuple):
     """What to do with the calls of a function: its plain name, and its rule, if it has one.
 
     `carries`: a result of the same shape has the axes of the first argument; `joins`: with those of the second.
+    `plans`: of how many tensors' positions the rule speaks, 0 where that is not all; `tells`: see `_TELLS`.
     """
 
     name: str
     rule: Rule | None
     carries: bool
     joins: bool
+    plans: int
     tells: bool
 
 
@@ -80,7 +82,8 @@ def _way(name: str) -> _Way:
     """Return what to do with a function by its name: `add` is that of `add_` and `__add__`."""
     name = name if name.startswith(".") else name.strip("_")
     joins = name in ELEMENTWISE and name not in _COMPARES
-    return _Way(name, RULES.get(name), joins or name in KEEP_ALL, joins, name in _TELLS)
+    plans = 2 if name in OF_TWO else 1 if name in OF_ONE - _TELLS else 0
+    return _Way(name, RULES.get(name), joins or name in KEEP_ALL, joins, plans, name in _TELLS)
 
 
 class Axes:
@@ -113,6 +116,9 @@ class Axes:
         carries = plain and args and way.carries and (not way.joins or (len(args) == 2 and not kwargs))
         if carries and self._numbers.carry(args, result, way.joins):
             return
+        arranges = plain and way.plans and len(args) >= way.plans and not kwargs
+        if arranges and way.rule is not None and self._numbers.arrange(way.rule, args, result, way.plans == 2):
+            return
         first = result[0] if type(result) in (tuple, list) and result else result
         if type(first) not in PLAIN:
             return
@@ -121,7 +127,7 @@ class Axes:
                 self._numbers.put(first, (0,) * first.dim(), first.shape)
             return  # what is made of no other tensor is met for the first time when it is used
         shape = first.shape
-        axes = self._by_rule(way, Given(self._numbers, args, kwargs, shape))
+        axes = applied(way.rule, Given(self._numbers, args, kwargs, shape))
         if way.tells:
             self._look(way.name, args, kwargs, shape, axes, frame)
         for each in (first,) if plain or first is result else result:
@@ -136,12 +142,6 @@ class Axes:
         elif shape and min(shape) < 2:
             axes = tuple([at if n > 1 else 0 for at, n in zip(axes, shape, strict=True)])
         self._numbers.put(made, axes, shape)
-
-    def _by_rule(self, way: _Way, given: Given) -> Numbers | None:
-        try:
-            return way.rule(given) if way.rule is not None else None
-        except (IndexError, TypeError, ValueError):  # called in a form that the rule does not know
-            return None
 
     def _look(
         self,

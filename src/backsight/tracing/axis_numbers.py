@@ -1,22 +1,34 @@
 """The numbers of the axes of every live tensor, and which of them are one.
 
 A tensor is known by its address and a weak reference without a callback: nothing runs when it dies, and PyTorch's own
-references are shared. The entries of the dead are swept out after so many calls. This is asked at every call of the
-first passes of a training, so what keeps its shape goes past all rules (`carry`).
+references are shared. The entries of the dead are swept out after so many calls.
+
+This is asked at every call of the first passes of a training. So what keeps its shape goes past all rules (`carry`),
+and what a rule says of shapes and positions alone is asked once for each (`arrange`).
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from backsight.tracing.kept_axes import PLAIN, Axes
+from backsight.tracing.kept_axes import PLAIN, Axes, Given, Rule, applied
 
 _SWEPT_AFTER = 2048
 """Tensors that are met anew before the entries of the dead are looked for."""
+
+_MOST_PLANS = 4096
+
+
+class _Plan(NamedTuple):
+    """What a rule does with the axes that it is given, which count from 1 on through both tensors: which one each axis
+    of the result is, or 0; and which are one."""
+
+    out: Axes
+    pairs: tuple[tuple[int, int], ...]
 
 
 class AxisNumbers:
@@ -26,6 +38,7 @@ class AxisNumbers:
         self._parents: list[int] = [0]
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], Axes, torch.Size]] = {}
         self._sweep_at = _SWEPT_AFTER
+        self._plans: dict[tuple[Any, ...], _Plan] = {}
 
     def fresh(self) -> int:
         """Return the number of a new axis."""
@@ -77,10 +90,41 @@ class AxisNumbers:
         return True
 
     def _joined(self, numbers: Axes, others: Axes) -> Axes:
+        parents = self._parents
         for one, other in zip(numbers, others, strict=True):
-            if one != other and one and other:
+            if one and other and parents[one] != parents[other]:
                 self.unify(one, other)
         return numbers if 0 not in numbers else tuple([a or b for a, b in zip(numbers, others, strict=True)])
+
+    def arrange(self, rule: Rule, args: Sequence[Any], result: torch.Tensor, of_two: bool) -> bool:
+        """Give a result the axes that a rule says it has of the first argument, or `of_two`; return whether it is so.
+
+        The other arguments have to be whole numbers; of two tensors the rule is to look at nothing else.
+        """
+        one, two = args[0], args[1] if of_two else None
+        if type(one) not in PLAIN or one is two or result is one:
+            return False
+        numbers, before, made = self.of(one), one.shape, result.shape
+        if of_two:
+            if type(two) not in PLAIN:
+                return False
+            given = (0, *numbers, *self.of(two))
+            key = (rule, before, made, two.shape)
+        else:
+            for each in args[1:]:
+                if type(each) is not int:
+                    return False
+            given = (0, *numbers)
+            key = (rule, before, made, tuple(args[1:]))
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = _planned(rule, args, made)
+        for left, right in plan.pairs:
+            self.unify(given[left], given[right])
+        self.put(result, tuple([given[at] for at in plan.out]), made)
+        return True
 
     def unify(self, one: int, other: int) -> None:
         """Take two axes for one."""
@@ -104,3 +148,29 @@ class AxisNumbers:
             if entry[0]() is None and self._known.get(key) is entry:
                 self._known.pop(key, None)
         self._sweep_at = 2 * len(self._known) + _SWEPT_AFTER
+
+
+class _Positions:
+    """Axes by their positions, in place of numbers."""
+
+    def __init__(self, first: torch.Tensor) -> None:
+        self._first = first
+        self.pairs: list[tuple[int, int]] = []
+
+    def of(self, tensor: torch.Tensor) -> Axes:
+        begin = 1 if tensor is self._first else 1 + self._first.dim()
+        return tuple(range(begin, begin + tensor.dim()))
+
+    def fresh(self) -> int:
+        raise ValueError("a new axis is no matter of positions")
+
+    def unify(self, one: int, other: int) -> None:
+        self.pairs.append((one, other))
+
+
+def _planned(rule: Rule, args: Sequence[Any], made: torch.Size) -> _Plan:
+    positions = _Positions(args[0])
+    out = applied(rule, Given(positions, args, {}, made))
+    if out is None or len(out) != len(made):
+        out = (0,) * len(made)
+    return _Plan(tuple(at if n > 1 else 0 for at, n in zip(out, made, strict=True)), tuple(positions.pairs))

@@ -346,3 +346,23 @@ def _getitem(given: Given) -> Axes | None:
         else:
             return None
     return tuple(out)
+
+
+OF_TWO = frozenset({"linear", "matmul", "rmatmul", "mm", "bmm"})
+OF_ONE = (
+    _SAME
+    | _VIEWS
+    | {
+        *("transpose", "swapaxes", "swapdims", "t", ".T", ".mT", "permute", "unsqueeze", "expand", "broadcast_to"),
+        *("sum", "mean", "amax", "amin", "prod", "std", "var", "logsumexp", "argmax", "argmin", "all", "any"),
+    }
+)
+"""Those of whose result the shapes, and where the axes of one tensor or two stand, tell all."""
+
+
+def applied(rule: Rule | None, given: Given) -> Axes | None:
+    """Return what a rule says of a call; None where there is none, or it does not know this form of the call."""
+    try:
+        return rule(given) if rule is not None else None
+    except (IndexError, TypeError, ValueError):
+        return None
