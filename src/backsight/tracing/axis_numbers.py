@@ -17,8 +17,9 @@ import torch
 
 from backsight.tracing.kept_axes import PLAIN, Axes, Given, Rule, applied
 
-_SWEPT_AFTER = 2048
-"""Tensors that are met anew before the entries of the dead are looked for."""
+_SWEPT_AFTER = 256
+"""Tensors that are met anew before the entries of the dead are looked for: with more of them Python's collector of
+garbage would think that much is kept, and look at all that there is."""
 
 _MOST_PLANS = 4096
 
@@ -144,9 +145,11 @@ class AxisNumbers:
         self._known.clear()
 
     def _sweep(self) -> None:
-        for key, entry in list(self._known.items()):
-            if entry[0]() is None and self._known.get(key) is entry:
-                self._known.pop(key, None)
+        known = self._known
+        for key in list(known):
+            entry = known.get(key)
+            if entry is not None and entry[0]() is None and known.get(key) is entry:
+                known.pop(key, None)
         self._sweep_at = 2 * len(self._known) + _SWEPT_AFTER
 
 

@@ -29,6 +29,7 @@ from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monito
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
+from backsight.tracing.spots import Spot, Write
 
 SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
@@ -59,7 +60,7 @@ class Functions(TorchFunctionMode):
         if self.ended or (self._log.budget is not None and not self._may_spend()):
             return self._as_caller(frame, func, args, kwargs)
         lines = self._lines.get(frame.f_code.co_filename)
-        if lines is None or (lines and frame.f_lineno in lines):  # the line of a frame is looked up in a table
+        if lines is None or (lines and self._is_spot(lines.get(frame.f_lineno), func)):
             self._lightly(self._log.spots.note, func, args, kwargs or {}, frame)
         try:
             kind = known.get(func) if type(func) in BY_IDENTITY else None
@@ -81,6 +82,10 @@ class Functions(TorchFunctionMode):
         except BaseException as failure:
             self._fail(failure)
         return result
+
+    def _is_spot(self, spot: Spot | Write | None, func: Any) -> bool:
+        """Whether a call may be the one that is looked at closer at its line, by its name."""
+        return spot is not None and (type(func) not in BY_IDENTITY or func.__name__ == spot.method)
 
     def _note(self, func: Any, args: Sequence[Any], result: Any, kind: Kind, first: int, frame: FrameType) -> None:
         """Note what a call did that has only made nodes, as cheaply as can be."""
