@@ -36,8 +36,8 @@ _COMPARES = frozenset({"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smoo
     "binary_cross_entropy_with_logits",
 }
 _TAKES_ONE = frozenset({"getitem", "select", "mean", "amax", "max"})
-_TELLS = ELEMENTWISE | _COMPARES | _TAKES_ONE | _RUNS | {"stack"}
-"""What tells something of the axes beside those of its result."""
+_TELLS = ELEMENTWISE | _COMPARES | _RUNS | {"stack"}
+"""What tells something of the axes beside those of its result, as does what takes one entry of three dimensions."""
 
 _COLLATES = ("torch/utils/data/_utils/collate.py", "torch\\utils\\data\\_utils\\collate.py")
 
@@ -66,7 +66,7 @@ class _Way(NamedTuple):
     """What to do with the calls of a function: its plain name, and its rule, if it has one.
 
     `carries`: a result of the same shape has the axes of the first argument; `joins`: with those of the second.
-    `plans`: of how many tensors' positions the rule speaks, 0 where that is not all; `tells`: see `_TELLS`.
+    `plans`: of how many tensors' positions the rule speaks, 0 where that is not all; `tells` and `takes`: see `_TELLS`.
     """
 
     name: str
@@ -75,6 +75,7 @@ class _Way(NamedTuple):
     joins: bool
     plans: int
     tells: bool
+    takes: bool
 
 
 @lru_cache(maxsize=1024)
@@ -82,8 +83,8 @@ def _way(name: str) -> _Way:
     """Return what to do with a function by its name: `add` is that of `add_` and `__add__`."""
     name = name if name.startswith(".") else name.strip("_")
     joins = name in ELEMENTWISE and name not in _COMPARES
-    plans = 2 if name in OF_TWO else 1 if name in OF_ONE - _TELLS else 0
-    return _Way(name, RULES.get(name), joins or name in KEEP_ALL, joins, plans, name in _TELLS)
+    plans = 2 if name in OF_TWO else 1 if name in OF_ONE - _TELLS - _TAKES_ONE else 0
+    return _Way(name, RULES.get(name), joins or name in KEEP_ALL, joins, plans, name in _TELLS, name in _TAKES_ONE)
 
 
 class Axes:
@@ -128,7 +129,7 @@ class Axes:
             return  # what is made of no other tensor is met for the first time when it is used
         shape = first.shape
         axes = applied(way.rule, Given(self._numbers, args, kwargs, shape))
-        if way.tells:
+        if way.tells or (way.takes and axes is not None and len(axes) == 2):
             self._look(way.name, args, kwargs, shape, axes, frame)
         for each in (first,) if plain or first is result else result:
             if type(each) in PLAIN and (not args or each is not args[0]):

@@ -102,10 +102,13 @@ class AxisNumbers:
 
         The other arguments have to be whole numbers; of two tensors the rule is to look at nothing else.
         """
-        one, two = args[0], args[1] if of_two else None
+        one: Any = args[0]
+        two: Any = args[1] if of_two else None
         if type(one) not in PLAIN or one is two or result is one:
             return False
-        numbers, before, made = self.of(one), one.shape, result.shape
+        held, before, made = self._known.get(id(one)), one.shape, result.shape
+        is_known = held is not None and held[0]() is one and len(held[1]) == len(before)
+        numbers = held[1] if held is not None and is_known else self.of(one)
         if of_two:
             if type(two) not in PLAIN:
                 return False
@@ -116,14 +119,15 @@ class AxisNumbers:
                 if type(each) is not int:
                     return False
             given = (0, *numbers)
-            key = (rule, before, made, tuple(args[1:]))
+            key = (rule, before, made, args[1:] if type(args) is tuple else tuple(args[1:]))
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             plan = self._plans[key] = _planned(rule, args, made)
         for left, right in plan.pairs:
-            self.unify(given[left], given[right])
+            if given[left] != given[right]:
+                self.unify(given[left], given[right])
         self.put(result, tuple([given[at] for at in plan.out]), made)
         return True
 

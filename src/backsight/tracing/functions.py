@@ -204,7 +204,7 @@ class Functions(TorchFunctionMode):
             passing = None
         if passing is None:
             return function(*args, **kwargs)
-        if type(passing) is not list:
+        if not isinstance(passing, list):
             return passing(function, args, kwargs)
         for each in passing:
             function, args, kwargs = each, (function, args, kwargs), {}

@@ -320,14 +320,17 @@ def _select(given: Given) -> Axes | None:
 def _getitem(given: Given) -> Axes | None:
     axes = given.axes(0)
     wanted = given.args[1] if len(given.args) > 1 else None
-    if axes and type(wanted) is int:
-        return axes[1:]
+    if axes and type(wanted) in (int, slice):
+        return axes if type(wanted) is slice else axes[1:]
     parts = list(wanted) if type(wanted) is tuple else [wanted]
-    if axes is None or sum(type(each) in PLAIN or type(each) is list for each in parts) > 1:
+    taken = indices = 0
+    for each in parts:
+        taken += each is not None and each is not Ellipsis
+        indices += type(each) in PLAIN or type(each) is list
+        if isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8):
+            return None
+    if axes is None or indices > 1:
         return None
-    if any(isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8) for each in parts):
-        return None
-    taken = sum(each is not None and each is not Ellipsis for each in parts)
     whole = [slice(None)] * (len(axes) - taken)
     dots = next((at for at, each in enumerate(parts) if each is Ellipsis), len(parts))
     parts[dots : dots + 1] = whole

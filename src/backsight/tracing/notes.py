@@ -156,13 +156,15 @@ class Notes:
         op = name_of(call.function)
         by: SeveredBy = "rewrapped" if call.kind is Kind.WRAPS else "frozen" if frozen else reason(op, result)
         dtype = dtype_name(result.dtype) if by == "integer" else ""
-        site = self.site(call)
-        way = self.log.sites.way_to(site, innermost(call.caller)) if by in ("no_grad", "inference") else 0
+        frame, sites = innermost(call.caller), self.log.sites
+        site = 0 if frame is None else sites.of_call(frame, op, call.caller)
+        way = sites.way_to(site, frame) if by == "no_grad" or by == "inference" else 0
         flow.add(result, cuts, flow.cut(by, op, site, position, dtype, way))
-        self.log.meetings.latest[site] = call.first
-        if self.log.meetings.is_open(site):
+        meetings = self.log.meetings
+        meetings.latest[site] = call.first
+        if meetings.is_open(site):
             with no_torch_function():
-                self.log.meetings.cut(site, [each for _, each in given])
+                meetings.cut(site, [each for _, each in given])
         if by == "data":
             self.log.changes.alias(result)
 
