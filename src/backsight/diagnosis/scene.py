@@ -6,6 +6,7 @@ import ast
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -94,10 +95,14 @@ class Scene:
 
     def met(self) -> dict[int, Met]:
         """Return what an exact watch saw meet in the operations of this graph, by the index of a node."""
+        return self._met
+
+    @cached_property
+    def _met(self) -> dict[int, Met]:
         watch = current()
         if watch is None or watch.level != "exact":
             return {}
-        index = {n.sequence: n.index for n in self.graph.nodes if n.sequence is not None and n.kind != "leaf"}
+        index = {number: node.index for node in self.graph.nodes if (number := node.sequence) is not None}
         return {index[number]: each for number, each in met(watch, list(index)).items()}
 
     @property

@@ -178,11 +178,13 @@ class FirstSteps:
         return called
 
     def _unless_spent(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """Make nothing of what modules return without gradients, but where enough was watched."""
+        """Make nothing of what modules return within others, or without gradients, but where enough was watched."""
 
         @uncompiled
         def called(*given: Any) -> None:
-            if not is_compiling() and (torch.is_grad_enabled() or self.watch.spent):
+            if is_compiling():
+                return
+            if self.watch.spent or (torch.is_grad_enabled() and not self.watch.calls.is_running()):
                 hook(*given)
 
         return called
