@@ -114,11 +114,13 @@ def _runs(failure: Failure, operation: str) -> Iterator[Place]:
 
 def _twice(failure: Failure) -> Iterator[Fact]:
     """The first derivative, which asked for a graph of its own, and the second."""
-    for level in failure.users:
-        for place in backward_calls(level.body):
-            statement = statement_at(level.body, *place.position)
-            calls = calls_in(statement)
-            if any(is_constant(keyword(call, "create_graph"), True) for call in calls) and place != level.place:
+    told = {level.place for level in failure.users}
+    bodies = [*(level.body for level in failure.users), *(each.body for each in sections(failure))]
+    for body in dict.fromkeys(bodies):
+        for place in backward_calls(body):
+            calls = calls_in(statement_at(body, *place.position))
+            if any(is_constant(keyword(call, "create_graph"), True) for call in calls) and place not in told:
+                told.add(place)
                 yield shown(place, "differentiates once and records a graph of the gradient.")
     yield from failing(failure, "differentiates that gradient.")
 

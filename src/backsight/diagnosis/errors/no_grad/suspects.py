@@ -177,14 +177,14 @@ def _unrecorded(section: Section, cut: Cut, trained: Trained) -> Suspect:
 
 
 def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tuple[Place, str]]:
-    for statement in _block(section, cut):
+    for statement in unrecorded(section, cut):
         for name in _read(section, statement):
             if trained.carries(section.value(name)):
                 yield section.body.place(statement), name
                 break
 
 
-def _block(section: Section, cut: Cut) -> list[ast.stmt]:
+def unrecorded(section: Section, cut: Cut) -> list[ast.stmt]:
     """The statements that are not recorded: those of the `with` block, or of the decorated function."""
     every = list(statements(section.body.node))
     blocks_here = (each for each in every if isinstance(each, ast.With) and each.lineno == cut.place.line)
@@ -199,7 +199,7 @@ def _block(section: Section, cut: Cut) -> list[ast.stmt]:
 
 
 def _covers(section: Section, cut: Cut, line: int) -> bool:
-    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in _block(section, cut))
+    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
 
 
 _ONLY_SHAPES = frozenset({"view_as", "reshape_as", "expand_as", "type_as", "to"})

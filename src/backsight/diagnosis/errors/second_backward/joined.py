@@ -181,7 +181,10 @@ def _kept(case: Case, joint: Joint) -> Finding:
     first = here.first if here else None
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"uses {name} again."))
-    where = put or (here.place if here and here.inner else joint.made)
+    stored_at = _stored_at(case, name) if put is None else None
+    if stored_at is not None and joint.made is not None and stored_at.position[0] != joint.made.line:
+        lines.insert(1, shown(stored_at, f"stores it in {name}, once."))
+    where = put or (here.place if here and here.inner else stored_at or joint.made)
     older = "computed another result that is older than that backward."
     doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
     if doubt:
@@ -193,6 +196,14 @@ def _kept(case: Case, joint: Joint) -> Finding:
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
+
+
+def _stored_at(case: Case, name: str) -> Place | None:
+    """The only statement of its class that assigns an attribute: where it is computed once, whatever computes it."""
+    owner, _, attribute = name.rpartition(".")
+    held = next((value for level in case.failure.users if owner and (value := level.value(owner)) is not None), None)
+    found = [each for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}")]
+    return found[0] if len(found) == 1 else None
 
 
 def _kind(node: Node) -> str:
@@ -472,7 +483,7 @@ def _calls_on(body: Body, name: str) -> Iterator[ast.Call]:
             yield node
 
 
-def kept_detached(container: str, keeping: Keeping) -> str:
+def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) -> str:
     """What to do about results that a container keeps."""
     if keeping.cached:
         return (
@@ -481,7 +492,7 @@ def kept_detached(container: str, keeping: Keeping) -> str:
         )
     cut = _detached(keeping.value) if keeping.value else ""
     written = keeping.with_value(cut) if cut else ""
-    if keeping.replaces:
+    if keeping.replaces or emptied:
         return f"Put results into {container} detached: {written or 'x.detach(), not x'}."
     return (
         f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "

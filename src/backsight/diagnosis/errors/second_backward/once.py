@@ -102,6 +102,7 @@ def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
                 "results computed before the loop, whose graph the first backward() freed.",
                 shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
                 shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
+                emptied=True,
             )
     return None
 
@@ -160,11 +161,14 @@ def _kept_results(case: Case) -> Iterator[tuple[_Kept, int]]:
             yield _Kept(variable, bool(element)), nodes[made]
 
 
-def _container_keeps(container: str, keeping: Keeping, what: str, *then: Fact, exact: bool = True) -> Finding:
+def _container_keeps(
+    container: str, keeping: Keeping, what: str, *then: Fact, emptied: bool = False, exact: bool = True
+) -> Finding:
+    """emptied: whether to empty it would not help."""
     return explanation(
         f"{container} keeps {what}",
         (shown(keeping.place, f"stores {keeping.value or 'it'}, still attached to its graph."), *then),
-        kept_detached(container, keeping),
+        kept_detached(container, keeping, emptied=emptied),
         source=str(keeping.place),
         exact=exact,
     )
