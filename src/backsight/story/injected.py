@@ -11,6 +11,7 @@ import torch
 from backsight.naming.plain import mro
 from backsight.naming.roots import is_user_class
 from backsight.source import Place
+from backsight.source.bindings import stored_arguments
 from backsight.source.body import Body, callee, dotted, function_at, functions, statements
 from backsight.story.failure import Failure, method
 from backsight.story.files import user_files
@@ -40,9 +41,10 @@ def injected(failure: Failure, model: torch.nn.Module) -> Injected | None:
     """The modules of the user's own that a statement outside of a constructor has put into `model`."""
     kinds = {type(each).__name__: each for _, each in modules_in(model) if each is not model}
     for file in user_files(failure):
+        made = {getattr(each.node, "name", ""): name for each in functions(file) for name in _returned(each)}
         for body in functions(file):
             for place, name in _put_in(body):
-                first = kinds.get(name)
+                first = kinds.get(made.get(name, name))
                 if first is not None and is_user_class(type(first).__module__) and (new := _new(first)):
                     count = sum(type(each) is type(first) for _, each in modules_in(model))
                     return Injected(place, type(first), new, count)
@@ -60,6 +62,12 @@ def _put_in(body: Body) -> Iterator[tuple[Place, str]]:
                 made[target.id] = name
             elif name and (dotted(target) or "").partition(".")[0] != "self":
                 yield body.place(each), name
+
+
+def _returned(body: Body) -> Iterator[str]:
+    """The class, or function, whose result a function returns."""
+    returns = (each.value for each in statements(body.node) if isinstance(each, ast.Return))
+    yield from (callee(value)[1] for value in returns if isinstance(value, ast.Call))
 
 
 def _stored(statement: ast.stmt) -> tuple[list[ast.expr], ast.expr | None]:
@@ -92,14 +100,6 @@ def _new(module: torch.nn.Module) -> tuple[str, ...]:
 
 def _given(module: torch.nn.Module) -> set[str]:
     """The attributes that a constructor assigns one of its parameters to: `self.base = base`."""
-    found = set[str]()
-    for cls in mro(type(module)):
-        function = method(cls, "__init__") if is_user_class(cls.__module__) else None
-        body = function_at(function.__code__) if function is not None else None
-        for each in statements(body.node) if body else ():
-            match each:
-                case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Name(id=value)):
-                    found |= (
-                        {name} if value in function.__code__.co_varnames[: function.__code__.co_argcount] else set()
-                    )
-    return found
+    functions = (method(cls, "__init__") for cls in mro(type(module)) if is_user_class(cls.__module__))
+    bodies = (function_at(each.__code__) for each in functions if each is not None)
+    return {attribute for body in bodies if body for attribute, _ in stored_arguments(body)}

@@ -26,7 +26,7 @@ def in_pytorch(level: Level, converted: str, name: str) -> str:
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
         converts = any(callee(call)[1] == "numpy" for call in calls_in(each))
-        if each.lineno < statement.lineno or not (names & reads or converts):
+        if each.lineno < statement.lineno or not (each is statement or names & reads or converts):
             continue
         names |= {name for name in bound(each) if "." not in name}
         edits += [f"{edit} (line {each.lineno})" for call in calls_in(each) if (edit := _edit(level, call, converted))]
@@ -47,7 +47,7 @@ def _edit(level: Level, call: ast.Call, converted: str) -> str:
         return f"{text(receiver)} instead of {text(call)}"
     if module == "torch" and function in _BACK and given:
         return f"{given[0]} instead of {text(call)}"
-    if module not in ("numpy", "scipy"):
+    if type(module) is not str or module.partition(".")[0] not in ("numpy", "scipy"):
         return ""
     if given == [converted] and function in ("array", "asarray"):
         return f"{converted} instead of {text(call)}"

@@ -167,17 +167,17 @@ class Refused:
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
                 values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
                 other = "Compute a loss that depends on them in PyTorch instead."
+                beside = reaches_otherwise(self.failure)
+                if beside is False and level is not None:
+                    return in_pytorch(level, self.text or name, name)
                 if self._runs_model and level is not None:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
-                    return f"{values} Or {block}: then no graph is recorded. {other}"
-                beside = reaches_otherwise(self.failure)
+                    return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
                 if beside:
                     return (
                         f"{values.replace('For its values only:', 'Write')[:-1]}: the result enters the loss as a "
                         f"constant, and the loss reaches the model without it."
                     )
-                if beside is False and level is not None:
-                    return in_pytorch(level, self.text or name, name)
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
             case "flag" if level is not None and not self.wanted:

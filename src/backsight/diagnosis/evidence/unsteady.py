@@ -134,8 +134,8 @@ def _done_already(section: Section, statement: ast.stmt) -> str:
     for each in around:
         name = next((name for name in sorted(bound(each.node) & read) if name.startswith("self.")), None)
         if condition is not None and name is not None and any(arm is condition for arm, _ in each.arms):
-            sets = f", because line {each.node.lineno} then set {name}" if each.node is not statement else ""
-            return f"runs in the first run only{sets}, which line {condition.lineno} tests."
+            who = "it" if each.node is statement else f"line {each.node.lineno}"
+            return f"runs in the first run only: {who} sets {name}, which line {condition.lineno} tests."
     return ""
 
 

@@ -63,8 +63,21 @@ def cut_off(scene: Scene) -> Finding | None:
             return _finding(scene, inside, [inside])
         if blocks:  # a statement outside of them has lost it, too
             return None
+    if blocks and (found := next((each for each in proven if _is_called_outside(scene, each, proven)), None)):
+        return _finding(scene, found, [found])
     cutting = [suspect for suspect in proven if suspect.cut.kind != "no_grad"]
     return _finding(scene, (cutting or proven)[0], proven)
+
+
+def _is_called_outside(scene: Scene, suspect: Suspect, blocks: Sequence[Suspect]) -> bool:
+    """Whether a function without gradients, which has returned, was called outside of the blocks that have none: what
+    they computed may be a target, and is so on purpose."""
+    name, off = getattr(suspect.section.body.node, "name", ""), _lines_off(blocks)
+    running = [each for each in sections(scene.failure) if each.level is not None] if off else []
+    calls = ((call, place) for each in running for call, place in each.calls())
+    return suspect.section.level is None and any(
+        callee(call)[1] == name and (place.file, place.line) not in off for call, place in calls
+    )
 
 
 def cut_as_seen(scene: Scene) -> Finding | None:
@@ -264,11 +277,16 @@ def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[Suspect] =
     A `.detach()` elsewhere, on the target of the loss perhaps, is then not to blame.
     """
     here = next((section for section in sections(failure) if section.level is failure.user), None)
-    running = [each for each in blocks if each.section.level is not None]
-    off = {(each.section.body.file, n.lineno) for each in running for n in unrecorded(each.section, each.cut)}
+    off = _lines_off(blocks)
     if here is None or any((level.place.file, level.place.line) in off for level in failure.users):
         return False
     return any(_loses(here, line, trained) for line in here.lines() if (here.body.file, line) not in off)
+
+
+def _lines_off(blocks: Sequence[Suspect]) -> set[tuple[str, int]]:
+    """The lines of functions that still run which these blocks do not record."""
+    running = [each for each in blocks if each.section.level is not None]
+    return {(each.section.body.file, n.lineno) for each in running for n in unrecorded(each.section, each.cut)}
 
 
 def _loses(section: Section, line: int, trained: Trained) -> bool:

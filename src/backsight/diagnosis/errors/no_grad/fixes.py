@@ -6,11 +6,11 @@ import ast
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
 from backsight.diagnosis.wording import listed
 from backsight.source import Body, assignments, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound
+from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import gathers, values_of
 from backsight.story.memory import is_tensor, shape_of
@@ -164,11 +164,14 @@ def _cross_entropy(suspect: Suspect, operand: str) -> str:
     section, body = suspect.section, suspect.section.body
     made, scores = statement_at(body, *suspect.cut.place.position), section.value(operand)
     names = bound(made) if made is not None else set()
-    leading = {name for goal, line in section.goals for name in (goal, *ancestors(body, goal, line))}
+    goal, end = next(iter(section.goals), ("", 0))
+    leading, losses = {goal, *ancestors(body, goal, end)}, assignments(body, goal, before=end)
     for each in statements(body.node) if is_tensor(scores) and len(shape_of(scores) or ()) > 1 else ():
         target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
-        for call in calls_in(each) if target in leading and each.lineno > suspect.cut.place.line else ():
-            given = [dotted(node) for node in call.args]
+        for call in calls_in(each) if losses and target in leading and each.lineno > suspect.cut.place.line else ():
+            given = [
+                dotted(node) or dotted(callee(node)[0] if isinstance(node, ast.Call) else None) for node in call.args
+            ]
             other = next((name for name in given if name and name not in names), None)
             classes = section.value(other) if other and len(given) == 2 and names & {*given} else None
             rows, *inner = shape_of(scores) or ()
@@ -177,8 +180,8 @@ def _cross_entropy(suspect: Suspect, operand: str) -> str:
                 known = _probabilities(body, operand, "", each.lineno) == operand
                 loss, value = ("nll_loss", f"{operand}.clamp(min=1e-8).log()") if known else ("cross_entropy", operand)
                 return (
-                    f"On line {each.lineno}, write {target} = torch.nn.functional.{loss}({value}, {labels}), which "
-                    f"takes integer classes. Keep {next(iter(names))} for the accuracy."
+                    f"On line {losses[-1].line}, write {goal} = torch.nn.functional.{loss}({value}, {labels}), which "
+                    f"takes integer classes. Keep {next(each for each in given if each in names)} for the accuracy."
                 )
     return ""
 
@@ -310,8 +313,19 @@ def _of_block(suspect: Suspect) -> str:
         )
     places = [place for place, _ in suspect.inside]
     texts = listed([f"`{place.text}`" for place in places], 2)
+    held = [each for each in unrecorded(suspect.section, suspect.cut) if not isinstance(each, ast.Expr)]
+    if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
+        rest = [each for each in held if each.lineno not in {place.line for place in places}]
+        made = {name for each in held if each not in rest for name in bound(each)}
+        if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
+            return f"Remove line {suspect.cut.place.line}, `{suspect.cut.place.text}`, and dedent the lines inside it."
+        return f"Move {texts} above line {suspect.cut.place.line}, dedented one level."
     belong = "belongs" if len(places) == 1 else "belong"
     return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level."
+
+
+def _read_by(found: list[ast.stmt]) -> set[str]:
+    return {use.name for each in found for use in uses(each) if not use.binds}
 
 
 def _dotted(function: str) -> str:

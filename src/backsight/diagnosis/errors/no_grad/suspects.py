@@ -15,7 +15,7 @@ from backsight.diagnosis.errors.no_grad.trained import Trained
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.source import Cut, Place, cuts, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import SCOPES, Body, blocks, body_around, expressions, statements
+from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.cut_rules import Kind, rule_of
 from backsight.story.failure import Failure
 from backsight.story.sections import Section, sections
@@ -178,6 +178,10 @@ def _unrecorded(section: Section, cut: Cut, trained: Trained) -> Suspect:
 
 def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tuple[Place, str]]:
     for statement in unrecorded(section, cut):
+        if isinstance(statement, ast.Expr) and {callee(call)[1] for call in calls_in(statement)} <= {"train", "eval"}:
+            continue
+        if isinstance(statement, ast.AugAssign) and trained.carries(section.value(dotted(statement.target) or "")):
+            continue  # an update of what is trained, which belongs there
         for name in _read(section, statement):
             if trained.carries(section.value(name)):
                 yield section.body.place(statement), name

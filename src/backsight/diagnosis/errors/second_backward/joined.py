@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
 from backsight.findings.evidence import Fact
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots, uses
+from backsight.source.bindings import bound, spots, stored_arguments, uses
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.changes import expression
@@ -206,6 +207,25 @@ def _stored_at(case: Case, name: str) -> Place | None:
     return found[0] if len(found) == 1 else None
 
 
+def _computed_again(case: Case, name: str) -> str:
+    """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
+    and an argument what the constructor has kept of it. Empty where not all of it is kept."""
+    place, (owner, _, attribute) = _stored_at(case, name), name.rpartition(".")
+    body = body_around(place.file, place.line) if place else None
+    statement = statement_at(body, *place.position) if body and place else None
+    if body is None or not isinstance(body.node, ast.FunctionDef) or not isinstance(statement, ast.Assign):
+        return ""
+    kept = {value: f"{owner}.{key}" for key, value in stored_arguments(body)} | {"self": owner}
+    given = {each.arg for each in body.node.args.args}
+    value = copy.deepcopy(statement.value)
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and node.id in given:
+            if node.id not in kept:
+                return ""
+            node.id = kept[node.id]
+    return f"{owner}.{attribute} = {ast.unparse(value)}"
+
+
 def _kind(node: Node) -> str:
     return tensor_of(node.shape)
 
@@ -250,6 +270,9 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
     other = once_without_graph(case, [joint.old.index])
+    again = _computed_again(case, name)
+    if again:
+        return f"Recompute {name} at the start of each iteration: {again}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
 
 
