@@ -121,6 +121,19 @@ def bound(statement: ast.stmt) -> set[str]:
     return {use.name for use in uses(statement) if use.binds}
 
 
+def stored_arguments(body: Body) -> Iterator[tuple[str, str]]:
+    """The attributes in which a method keeps what it is given, each with the parameter: `self.base = base`."""
+    given = {each.arg for each in body.node.args.args} if isinstance(body.node, ast.FunctionDef) else set()
+    for each in statements(body.node):
+        for target in each.targets if isinstance(each, ast.Assign) else ():
+            value = each.value
+            several = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            pairs = zip(target.elts, value.elts, strict=False) if several else [(target, value)]
+            for one, other in pairs:
+                if isinstance(one, ast.Attribute) and isinstance(other, ast.Name) and other.id in given:
+                    yield one.attr, other.id
+
+
 def prefixes(name: str) -> list[str]:
     """`"self.rnn.hidden"` as `["self", "self.rnn", "self.rnn.hidden"]`: to read it is to read each of them."""
     parts = name.split(".")

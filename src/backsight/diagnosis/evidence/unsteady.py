@@ -119,9 +119,24 @@ def _counts(section: Section) -> Iterator[Unsteady]:
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),
-                f"changes {name}, so the second run reads a different value.",
+                _done_already(section, each) or f"changes {name}, so the second run reads a different value.",
                 f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
             )
+
+
+def _done_already(section: Section, statement: ast.stmt) -> str:
+    """What keeps a statement from running again: `if self.cache is None:` around what fills it, or around it and what
+    says that it is filled."""
+    around = spots(section.body.node)
+    arms = next((each.arms for each in around if each.node is statement), ())
+    condition = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
+    read = {use.name for use in uses(condition.test) if not use.binds} if condition else set()
+    for each in around:
+        name = next((name for name in sorted(bound(each.node) & read) if name.startswith("self.")), None)
+        if condition is not None and name is not None and any(arm is condition for arm, _ in each.arms):
+            who = "it" if each.node is statement else f"line {each.node.lineno}"
+            return f"runs in the first run only: {who} sets {name}, which line {condition.lineno} tests."
+    return ""
 
 
 def _stores(section: Section) -> Iterator[Unsteady]:

@@ -26,7 +26,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, lost
 from backsight.snapshot import survey
 from backsight.source import assignments
-from backsight.story.failure import Failure, Level
+from backsight.story.failure import Failure, Level, around_engine
 
 Clue = Callable[[Case], Finding | None]
 
@@ -46,6 +46,7 @@ CLUES: tuple[Clue, ...] = (
 @explains("BS201", r"backward through the graph a second time")
 def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the variable that joins this loss to a graph which was already freed."""
+    failure = around_engine(failure)
     if not any(getattr(root, "requires_grad", False) for root in failure.roots):
         return _unlocated(failure, ())
     case = Case(failure, survey(failure.roots, frames=failure.frames))

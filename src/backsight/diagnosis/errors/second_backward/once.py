@@ -102,6 +102,10 @@ def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
                 "results computed before the loop, whose graph the first backward() freed.",
                 shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
                 shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
+                fix=kept_detached(container, keeping, emptied=True)
+                if _trained_without(case, nodes)
+                else f"Keep what {keeping.value or name} is computed from, and compute {name} from it inside the loop: "
+                "the loss trains through it, so it needs a new graph in every iteration.",
             )
     return None
 
@@ -160,11 +164,13 @@ def _kept_results(case: Case) -> Iterator[tuple[_Kept, int]]:
             yield _Kept(variable, bool(element)), nodes[made]
 
 
-def _container_keeps(container: str, keeping: Keeping, what: str, *then: Fact, exact: bool = True) -> Finding:
+def _container_keeps(
+    container: str, keeping: Keeping, what: str, *then: Fact, fix: str = "", exact: bool = True
+) -> Finding:
     return explanation(
         f"{container} keeps {what}",
         (shown(keeping.place, f"stores {keeping.value or 'it'}, still attached to its graph."), *then),
-        kept_detached(container, keeping),
+        fix or kept_detached(container, keeping),
         source=str(keeping.place),
         exact=exact,
     )
@@ -243,15 +249,8 @@ def _without_graph(case: Case, level: Level, facts: LoopFacts, name: str, made: 
 
     Empty for a term of the loss: without its graph it would be a constant.
     """
-    graph, behind = case.graph, set(below(case.graph, nodes))
-    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
-    roots, trained, left = [root for root, _ in graph.root_edges], owned & behind, set[int]()
-    for term in terms(graph, roots, nodes):
-        without = owned & set(below(graph, [term], without=set(nodes)))
-        left |= without
-        if not without and behind & set(below(graph, [term])):
-            return ""
-    if not trained or not trained <= left:
+    trained = _trained_without(case, nodes)
+    if not trained:
         return ""
     if is_tensor(level.value(name)) or "[" in name:
         how = f"put {name} = {name}.detach() before line {facts.loop.line}, or compute it under torch.no_grad()"
@@ -259,8 +258,22 @@ def _without_graph(case: Case, level: Level, facts: LoopFacts, name: str, made: 
         how = f"put line {made[-1].line} inside `with torch.no_grad():`"
     else:
         return ""
-    weights = listed([leaf.label for leaf in graph.leaves if leaf.node in trained], 1)
+    weights = listed([leaf.label for leaf in case.graph.leaves if leaf.node in trained], 1)
     return f"To use its values only, {how}: the loss trains {weights} through the rest of its graph."
+
+
+def _trained_without(case: Case, nodes: list[int]) -> set[int]:
+    """What optimizers hold behind some nodes, if the rest of the graph trains all of it as well; none for a term of the
+    loss, which would be a constant."""
+    graph, behind = case.graph, set(below(case.graph, nodes))
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    roots, trained, left = [root for root, _ in graph.root_edges], owned & behind, set[int]()
+    for term in terms(graph, roots, nodes):
+        without = owned & set(below(graph, [term], without=set(nodes)))
+        left |= without
+        if not without and behind & set(below(graph, [term])):
+            return set()
+    return trained if trained <= left else set()
 
 
 def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> str:
