@@ -433,17 +433,46 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
             [*reason.evidence, *asked],
             f"{reason.fix} If it should not, leave {name}.step({argument}) out.",
         )
+    skipped = _skipped(misused)
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
-    lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
+    lines: Sequence[Fact]
+    if skipped is not None:
+        condition, ran = skipped
+        lines = (shown(condition, "decides whether there is a backward since then."), shown(ran, "is that backward."))
+    else:
+        condition = out.condition if out else misused.asked
+        lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     return misused.told(
         f"{name}.step({argument}): {held} got no gradient in this step.",
-        out.condition if out else misused.asked,
+        condition,
         [*lines, *asked],
         f"Step only an optimizer that has gradients: "
         f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
         f"{name}.step({argument})`.",
-        exact=out is not None and out.sure,
+        exact=skipped is not None or (out is not None and out.sure),
     )
+
+
+def _skipped(misused: Misused) -> tuple[Place, Place] | None:
+    """The condition of every backward between the last zero_grad and the step, and the first of these backwards: none
+    has run, as what the gradients hold from before was cleared."""
+    here = misused.here
+    own = [each for each in misused.calls if here is not None and each.section.body.node is here.section.body.node]
+    before = [each for each in own if here is not None and _is_before(each, here)]
+    cleared = [k for k, each in enumerate(before) if each.method == "zero_grad" and not _only_if(each, here)]
+    ran = [each for each in before[cleared[-1] + 1 :] if each.method == "backward"] if cleared else []
+    conditions = {id(found): found for each in ran if (found := _only_if(each, here)) is not None}
+    if not ran or len(conditions) != 1 or any(_only_if(each, here) is None for each in ran):
+        return None
+    (condition,) = conditions.values()
+    return ran[0].section.body.place(condition), ran[0].place
+
+
+def _only_if(call: Call, here: Call | None) -> ast.If | None:
+    """The condition on which a call runs and another does not depend."""
+    around = {id(arm) for arm, _ in here.spot.arms} if here is not None else set()
+    found = (arm for arm, label in call.spot.arms if isinstance(arm, ast.If) and label == "body")
+    return next((arm for arm in found if id(arm) not in around), None)
 
 
 def _owner(misused: Misused) -> str:

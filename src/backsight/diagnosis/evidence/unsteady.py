@@ -36,12 +36,34 @@ class Unsteady:
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
     """Yield what may differ from run to run, the surest first; `around` are the functions that run it."""
     every = list(sections)
-    for find in (_draws, _counts, _switches):
+    for find in (_draws, _counts):
         for section in every:
             yield from find(section)
     for section in every:
+        yield from _switches(section, around)
+    for section in every:
         yield from _outside(section, around)
         yield from _stores(section)
+
+
+def draws(sections: Iterable[Section]) -> str:
+    """What draws random numbers of PyTorch in a function, as it is written; empty if nothing is seen to."""
+    for section in sections:
+        for call, _ in section.calls():
+            name = callee(call)[1]
+            module = section.value(dotted(call.func) or "")
+            active = "Dropout" in type(module).__name__ and (namespace(module) or {}).get("training") is True
+            if active or name.rstrip("_") in _DRAWING:
+                return section.body.text(call)
+    return ""
+
+
+_DRAWING = frozenset(
+    ("rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "bernoulli")
+) | {
+    *("multinomial", "normal", "uniform", "exponential", "poisson", "gumbel_softmax"),
+    *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),
+}
 
 
 def decided(file: str, line: int) -> Unsteady | None:
@@ -194,14 +216,18 @@ def _assigned_at(body: Body, node: ast.expr, name: str) -> Place | None:
     return found
 
 
-def _switches(section: Section) -> Iterator[Unsteady]:
-    """Conditions on what may be switched between forward and backward."""
+def _switches(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
+    """Conditions on what may be switched between forward and backward: not on a module that is still being trained,
+    where nothing around it switches modes."""
+    modes = {callee(call)[1] for body in around for each in statements(body.node) for call in calls_in(each)}
+    switched = not modes.isdisjoint(("train", "eval"))
     for each in statements(section.body.node):
         if not isinstance(each, ast.If | ast.While):
             continue
         for node in expressions(each):
             name = dotted(node) or (dotted(node.func) if isinstance(node, ast.Call) else "") or ""
-            if name.endswith((".training", "is_grad_enabled")):
+            stays = name.endswith(".training") and section.value(name) is True and not switched
+            if name.endswith((".training", "is_grad_enabled")) and not stays:
                 yield Unsteady(
                     section.body.place(each),
                     f"reads {name}, which changed between forward and backward.",

@@ -43,8 +43,9 @@ def switched_off(scene: Scene) -> Finding | None:
     return explanation(
         scene.title("gradients are disabled globally"),
         (off, *fails(scene)),
-        "Call torch.set_grad_enabled(True) before training. Or wrap only the evaluation in `with torch.no_grad():`, "
-        "which ends by itself.",
+        "Wrap only what needs no gradients in `with torch.no_grad():`, which ends by itself"
+        + (f", instead of line {place.line}. " if place else ". ")
+        + "Or call torch.set_grad_enabled(True) each time that it is done.",
         source=str(place) if place else scene.failure.source,
         exact=place is not None,
     )

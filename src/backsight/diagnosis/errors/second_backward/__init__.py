@@ -19,6 +19,7 @@ from backsight.diagnosis.errors.second_backward.once import (
     computed_before,
     computed_once,
     computed_outside,
+    differentiated,
     kept_for_later,
 )
 from backsight.diagnosis.evidence.case import Case
@@ -38,6 +39,7 @@ CLUES: tuple[Clue, ...] = (
     computed_before,
     kept_for_later,
     computed_outside,
+    differentiated,
     joined,
     held_since_step,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.body import calls_in, dotted, expressions, statements
+from backsight.source.body import body_around, calls_in, dotted, expressions, keyword, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -87,6 +88,36 @@ def computed_outside(case: Case) -> Finding | None:
         source=str(places[0]),
         exact=case.earlier is not None,
     )
+
+
+def differentiated(case: Case) -> Finding | None:
+    """A part of the loss was differentiated on the way, by `torch.autograd.grad`, which freed what it went through."""
+    earlier, level = case.earlier, case.failure.user
+    stepped = case.watch.steps.marks.get(threading.get_ident(), -1) if case.watch else -1
+    if earlier is None or earlier.line is None or level is None or earlier.mark <= stepped:
+        return None
+    body = body_around(earlier.line.file, earlier.line.line)
+    statement = statement_at(body, *earlier.line.place.position) if body else None
+    call = next((each for each in calls_in(statement) if (dotted(each.func) or "") in _GRAD), None)
+    if body is None or call is None or (earlier.line.file, earlier.line.line) == (level.place.file, level.place.line):
+        return None
+    if keyword(call, "create_graph", "retain_graph") is not None or len(call.args) > 3:
+        return None
+    text = body.text(call)
+    of = simple(body.text(call.args[0])) if call.args else "its outputs"
+    return explanation(
+        f"torch.autograd.grad() freed the graph of {of}, and {case.loss}.backward() needs it, too.",
+        (
+            shown(earlier.line, f"differentiates {of}, and frees what it goes through."),
+            shown(level.place, "needs it again."),
+        ),
+        f"Keep it: {text.rstrip(') ,')}, create_graph=True), so that {case.loss} trains through this gradient, too. If "
+        "it needs only the gradient's values, retain_graph=True is enough.",
+        source=str(earlier.line),
+    )
+
+
+_GRAD = ("torch.autograd.grad", "autograd.grad", "grad")
 
 
 def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> Finding | None:
