@@ -125,13 +125,16 @@ def stored_arguments(body: Body) -> Iterator[tuple[str, str]]:
     """The attributes in which a method keeps what it is given, each with the parameter: `self.base = base`."""
     given = {each.arg for each in body.node.args.args} if isinstance(body.node, ast.FunctionDef) else set()
     for each in statements(body.node):
-        for target in each.targets if isinstance(each, ast.Assign) else ():
-            value = each.value
-            several = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-            pairs = zip(target.elts, value.elts, strict=False) if several else [(target, value)]
-            for one, other in pairs:
-                if isinstance(one, ast.Attribute) and isinstance(other, ast.Name) and other.id in given:
-                    yield one.attr, other.id
+        match each:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case ast.Assign(targets=targets, value=value):
+                pairs = [(target, value) for target in targets]
+            case _:
+                continue
+        for target, value in pairs:
+            if isinstance(target, ast.Attribute) and isinstance(value, ast.Name) and value.id in given:
+                yield target.attr, value.id
 
 
 def prefixes(name: str) -> list[str]:

@@ -82,8 +82,8 @@ def made(held: Held) -> Made | None:
                 if rewritten is None and held.is_result and asks_for_gradient(statement):
                     continue  # it makes a leaf
                 return Made(place, rewritten or _updated_by_hand(body, name, statement))
-    body, statement = held.level.body, held.level.statement
-    updated = _updated_by_hand(body, held.text, statement) if body and statement else None
+    here, failing = held.level.body, held.level.statement
+    updated = _updated_by_hand(here, held.text, failing) if here and failing else None
     return Made(held.level.place, updated) if updated else None
 
 

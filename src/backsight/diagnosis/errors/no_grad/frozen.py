@@ -55,7 +55,7 @@ def frozen(scene: Scene) -> Finding | None:
     )
 
 
-def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[Fact], Fact]:
+def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[Fact], str]:
     """What the condition of the statement that freezes has missed, and what is to stay trainable: the modules that the
     program has added, else the last layer."""
     name, module = next(iter(found.modules.items()))
