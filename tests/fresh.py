@@ -224,8 +224,7 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     del sys.modules["held"]
     beforehand = held.Held(held.imported(*BEFOREHAND))
     assert threading.active_count() == 1, "a thread would not be there in a child"
-    gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
-    there = gc.get_objects(2)  # held, so that no id becomes another's
+    spared = _Spared()
     lines = line.makefile("rb")
     children: list[int] = []
     while True:
@@ -243,7 +242,7 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             sys.modules["numpy"].random.seed()  # `random` does so itself
             beforehand.hold()
             _leave_without_ado()
-            atexit.register(_spare, there)  # the first of the child's, so the last that is called
+            atexit.register(spared.spare)  # the first of the child's, so the last that is called
             return request
         for stream in streams:
             os.close(stream)
@@ -254,31 +253,68 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
 
 
-def _spare(there: list[object]) -> None:
-    """Have the interpreter collect, as it ends, what the program has made: not PyTorch, which takes most of a second.
+class _Spared:
+    """What was there before the first child. It is kept from the collector as a child ends, and from being freed.
 
-    `gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that. And what was there
-    stays: it would be freed object by object, just before the process is gone with all of it.
+    The collector would look at PyTorch for most of a second, and to free it object by object, just before the process is
+    gone with all of it, takes long too. To list it, or even to count a reference to each object, copies its memory.
     """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(there))
-    untrack, track = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track
-    untrack.argtypes = track.argtypes = [ctypes.c_void_p]  # for an object ctypes would ask it for its class
-    made = _made_since(there)
-    gc.freeze()
-    for each in made:
-        untrack(id(each))
-        track(id(each))
+
+    def __init__(self) -> None:
+        gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
+        self.there = gc.get_objects(2)  # held, so that no id becomes another's
+        _UNTRACK(id(self.there))  # nor does any collection go through all of it
+        self.first, self.last = (id(self.there[at]) - _HEADER for at in (0, -1))
+        self.ring = _field(self.last, _NEXT)  # the head of the list, which is a ring
+        self.known = sys.version_info < (3, 14) and self._in_one_piece()
+        self.collected = _full_collections()
+
+    def spare(self) -> None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.there))
+        if self.known and self.collected == _full_collections() and self._in_one_piece():
+            self._cut_out()
+        else:
+            self._freeze()
+
+    def _in_one_piece(self) -> bool:
+        """Whether the oldest generation begins with what was there. It does until all is collected."""
+        return _field(self.ring, _NEXT) == self.first and _field(self.first, _PREVIOUS) & ~_FLAGS == self.ring
+
+    def _cut_out(self) -> None:
+        """Make a list of its own of what was there, which no collection looks at."""
+        _link(self.ring, _field(self.last, _NEXT))
+        _link(self.last, self.first)
+
+    def _freeze(self) -> None:
+        """`gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that."""
+        known = {*map(id, self.there)}
+        made = [each for each in gc.get_objects() if id(each) not in known]
+        gc.freeze()
+        for each in made:
+            _UNTRACK(id(each))
+            _TRACK(id(each))
 
 
-def _made_since(there: list[object]) -> list[object]:
-    """Return what is tracked and was not there. The oldest generation begins with what was, until all is collected."""
-    old = gc.get_objects(2)
-    if len(old) >= len(there) and old[len(there) - 1] is there[-1] and old[len(there) // 2] is there[len(there) // 2]:
-        made = old[len(there) :]
-        del old  # no part of the answer
-        return [*made, *gc.get_objects(0), *gc.get_objects(1)]
-    known = {*map(id, there)}
-    return [each for each in gc.get_objects() if id(each) not in known]
+_HEADER, _NEXT, _PREVIOUS, _FLAGS = 16, 0, 8, 3
+"""Before each object that the collector knows lie two pointers, to the next one and, with two flags, to the last one."""
+
+
+_UNTRACK, _TRACK = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track
+_UNTRACK.argtypes = _TRACK.argtypes = [ctypes.c_void_p]  # for an object ctypes would ask it for its class
+_UNTRACK.restype = _TRACK.restype = None
+
+
+def _field(header: int, offset: int) -> int:
+    return ctypes.c_size_t.from_address(header + offset).value
+
+
+def _link(header: int, following: int) -> None:
+    ctypes.c_size_t.from_address(header + _NEXT).value = following
+    ctypes.c_size_t.from_address(following + _PREVIOUS).value = header | _field(following, _PREVIOUS) & _FLAGS
+
+
+def _full_collections() -> int:
+    return int(gc.get_stats()[2]["collections"])
 
 
 def _leave_without_ado() -> None:
