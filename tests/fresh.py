@@ -93,6 +93,15 @@ def run_together(
         ]
 
 
+def given_by_torchrun(ranks: int) -> list[dict[str, str]]:
+    """Return what torchrun puts into the environment of each of several processes on this machine, with a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    of_all = {**address, "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "GROUP_RANK": "0"}
+    return [{**os.environ, **of_all, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
+
+
 def _program(
     command: Sequence[str | os.PathLike[str]],
     cwd: str | os.PathLike[str] | None,
@@ -256,8 +265,8 @@ def _serve(line: socket.socket) -> dict[str, Any]:
 class _Spared:
     """What was there before the first child. It is kept from the collector as a child ends, and from being freed.
 
-    The collector would look at PyTorch for most of a second, and to free it object by object, just before the process is
-    gone with all of it, takes long too. To list it, or even to count a reference to each object, copies its memory.
+    The collector would look at PyTorch for most of a second, and to free it object by object, just before the process
+    is gone with all of it, takes long too. To list it, or only to count a reference to each object, copies its memory.
     """
 
     def __init__(self) -> None:
@@ -296,7 +305,7 @@ class _Spared:
 
 
 _HEADER, _NEXT, _PREVIOUS, _FLAGS = 16, 0, 8, 3
-"""Before each object that the collector knows lie two pointers, to the next one and, with two flags, to the last one."""
+"""Before each object that the collector knows lie two pointers, to the next one and, with two flags, to that before."""
 
 
 _UNTRACK, _TRACK = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track

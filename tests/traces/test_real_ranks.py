@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -27,9 +26,9 @@ def traced(
 ) -> Path:
     """Run the program, each rank with what torchrun would give it, and return the folder of its trace."""
     into = into if into is not None else f"{how} {bug}".strip()
-    envs = [{}] if how == "alone" else given_by_torchrun(ranks)
+    envs = [{**os.environ}] if how == "alone" else fresh.given_by_torchrun(ranks)
     command = [sys.executable, *observed(how, bug, into, values)]
-    for ran in fresh.run_together(*[command] * len(envs), envs=[{**os.environ, **each} for each in envs], cwd=folder):
+    for ran in fresh.run_together(*[command] * len(envs), envs=envs, cwd=folder):
         assert ran.returncode == 0, ran.stderr
     return folder / into
 
@@ -38,14 +37,6 @@ def observed(how: str, bug: str, into: str, values: bool) -> list[str]:
     options = [*(["--into", into] if into else []), *(["--values"] if values else [])]
     words = ["-m", "backsight", "run", "--trace", "steps=0,2", *options, str(PROGRAM), how]
     return [*words, bug] if bug else words
-
-
-def given_by_torchrun(ranks: int) -> list[dict[str, str]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    of_all = {**address, "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "GROUP_RANK": "0"}
-    return [{**of_all, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
 
 
 def traced_under_torchrun(folder: Path, how: str) -> Path:
