@@ -3694,4 +3694,161 @@ for step in range(20):
     total.backward()
     meta.step()
 """,
+    "BS124 clipped before the backward": """
+def fit(model, steps=40, max_norm=1.0):
+    opt = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    for step in range(steps):
+        x, y = batch()
+        opt.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)  #!
+        loss.backward()
+        opt.step()
+
+fit(net())
+""",
+    "BS124 clipped on a condition, before the gradients are zeroed": """
+class Trainer:
+    def __init__(self):
+        self.model = net()
+        self.opt = torch.optim.Adam(self.model.parameters())
+
+    def train_step(self, x, y, clip=1.0):
+        loss = F.mse_loss(self.model(x), y)
+        if clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), clip)  #!
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+trainer = Trainer()
+for step in range(40):
+    trainer.train_step(*batch())
+""",
+    "BS124 clipped before the backward of a scaler": """
+model = net()
+params = [*model.parameters()]
+optimizer = torch.optim.SGD(params, lr=0.01)
+scaler = torch.amp.GradScaler("cpu", enabled=False)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    nn.utils.clip_grad_norm_(params, max_norm=0.1)  #!
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+""",
+    "BS124 clipped before the backward, by a helper of two optimizers": """
+def update(model, opt, loss):
+    opt.zero_grad()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)  #!
+    loss.backward()
+    opt.step()
+
+actor, critic = net(), net()
+actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+for step in range(40):
+    x, y = batch()
+    update(critic, critic_opt, F.mse_loss(critic(x), y))
+    update(actor, actor_opt, F.mse_loss(actor(x), critic(x).detach()))
+""",
+    "BS101 adapters that are put in after the optimizer": """
+class Adapted(nn.Module):
+    def __init__(self, base, rank=2):
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(0.1 * torch.randn(rank, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+
+    def forward(self, x):
+        return self.base(x) + F.linear(F.linear(x, self.down), self.up)
+
+def adapt(model):
+    for p in model.parameters():
+        p.requires_grad_(False)
+    model[0] = Adapted(model[0])
+    model[2].requires_grad_(True)
+    return model
+
+def fit(model, opt):
+    for step in range(40):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+def main():
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+    model = adapt(model)
+    fit(model, optimizer)
+
+main()
+""",
+    "BS101 a body that is unfrozen after an optimizer of what was trainable": """
+def build(model):
+    return torch.optim.Adam(filter(lambda p: p.requires_grad, model.parameters()), lr=0.01)
+
+def run(model, opt, steps):
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+def main():
+    model = net()
+    opt = build(model)
+    run(model, opt, 20)
+    model[0].requires_grad_(False)
+    opt = build(model)  #!
+    for epoch in range(8):
+        if epoch == 4:
+            model[0].requires_grad_(True)
+        run(model, opt, 40)
+
+main()
+""",
+    "BS103 a closure that zeroes nothing": """
+x = torch.zeros(32, requires_grad=True)
+goal = torch.linspace(0, 1, 32)
+solver = torch.optim.LBFGS([x], max_iter=4)
+
+def closure():
+    value = (x - goal).square().sum() + 0.1 * x.diff().square().sum()
+    value.backward()  #!
+    return value
+
+for step in range(20):
+    value = solver.step(closure)
+""",
+    "BS121 a likelihood of a sample that has no gradient": """
+class Posterior(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loc, self.rho = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.zeros(4))
+
+    def q(self):
+        return torch.distributions.Normal(self.loc, F.softplus(self.rho))
+
+    def draw(self):
+        return self.q().sample((8,))  #!
+
+    def kl(self):
+        prior = torch.distributions.Normal(torch.zeros(4), torch.ones(4))
+        return torch.distributions.kl_divergence(self.q(), prior).sum()
+
+posterior = Posterior()
+optimizer = torch.optim.Adam(posterior.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    likelihood = torch.distributions.Normal(posterior.draw() @ x.T, 0.1).log_prob(y[:, 0]).sum(1).mean()
+    loss = posterior.kl() - likelihood
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -2598,4 +2598,190 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "clipping for its norm, of another optimizer, and of gradients from a helper": """
+model, probe = net(), net()
+optimizer, other = torch.optim.SGD(model.parameters(), lr=0.01), torch.optim.SGD(probe.parameters(), lr=0.01)
+
+def gradients(x, y):
+    F.mse_loss(model(x), y).backward()
+
+for step in range(40):
+    x, y = batch()
+    other.zero_grad()
+    F.mse_loss(probe(x), y).backward()
+    optimizer.zero_grad()
+    gradients(x, y)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    penalty = 1e-3 * model[0].weight.square().sum()
+    nn.utils.clip_grad_norm_(probe.parameters(), 0.5)
+    penalty.backward()
+    optimizer.step()
+    other.step()
+""",
+    "clipping and a step at the beginning of an iteration, of the gradients of the one before": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, y = batch()
+F.mse_loss(model(x), y).backward()
+for step in range(40):
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+    optimizer.zero_grad()
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+""",
+    "clipping for its norm alone, before the gradients are zeroed": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    if step:
+        norm = nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a critic that is clipped once a helper has run its backward, and a generator that is not": """
+generator, critic = net(4, 4), net()
+g_opt, c_opt = torch.optim.Adam(generator.parameters()), torch.optim.Adam(critic.parameters())
+
+def judge(x):
+    loss = F.softplus(critic(generator(x).detach())).mean() + F.softplus(-critic(x)).mean()
+    loss.backward()
+
+for step in range(30):
+    x, _ = batch()
+    c_opt.zero_grad()
+    judge(x)
+    nn.utils.clip_grad_norm_(critic.parameters(), 0.5)
+    c_opt.step()
+    g_opt.zero_grad()
+    loss = F.softplus(-critic(generator(x))).mean()
+    loss.backward()
+    g_opt.step()
+""",
+    "batches that are accumulated and clipped each": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(48):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) / 4
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    loss.backward()
+    if step % 4 == 3:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "an average that starts later than the run ends": """
+import copy
+model = net()
+ema = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+ema_start = 1000
+for step in range(300):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step >= ema_start:
+        with torch.no_grad():
+            for e, p in zip(ema.parameters(), model.parameters()):
+                e.lerp_(p, 0.01)
+""",
+    "an average that returns until it starts": """
+import copy
+
+class Average:
+    def __init__(self, model, start=500):
+        self.module, self.start, self.step = copy.deepcopy(model), start, 0
+
+    @torch.no_grad()
+    def update(self, model):
+        self.step += 1
+        if self.step < self.start:
+            return
+        for e, p in zip(self.module.parameters(), model.parameters()):
+            e.mul_(0.99).add_(p, alpha=0.01)
+
+model = net()
+average = Average(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(300):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    average.update(model)
+""",
+    "a target that is copied rarely, and after a warm-up": """
+import copy
+
+class Agent:
+    def __init__(self, every=1000):
+        self.q, self.other = net(), net(width=8)
+        self.q_target, self.other_target = copy.deepcopy(self.q), copy.deepcopy(self.other)
+        self.opt = torch.optim.SGD([*self.q.parameters(), *self.other.parameters()], lr=0.01)
+        self.every, self.warm, self.updates = every, 400, 0
+
+    def sync(self):
+        self.other_target.load_state_dict(self.other.state_dict())
+
+    def learn(self):
+        x, y = batch()
+        loss = F.mse_loss(self.q(x), y) + F.mse_loss(self.other(x), y)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        self.updates += 1
+        if self.updates % self.every == 0:
+            self.q_target.load_state_dict(self.q.state_dict())
+
+agent = Agent()
+for step in range(300):
+    agent.learn()
+    if step > agent.warm and step % 10 == 0:
+        agent.sync()
+""",
+    "an average by a function, skipped until it is due": """
+import copy
+
+def update(target, source, decay=0.99):
+    with torch.no_grad():
+        for e, p in zip(target.parameters(), source.parameters()):
+            e.lerp_(p, 1 - decay)
+
+def train(steps, average_from):
+    model = net()
+    averaged = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step <= average_from:
+            continue
+        update(averaged, model)
+
+train(300, 400)
+""",
+    "a target that is loaded first when its step comes": """
+import copy
+model = net()
+target = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(400):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step > 300:
+        target.load_state_dict(model.state_dict())
+""",
 }
