@@ -99,10 +99,10 @@ except RuntimeError:
 @pytest.mark.parametrize(
     ("name", "fix"),
     [
-        ("BS124 clipped before the backward", "Move line 26 between `loss.backward()` and `opt.step()`."),
+        ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
         (
             "BS101 adapters that are put in after the optimizer",
-            "Create optimizer after this: move line 45 below line 46.",
+            "Create optimizer after this: move line 44 below line 45.",
         ),
         (
             "BS101 a body that is unfrozen after an optimizer of what was trainable",
