@@ -3851,4 +3851,210 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS148 a memory of states that are the array of the environment": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(torch.from_numpy(s), a, r, torch.from_numpy(s2))
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "BS148 a memory of named tuples, whose array is new in each episode": """
+import random
+from collections import deque
+import numpy as np
+from collections import namedtuple
+Item = namedtuple("Item", "s a r s2")
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state = self.rng.standard_normal(3).astype(np.float32)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append(Item(s, a, r, s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "BS148 a memory of dicts in a list": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = []
+
+    def push(self, s, a, r, s2):
+        self.items.append(dict(s=s, a=a, r=r, s2=s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*[each.values() for each in random.sample(self.items, n)])
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "BS148 a memory of views": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return torch.from_numpy(self.state)
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return torch.from_numpy(self.state), -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
 }

@@ -2784,4 +2784,174 @@ for step in range(400):
     if step > 300:
         target.load_state_dict(model.state_dict())
 """,
+    "a memory of copies": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s.copy(), a, r, s2.copy())
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "a memory of what the environment has copied": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state.copy()
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state.copy(), -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = []
+
+    def push(self, s, a, r, s2):
+        self.items.append(dict(s=s, a=a, r=r, s2=s2))
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*[each.values() for each in random.sample(self.items, n)])
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "a memory of new tensors": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(torch.tensor(s), a, r, torch.tensor(s2))
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "pairs of the same image, a counter that all jobs share, and the same constant twice": """
+images = [torch.randn(4) for _ in range(64)]
+pairs = [(each, each) for each in images]
+counter, one = torch.zeros(4), torch.ones(4)
+jobs = [(at, counter, torch.randn(4)) for at in range(64)]
+static = [(one, one) for at in range(64)]
+model = net(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(60):
+    x = torch.stack([first for first, _ in pairs])
+    loss = F.mse_loss(model(x), x * static[0][0])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    counter.add_(1)
+    images[step].mul_(0.99)
+""",
 }
