@@ -4057,4 +4057,153 @@ for episode in range(12):
             loss.backward()
             optimizer.step()
 """,
+    "BS153 a denoiser of noise that was drawn in its input anew": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn_like(x0)
+    x_t = a.sqrt() * x0 + (1 - a).sqrt() * torch.randn_like(x0)  #!
+    pred = model(x_t, t)
+    loss = F.mse_loss(pred, noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser of a method's own noise": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+class Diffusion:
+    def add_noise(self, x, t):
+        eps = torch.randn_like(x)
+        a = kept[t][:, None]
+        return a.sqrt() * x + (1 - a).sqrt() * eps
+d = Diffusion()
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    eps = torch.randn(x0.shape)
+    noisy = d.add_noise(x0, t)  #!
+    loss = (eps - model(noisy, t)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser whose noise was not handed on": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+criterion = nn.SmoothL1Loss()
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn(*x0.shape)
+    loss = criterion(model(q_sample(x0, t), t), noise)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser and other noise of the same shape": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    target = torch.randn_like(x0, dtype=torch.float32)
+    noised = x0 + 0.5 * torch.randn(x0.shape)  #!
+    out = model(noised, t)
+    loss = F.l1_loss(out, target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser by functions": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+def p_losses(model, x0, t):
+    noise = torch.randn_like(x0)
+    x_t = q_sample(x0, t)  #!
+    return ((model(x_t, t) - noise) ** 2).mean()
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    loss = p_losses(model, x0, t)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -2954,4 +2954,221 @@ for step in range(60):
     counter.add_(1)
     images[step].mul_(0.99)
 """,
+    "a denoiser, its noise handed on by position": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn_like(x0)
+    x_t = q_sample(x0, t, noise)
+    loss = F.mse_loss(model(x_t, t), noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a denoiser, its noise handed on by name": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn_like(x0)
+    x_t = q_sample(x0, t, noise=noise)
+    loss = ((model(x_t, t) - noise) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "random targets": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    y = torch.randn_like(x0)
+    loss = F.mse_loss(model(x0, t), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a denoising autoencoder": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noisy = x0 + 0.1 * torch.randn_like(x0)
+    loss = F.mse_loss(model(noisy, t), x0)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "targets with noise of their own": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    clean, other = x0, x0 + 0.3 * torch.randn_like(x0)
+    loss = F.mse_loss(model(x0 + 0.3 * torch.randn_like(x0), t), other)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a sliced distance to a prior": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    z = model(x0, t)
+    z = z + 0.1 * torch.randn_like(z)
+    prior = torch.randn_like(z)
+    theta = F.normalize(torch.randn(4, 8), dim=0)
+    loss = ((z @ theta).sort(0).values - (prior @ theta).sort(0).values).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "noise that is returned with the data": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def noised(x, t):
+    noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise, noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    x_t, noise = noised(x0, t)
+    loss = F.mse_loss(model(x_t, t), noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "flow matching": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    x1 = x0
+    start = torch.randn_like(x1)
+    s = (t / T)[:, None]
+    x_s = (1 - s) * start + s * (x1 + 0.01 * torch.randn_like(x1))
+    loss = F.mse_loss(model(x_s, t), x1 - start)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }
