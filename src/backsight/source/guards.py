@@ -35,8 +35,8 @@ def _tests(body: Body, line: int) -> Iterator[ast.expr]:
             if not _trains(node):
                 yield node.test
         elif node.lineno < line and isinstance(node.body[-1], _LEAVES):
-            around = [arm for arm, _ in spot.arms if isinstance(arm, LOOPS)] or [body.node]
-            inside = isinstance(around[-1], ast.Module) or line <= (around[-1].end_lineno or 0)
+            around: list[ast.AST] = [arm for arm, _ in spot.arms if isinstance(arm, LOOPS)] or [body.node]
+            inside = isinstance(around[-1], ast.Module) or line <= (getattr(around[-1], "end_lineno", None) or 0)
             if inside and not _trains(around[-1], node.lineno):
                 yield node.test
 
@@ -79,4 +79,5 @@ def _numbers(file: str, value: ast.expr) -> list[float]:
 
 
 def _number(value: ast.AST | None) -> list[float]:
-    return [value.value] if isinstance(value, ast.Constant) and type(value.value) in (int, float) else []
+    number = value.value if isinstance(value, ast.Constant) else None
+    return [float(number)] if isinstance(number, int | float) else []

@@ -94,7 +94,8 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     else:
         what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}) but "
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
-    new = [shown(put, f"replaces a trained module with {'it' if one else 'them'}.")] if put else []
+    moved = f"replaces a trained module with {'it' if one else 'them'}."
+    new: list[Fact] = [shown(put, moved)] if put else []
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
         new = [shown(put, "creates a plain container; parameters() does not look inside.")]
