@@ -15,9 +15,10 @@ from backsight.diagnosis.history import Past, Site
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.snapshot import groups
-from backsight.source import Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.bindings import parameters_of
 from backsight.source.body import body_around
+from backsight.source.definitions import flow_of, reaching
 from backsight.tape import Graph, Node, Saved
 from backsight.tape.saved import memory
 from backsight.tracing import End, Line, Met, StepLog, current, ended, met
@@ -126,6 +127,8 @@ class Scene:
             if name.exact and name.file is not None and name.line is not None:
                 body = body_around(name.file, name.line)
                 places = assignments(body, name.path)
+                if len(places) > 1 and body is not None:
+                    places = _last_of(body, name.path, name.line)
                 if len(places) == 1 and body is not None and name.path not in parameters_of(body.node):
                     made = statement_at(body, *places[0].position)
                     return None if isinstance(made, ast.Import | ast.ImportFrom) else places[0]
@@ -134,3 +137,11 @@ class Scene:
     def reached(self) -> set[int]:
         """Return the ids of the leaves of the graph."""
         return {id(leaf.tensor()) for leaf in self.graph.leaves}
+
+
+def _last_of(body: Body, name: str, line: int) -> tuple[Place, ...]:
+    """The statement that gave a variable the value it has at a line, as the text shows; several if it may be any."""
+    flow, statement = flow_of(body.node), statement_at(body, line)
+    use = next((spot for spot in flow.spots if spot.node is statement), None)
+    found, complete = reaching(flow, name, use) if use is not None else ([], False)
+    return tuple(body.place(each.spot.node) for each in found if complete and each.replaces)
