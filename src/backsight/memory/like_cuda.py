@@ -1,0 +1,239 @@
+"""`LikeCUDA`: a program whose fake tensors are on the CPU calls the operators that it would call on CUDA.
+
+PyTorch composes some functions of other operators on CUDA than on the CPU, and autocast has another list there. What
+differs decides which tensors are saved for the backward pass, so each such function is in a table here:
+
+- `rms_norm` is one operator, which saves no normalized copy (`layer_norm.cpp`, `rms_norm_symint`);
+- `dropout` saves a mask of bool instead of noise in the type of its input (`Dropout.cpp`, `is_fused_kernel_acceptable`);
+- attention with a mask or dropout has a kernel too, and saves no tokens × tokens (`cuda/sdp_utils.cpp`);
+- softmax of float16 into float32 makes no copy in between (`SoftMax.cpp`), and under autocast, cross-entropy takes its
+  logarithms in the lower precision, while normalizations, powers and others make float32 (`autocast_mode.h`);
+- an LSTM is cuDNN's, with its reserve.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from backsight.memory._torch import inside_transform
+from backsight.memory.cuda_operators import FUSED_NORM, CudnnLSTM, FusedRmsNorm
+
+_aten = torch.ops.aten
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+_FLOAT = frozenset(
+    "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow __pow__ __rpow__ softplus "
+    "layer_norm native_layer_norm group_norm cosine_similarity dist pdist renorm logsumexp".split()
+)
+"""What CUDA's autocast does in float32 and the CPU's does not; each half argument is copied for it."""
+
+_SUMS = frozenset("prod cumprod cumsum sum".split())
+"""What CUDA's autocast makes float32 without a copy of the argument."""
+
+_AS_THEY_COME = frozenset(
+    "grid_sampler grid_sampler_2d grid_sampler_3d trace avg_pool3d max_pool3d adaptive_avg_pool3d max_unpool2d "
+    "max_unpool3d reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d replication_pad3d".split()
+)
+"""What the CPU's autocast does in float32 and CUDA's does not."""
+
+_RECURRENT = frozenset("lstm gru rnn_tanh rnn_relu".split())
+
+_CHECKS = frozenset(("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"))
+_HOMES = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.autograd")
+"""Modules whose functions ask the modes first and then call others, which the modes would not see."""
+
+_HEAD = 256
+"""The widest head that the kernels of attention take."""
+
+
+class LikeCUDA(TorchFunctionMode):
+    """Replace what CUDA does otherwise while it is entered, in this thread alone.
+
+    ```python
+    recurrent = set()
+    with FakeTensorMode(), LikeCUDA(recurrent):
+        F.dropout(x, 0.1)       # saves a mask of bool
+    ```
+
+    It is seen inside of PyTorch's own functions too, and in a backward pass, where checkpoints compute again.
+    `recurrent` gets the names of the recurrent layers that are met: those of cuDNN, and "others", left as on the CPU.
+    """
+
+    def __init__(self, recurrent: set[str]) -> None:
+        super().__init__()
+        self._recurrent = recurrent
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if isinstance(func, FunctionType):
+            opened = _opened(func)
+            if opened is None:
+                return func(*args, **kwargs)
+            with self:
+                return opened(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        if name in _RECURRENT:
+            return self._recurring(name, func, args, kwargs)
+        other = _OTHERS.get(name)
+        if other is not None and not inside_transform():
+            found = other(*args, **kwargs)
+            if found is not None:
+                return found
+        return _cast(name, func, args, kwargs) if torch.is_autocast_enabled("cpu") else func(*args, **kwargs)
+
+    def _recurring(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        found = _lstm(*args) if name == "lstm" and not inside_transform() else None
+        self._recurrent.add("others" if found is None else "cuDNN")
+        return func(*args, **kwargs) if found is None else found
+
+
+@cache
+def _opened(function: FunctionType) -> FunctionType | None:
+    """Return a function of PyTorch's as it is where no mode is to be asked; None for one that asks none."""
+    home = function.__module__
+    if home not in _HOMES or function.__closure__ or not _CHECKS & set(function.__code__.co_names):
+        return None
+    if function.__globals__ is not vars(sys.modules[home]):
+        return None
+    scope = function.__globals__ | dict.fromkeys(_CHECKS & set(function.__globals__), _no)
+    opened = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+    opened.__kwdefaults__ = function.__kwdefaults__
+    return opened
+
+
+def _no(*tensors: Any) -> bool:
+    return False
+
+
+def _cast(name: str, func: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function as CUDA's autocast does."""
+    if name in _FLOAT:
+        args, kwargs = tuple(map(_float, args)), {key: _float(value) for key, value in kwargs.items()}
+    elif name in _SUMS and _is_half(args[0]) and kwargs.get("dtype") is None:
+        kwargs = {**kwargs, "dtype": torch.float32}
+    elif name in _AS_THEY_COME:
+        torch.set_autocast_enabled("cpu", False)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            torch.set_autocast_enabled("cpu", True)
+    return func(*args, **kwargs)
+
+
+def _is_half(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in _HALVES
+
+
+def _float(value: Any) -> Any:
+    return value.float() if _is_half(value) else value
+
+
+def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """Return what one kernel computes where types agree and the last dimension is the innermost one."""
+    inner = x.dim() in (4, 5) and not x.is_contiguous() and _channels_last(x)
+    if not FUSED_NORM or x.is_complex() or inner or (weight is not None and weight.dtype != x.dtype):
+        return None
+    return FusedRmsNorm.apply(x, list(shape), weight, eps)
+
+
+def _channels_last(x: Any) -> bool:
+    return bool(x.is_contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d))
+
+
+def _dropout(x: Any, p: float, train: bool) -> Any:
+    return torch.native_dropout(x, p, True)[0] if train and 0 < p < 1 and x.numel() else None
+
+
+def _softmax(x: Any, dim: Any, dtype: Any = None, *, log: bool = False) -> Any:
+    if dtype is None and torch.is_autocast_enabled("cpu") and _is_half(x):
+        dtype = torch.float32
+    if dtype is not torch.float32 or not _is_half(x) or not isinstance(dim, int):
+        return None
+    function = _aten._log_softmax if log else _aten._softmax
+    return function(x, dim, True) if x.dtype is torch.float16 else function(x.float(), dim, False)
+
+
+def _log_softmax(x: Any, dim: Any, dtype: Any = None) -> Any:
+    return _softmax(x, dim, dtype, log=True)
+
+
+def _cross_entropy(
+    x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
+) -> Any:
+    """Return the loss by logarithms in the lower precision, which only then become float32."""
+    if not torch.is_autocast_enabled("cpu") or not _is_half(x) or target.is_floating_point() or label_smoothing:
+        return None
+    logarithms = _aten._log_softmax(x, 0 if x.dim() == 1 else 1, False)
+    return _aten.nll_loss_nd(logarithms, target, weight, reduction, ignore_index)
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Return what the kernel that CUDA would choose computes; cuDNN's and flash attention save the same."""
+    if torch.is_autocast_enabled("cpu"):
+        kind = torch.get_autocast_dtype("cpu")
+        query, key, value = (each.to(kind) for each in (query, key, value))
+        attn_mask = attn_mask.to(kind) if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
+    tensors = (query, key, value)
+    shapes = {each.size(3) for each in tensors if each.dim() == 4 and each.numel() and each.stride(3) == 1}
+    if len(shapes) != 1 or any(each.dim() != 4 for each in tensors) or query.dtype not in (*_HALVES, torch.float32):
+        return None
+    head, trained = next(iter(shapes)), torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    half = query.dtype in _HALVES
+    square = query.size(2) == key.size(2)
+    if half and attn_mask is None and head <= _HEAD and torch.backends.cuda.flash_sdp_enabled():
+        if head % 8 == 0 and (square or not is_causal):
+            return _aten._scaled_dot_product_flash_attention(*tensors, dropout_p, is_causal, False, scale=scale)[0]
+    if enable_gqa or head % (8 if half else 4) or not torch.backends.cuda.mem_efficient_sdp_enabled():
+        return None
+    mask = None if attn_mask is None else _bias(attn_mask, query, key)
+    found = _aten._scaled_dot_product_efficient_attention(*tensors, mask, trained, dropout_p, is_causal, scale=scale)
+    return found[0]
+
+
+def _bias(mask: Any, query: Any, key: Any) -> Any:
+    """Return a mask as the kernel takes it: in the type of the query, its rows a multiple of 16, for each head."""
+    if mask.dtype is torch.bool:
+        mask = torch.where(mask, 0.0, float("-inf")).to(query.dtype)
+    if mask.size(-1) % 16:
+        mask = torch.nn.functional.pad(mask, (0, 16 - mask.size(-1) % 16))[..., : mask.size(-1)]
+    return mask.expand(query.size(0), query.size(1), query.size(2), key.size(2))
+
+
+def _lstm(x: Any, state: Any, weights: Any, biases: Any, *how: Any) -> Any:
+    """Return output and states as of cuDNN; None for sequences that are packed or projected, and for lower precision."""
+    if not isinstance(state, (tuple, list)) or len(how) != 5 or x.dim() != 3 or x.dtype is not torch.float32:
+        return None
+    layers, _, train, _, batch_first = how
+    (h, c), cast = state, torch.is_autocast_enabled("cpu")
+    if cast or not train or h.size(-1) != c.size(-1):
+        return None
+    return CudnnLSTM.apply(layers, batch_first, x, h, c, *weights)
+
+
+_OTHERS: dict[str, Callable[..., Any]] = {
+    "rms_norm": _rms_norm,
+    "dropout": _dropout,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "cross_entropy_loss": _cross_entropy,
+    "scaled_dot_product_attention": _attention,
+}
+"""What CUDA calls in place of a function, if it returns anything but None."""
