@@ -99,7 +99,7 @@ def fake_mode() -> Any:
 _dispatch_mode: Any = take("torch._C._get_dispatch_mode", _FORECAST, without=None)
 _fake_key: Any = take("torch._C._TorchDispatchModeKey.FAKE", _FORECAST, without=None)
 
-below_autograd: Any = take("torch._C._AutoDispatchBelowAutograd", _FORECAST)
+below_autograd: Any = take("torch._C._AutoDispatchBelowAutograd", _FORECAST, without=None)
 """A context in which an operator that is composed of others for the CPU is called as one, without a node."""
 
 inside_transform: Callable[[], bool] = take(

@@ -11,7 +11,7 @@ from backsight.memory._torch import below_autograd
 
 _aten = torch.ops.aten
 
-FUSED_NORM = hasattr(_aten, "_fused_rms_norm_backward")
+FUSED_NORM = below_autograd is not None and hasattr(_aten, "_fused_rms_norm_backward")
 """Whether this PyTorch has RMSNorm as one operator on CUDA. In older ones it is composed there, too."""
 
 GATES = 5

@@ -58,11 +58,11 @@ class Inside:
     probe.scratch, probe.results, probe.bound
     ```
 
-    Of a step on another device only what recurrent layers save is asked: the other kernels of that device are others.
+    Of a step on CUDA only what recurrent layers save is asked, and losses: the other kernels there are others.
     """
 
     def __init__(self, device: str = "cpu") -> None:
-        self._asked = None if device == "cpu" else {RNN}
+        self._asked = None if device == "cpu" else {RNN, *_REDUCED}
         self._found: dict[Any, Probe] = {}
         self.recurrent: set[str] = set()
         """Which recurrent layers the step has on CUDA: of "cuDNN", whose reserve is known, and "others"."""
@@ -90,12 +90,15 @@ class Inside:
             found = None
         if found is None:
             found = Probe(0, (), 0 if _is_known(func, args) else _bytes((args, kwargs, returned)))
-        return found if self._asked is None else replace(found, scratch=0)
+        return found if self._asked is None or func in _REDUCED else replace(found, scratch=0)
 
 
 _NOTHING = Probe(0, ())
 
 _CONVOLUTION = torch.ops.aten.convolution.default
+
+_REDUCED = {torch.ops.aten.mse_loss.default, torch.ops.aten.smooth_l1_loss.default}
+"""Losses whose one number lies in memory for all of them, on every device: they are structured kernels."""
 
 Doubt = tuple[int, int, str]
 """Where an operator may have taken more: the position in the changes of a history, the bytes at most, and its name."""

@@ -13,6 +13,7 @@ differs decides which tensors are saved for the backward pass, so each such func
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -51,7 +52,7 @@ _HOMES = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.aut
 """Modules whose functions ask the modes first and then call others, which the modes would not see."""
 
 _HEAD = 256
-"""The widest head that the kernels of attention take."""
+"""The widest head that flash attention takes."""
 
 
 class LikeCUDA(TorchFunctionMode):
@@ -73,24 +74,23 @@ class LikeCUDA(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if isinstance(func, FunctionType):
-            opened = _opened(func)
-            if opened is None:
-                return func(*args, **kwargs)
+        opened = _opened(func) if isinstance(func, FunctionType) else None
+        if opened is not None:
             with self:
                 return opened(*args, **kwargs)
-        name = getattr(func, "__name__", "")
+        name = func.__name__ if _is_torchs(func) else ""
         if name in _RECURRENT:
             return self._recurring(name, func, args, kwargs)
         other = _OTHERS.get(name)
-        if other is not None and not inside_transform():
+        if other is not None and _takes(other, args, kwargs) and not inside_transform():
             found = other(*args, **kwargs)
             if found is not None:
                 return found
         return _cast(name, func, args, kwargs) if torch.is_autocast_enabled("cpu") else func(*args, **kwargs)
 
     def _recurring(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        found = _lstm(*args) if name == "lstm" and not inside_transform() else None
+        known = name == "lstm" and _takes(_lstm, args, kwargs) and not inside_transform()
+        found = _lstm(*args, **kwargs) if known else None
         self._recurrent.add("others" if found is None else "cuDNN")
         return func(*args, **kwargs) if found is None else found
 
@@ -113,11 +113,29 @@ def _no(*tensors: Any) -> bool:
     return False
 
 
+def _is_torchs(function: Any) -> bool:
+    """Whether a function is PyTorch's own; methods of tensors that are written in C have no module."""
+    home = getattr(function, "__module__", None) or "torch"
+    return hasattr(function, "__name__") and str(home).partition(".")[0] == "torch"
+
+
+def _takes(other: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+    """Whether a function has these arguments; PyTorch's own may be called otherwise, as with `out`."""
+    try:
+        _signature(other).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+_signature = cache(inspect.signature)
+
+
 def _cast(name: str, func: Any, args: Any, kwargs: Any) -> Any:
     """Call a function as CUDA's autocast does."""
     if name in _FLOAT:
         args, kwargs = tuple(map(_float, args)), {key: _float(value) for key, value in kwargs.items()}
-    elif name in _SUMS and _is_half(args[0]) and kwargs.get("dtype") is None:
+    elif name in _SUMS and args and _is_half(args[0]) and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": torch.float32}
     elif name in _AS_THEY_COME:
         torch.set_autocast_enabled("cpu", False)
@@ -136,33 +154,35 @@ def _float(value: Any) -> Any:
     return value.float() if _is_half(value) else value
 
 
-def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    """Return what one kernel computes where types agree and the last dimension is the innermost one."""
-    inner = x.dim() in (4, 5) and not x.is_contiguous() and _channels_last(x)
-    if not FUSED_NORM or x.is_complex() or inner or (weight is not None and weight.dtype != x.dtype):
+def _rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """Return what one kernel computes where types agree and channels are not last."""
+    if not FUSED_NORM or input.is_complex() or (weight is not None and weight.dtype != input.dtype):
         return None
-    return FusedRmsNorm.apply(x, list(shape), weight, eps)
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(input.dim())
+    if last is not None and not input.is_contiguous() and input.is_contiguous(memory_format=last):
+        return None
+    return FusedRmsNorm.apply(input, list(normalized_shape), weight, eps)
 
 
-def _channels_last(x: Any) -> bool:
-    return bool(x.is_contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d))
+def _dropout(input: Any, p: float, train: bool) -> Any:
+    return torch.native_dropout(input, p, True)[0] if train and 0 < p < 1 and input.numel() else None
 
 
-def _dropout(x: Any, p: float, train: bool) -> Any:
-    return torch.native_dropout(x, p, True)[0] if train and 0 < p < 1 and x.numel() else None
+def _softmax(input: Any, dim: Any, dtype: Any = None) -> Any:
+    return _in_float32(_aten._softmax, input, dim, dtype)
 
 
-def _softmax(x: Any, dim: Any, dtype: Any = None, *, log: bool = False) -> Any:
-    if dtype is None and torch.is_autocast_enabled("cpu") and _is_half(x):
+def _log_softmax(input: Any, dim: Any, dtype: Any = None) -> Any:
+    return _in_float32(_aten._log_softmax, input, dim, dtype)
+
+
+def _in_float32(function: Any, input: Any, dim: Any, dtype: Any) -> Any:
+    """Return a softmax of lower precision in float32, where that is asked for; float16 needs no copy for it."""
+    if dtype is None and torch.is_autocast_enabled("cpu"):
         dtype = torch.float32
-    if dtype is not torch.float32 or not _is_half(x) or not isinstance(dim, int):
+    if dtype is not torch.float32 or not _is_half(input) or not isinstance(dim, int):
         return None
-    function = _aten._log_softmax if log else _aten._softmax
-    return function(x, dim, True) if x.dtype is torch.float16 else function(x.float(), dim, False)
-
-
-def _log_softmax(x: Any, dim: Any, dtype: Any = None) -> Any:
-    return _softmax(x, dim, dtype, log=True)
+    return function(input, dim, True) if input.dtype is torch.float16 else function(input.float(), dim, False)
 
 
 def _cross_entropy(
@@ -192,40 +212,54 @@ def _attention(
         query, key, value = (each.to(kind) for each in (query, key, value))
         attn_mask = attn_mask.to(kind) if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
     tensors = (query, key, value)
-    shapes = {each.size(3) for each in tensors if each.dim() == 4 and each.numel() and each.stride(3) == 1}
-    if len(shapes) != 1 or any(each.dim() != 4 for each in tensors) or query.dtype not in (*_HALVES, torch.float32):
+    if any(each.dim() != 4 or not each.numel() or each.stride(3) != 1 for each in tensors):
         return None
-    head, trained = next(iter(shapes)), torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    heads = [each.size(3) for each in tensors]
+    if heads[0] != heads[1] or query.dtype not in (*_HALVES, torch.float32):
+        return None
     half = query.dtype in _HALVES
-    square = query.size(2) == key.size(2)
-    if half and attn_mask is None and head <= _HEAD and torch.backends.cuda.flash_sdp_enabled():
-        if head % 8 == 0 and (square or not is_causal):
-            return _aten._scaled_dot_product_flash_attention(*tensors, dropout_p, is_causal, False, scale=scale)[0]
-    if enable_gqa or head % (8 if half else 4) or not torch.backends.cuda.mem_efficient_sdp_enabled():
+    if half and attn_mask is None and _fits_flash(heads) and (not is_causal or query.size(2) == key.size(2)):
+        return _aten._scaled_dot_product_flash_attention(*tensors, dropout_p, is_causal, False, scale=scale)[0]
+    aligned = not any(head % (8 if half else 4) for head in heads)
+    if enable_gqa or not aligned or not torch.backends.cuda.mem_efficient_sdp_enabled():
         return None
     mask = None if attn_mask is None else _bias(attn_mask, query, key)
+    trained = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     found = _aten._scaled_dot_product_efficient_attention(*tensors, mask, trained, dropout_p, is_causal, scale=scale)
     return found[0]
+
+
+def _fits_flash(heads: list[int]) -> bool:
+    alike = len(set(heads)) == 1 and heads[0] <= _HEAD and not heads[0] % 8
+    return alike and torch.backends.cuda.flash_sdp_enabled()
 
 
 def _bias(mask: Any, query: Any, key: Any) -> Any:
     """Return a mask as the kernel takes it: in the type of the query, its rows a multiple of 16, for each head."""
     if mask.dtype is torch.bool:
-        mask = torch.where(mask, 0.0, float("-inf")).to(query.dtype)
+        mask = torch.where(mask, query.new_zeros(()), query.new_full((), float("-inf")))
     if mask.size(-1) % 16:
         mask = torch.nn.functional.pad(mask, (0, 16 - mask.size(-1) % 16))[..., : mask.size(-1)]
     return mask.expand(query.size(0), query.size(1), query.size(2), key.size(2))
 
 
-def _lstm(x: Any, state: Any, weights: Any, biases: Any, *how: Any) -> Any:
+def _lstm(
+    input: Any,
+    hx: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
     """Return output and states as of cuDNN; None for sequences that are packed or projected, and for lower precision."""
-    if not isinstance(state, (tuple, list)) or len(how) != 5 or x.dim() != 3 or x.dtype is not torch.float32:
+    if not isinstance(hx, (tuple, list)) or input.dim() != 3 or input.dtype is not torch.float32:
         return None
-    layers, _, train, _, batch_first = how
-    (h, c), cast = state, torch.is_autocast_enabled("cpu")
-    if cast or not train or h.size(-1) != c.size(-1):
+    if not train or torch.is_autocast_enabled("cpu") or hx[0].size(-1) != hx[1].size(-1):
         return None
-    return CudnnLSTM.apply(layers, batch_first, x, h, c, *weights)
+    return CudnnLSTM.apply(num_layers, batch_first, input, *hx, *params)
 
 
 _OTHERS: dict[str, Callable[..., Any]] = {
