@@ -18,8 +18,8 @@ GATES = 5
 """Numbers that cuDNN keeps for each state of an LSTM: four gates and the cell.
 
 Of the reserve on an H100 (cuDNN 9, float32): 400 steps × 16 × 64 took 8,192,256 bytes, and two layers of 512 in both
-directions, 50 steps × 16, took 36,045,056. Both are exactly the gates and cells, the results of all layers but the last,
-and 256 bytes.
+directions, 50 steps × 16, took 36,045,056. Both are exactly the gates and cells, the results of all layers but the
+last, and 256 bytes.
 """
 
 
@@ -35,7 +35,7 @@ class FusedRmsNorm(Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]  # PyTorch has any number
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         x, rstd, weight = ctx.saved_tensors
         needed = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
         with below_autograd():
@@ -61,7 +61,7 @@ class CudnnLSTM(Function):
         return output, h_end, c_end
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:  # type: ignore[override]  # as above
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         x, h, c, _, _, *weights = ctx.saved_tensors
         of_x, of_h, of_c = (each.new_empty(each.size()) for each in (x, h, c))
         block = x.new_empty(sum(each.numel() for each in weights))

@@ -128,7 +128,7 @@ def _of_cudnn(inside: Inside) -> Iterator[str]:
         )
     if inside.recurrent:
         yield (
-            "The workspace that cuDNN takes for recurrent layers is missing: it is known only once cuDNN has chosen its "
+            "The workspace that cuDNN takes for recurrent layers is missing: it is known only once it has chosen its "
             "algorithm. On an H100 it was 43 MB for an LSTM of 64 over 400 steps of 16 sequences, and 97 MB for one of "
             "512 with 2 layers in both directions over 50 steps."
         )

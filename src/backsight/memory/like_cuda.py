@@ -4,7 +4,7 @@ PyTorch composes some functions of other operators on CUDA than on the CPU, and 
 differs decides which tensors are saved for the backward pass, so each such function is in a table here:
 
 - `rms_norm` is one operator, which saves no normalized copy (`layer_norm.cpp`, `rms_norm_symint`);
-- `dropout` saves a mask of bool instead of noise in the type of its input (`Dropout.cpp`, `is_fused_kernel_acceptable`);
+- `dropout` saves a mask of bool, and no noise in the type of its input (`Dropout.cpp`, `is_fused_kernel_acceptable`);
 - attention with a mask or dropout has a kernel too, and saves no tokens × tokens (`cuda/sdp_utils.cpp`);
 - softmax of float16 into float32 makes no copy in between (`SoftMax.cpp`), and under autocast, cross-entropy takes its
   logarithms in the lower precision, while normalizations, powers and others make float32 (`autocast_mode.h`);
@@ -24,28 +24,13 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from backsight.memory._torch import inside_transform
+from backsight.memory.cuda_autocast import HALVES, called, is_half
 from backsight.memory.cuda_operators import FUSED_NORM, CudnnLSTM, FusedRmsNorm
 
 _aten = torch.ops.aten
+_cuda: Any = torch.backends.cuda
 
-_HALVES = (torch.float16, torch.bfloat16)
-
-_FLOAT = frozenset(
-    "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow __pow__ __rpow__ softplus "
-    "layer_norm native_layer_norm group_norm cosine_similarity dist pdist renorm logsumexp".split()
-)
-"""What CUDA's autocast does in float32 and the CPU's does not; each half argument is copied for it."""
-
-_SUMS = frozenset("prod cumprod cumsum sum".split())
-"""What CUDA's autocast makes float32 without a copy of the argument."""
-
-_AS_THEY_COME = frozenset(
-    "grid_sampler grid_sampler_2d grid_sampler_3d trace avg_pool3d max_pool3d adaptive_avg_pool3d max_unpool2d "
-    "max_unpool3d reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d replication_pad3d".split()
-)
-"""What the CPU's autocast does in float32 and CUDA's does not."""
-
-_RECURRENT = frozenset("lstm gru rnn_tanh rnn_relu".split())
+_RECURRENT = frozenset(["lstm", "gru", "rnn_tanh", "rnn_relu"])
 
 _CHECKS = frozenset(("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"))
 _HOMES = ("torch.nn.functional", "torch.functional", "torch._tensor", "torch.autograd")
@@ -86,7 +71,7 @@ class LikeCUDA(TorchFunctionMode):
             found = other(*args, **kwargs)
             if found is not None:
                 return found
-        return _cast(name, func, args, kwargs) if torch.is_autocast_enabled("cpu") else func(*args, **kwargs)
+        return called(name, func, args, kwargs) if torch.is_autocast_enabled("cpu") else func(*args, **kwargs)
 
     def _recurring(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         known = name == "lstm" and _takes(_lstm, args, kwargs) and not inside_transform()
@@ -131,29 +116,6 @@ def _takes(other: Callable[..., Any], args: Any, kwargs: Any) -> bool:
 _signature = cache(inspect.signature)
 
 
-def _cast(name: str, func: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function as CUDA's autocast does."""
-    if name in _FLOAT:
-        args, kwargs = tuple(map(_float, args)), {key: _float(value) for key, value in kwargs.items()}
-    elif name in _SUMS and args and _is_half(args[0]) and kwargs.get("dtype") is None:
-        kwargs = {**kwargs, "dtype": torch.float32}
-    elif name in _AS_THEY_COME:
-        torch.set_autocast_enabled("cpu", False)
-        try:
-            return func(*args, **kwargs)
-        finally:
-            torch.set_autocast_enabled("cpu", True)
-    return func(*args, **kwargs)
-
-
-def _is_half(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype in _HALVES
-
-
-def _float(value: Any) -> Any:
-    return value.float() if _is_half(value) else value
-
-
 def _rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """Return what one kernel computes where types agree and channels are not last."""
     if not FUSED_NORM or input.is_complex() or (weight is not None and weight.dtype != input.dtype):
@@ -161,7 +123,7 @@ def _rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float 
     last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(input.dim())
     if last is not None and not input.is_contiguous() and input.is_contiguous(memory_format=last):
         return None
-    return FusedRmsNorm.apply(input, list(normalized_shape), weight, eps)
+    return FusedRmsNorm.apply(input, list(normalized_shape), weight, eps)  # type: ignore[no-untyped-call]  # PyTorch's
 
 
 def _dropout(input: Any, p: float, train: bool) -> Any:
@@ -180,7 +142,7 @@ def _in_float32(function: Any, input: Any, dim: Any, dtype: Any) -> Any:
     """Return a softmax of lower precision in float32, where that is asked for; float16 needs no copy for it."""
     if dtype is None and torch.is_autocast_enabled("cpu"):
         dtype = torch.float32
-    if dtype is not torch.float32 or not _is_half(input) or not isinstance(dim, int):
+    if dtype is not torch.float32 or not is_half(input) or not isinstance(dim, int):
         return None
     return function(input, dim, True) if input.dtype is torch.float16 else function(input.float(), dim, False)
 
@@ -189,7 +151,7 @@ def _cross_entropy(
     x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> Any:
     """Return the loss by logarithms in the lower precision, which only then become float32."""
-    if not torch.is_autocast_enabled("cpu") or not _is_half(x) or target.is_floating_point() or label_smoothing:
+    if not torch.is_autocast_enabled("cpu") or not is_half(x) or target.is_floating_point() or label_smoothing:
         return None
     logarithms = _aten._log_softmax(x, 0 if x.dim() == 1 else 1, False)
     return _aten.nll_loss_nd(logarithms, target, weight, reduction, ignore_index)
@@ -215,13 +177,13 @@ def _attention(
     if any(each.dim() != 4 or not each.numel() or each.stride(3) != 1 for each in tensors):
         return None
     heads = [each.size(3) for each in tensors]
-    if heads[0] != heads[1] or query.dtype not in (*_HALVES, torch.float32):
+    if heads[0] != heads[1] or query.dtype not in (*HALVES, torch.float32):
         return None
-    half = query.dtype in _HALVES
+    half = query.dtype in HALVES
     if half and attn_mask is None and _fits_flash(heads) and (not is_causal or query.size(2) == key.size(2)):
         return _aten._scaled_dot_product_flash_attention(*tensors, dropout_p, is_causal, False, scale=scale)[0]
     aligned = not any(head % (8 if half else 4) for head in heads)
-    if enable_gqa or not aligned or not torch.backends.cuda.mem_efficient_sdp_enabled():
+    if enable_gqa or not aligned or not _cuda.mem_efficient_sdp_enabled():
         return None
     mask = None if attn_mask is None else _bias(attn_mask, query, key)
     trained = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
@@ -231,7 +193,7 @@ def _attention(
 
 def _fits_flash(heads: list[int]) -> bool:
     alike = len(set(heads)) == 1 and heads[0] <= _HEAD and not heads[0] % 8
-    return alike and torch.backends.cuda.flash_sdp_enabled()
+    return alike and bool(_cuda.flash_sdp_enabled())
 
 
 def _bias(mask: Any, query: Any, key: Any) -> Any:
@@ -254,12 +216,12 @@ def _lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> Any:
-    """Return output and states as of cuDNN; None for sequences that are packed or projected, and for lower precision."""
+    """Return output and states as of cuDNN; None for packed sequences, for projections, and in lower precision."""
     if not isinstance(hx, (tuple, list)) or input.dim() != 3 or input.dtype is not torch.float32:
         return None
     if not train or torch.is_autocast_enabled("cpu") or hx[0].size(-1) != hx[1].size(-1):
         return None
-    return CudnnLSTM.apply(num_layers, batch_first, input, *hx, *params)
+    return CudnnLSTM.apply(num_layers, batch_first, input, *hx, *params)  # type: ignore[no-untyped-call]  # as above
 
 
 _OTHERS: dict[str, Callable[..., Any]] = {

@@ -195,7 +195,7 @@ def _release(training: Training, bucket: str | float | None) -> None:
 
 @contextmanager
 def _imagining(recurrent: set[str] | None = None) -> Iterator[Any]:
-    """Fake tensors on the CPU, and errors that tell of the forecast; for CUDA, what recurrent layers are met is told."""
+    """Fake tensors on the CPU, and errors that tell of the forecast; for CUDA, `recurrent` is told what is met."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(_explained())
