@@ -24,9 +24,9 @@ test: setup
 
 # With what takes minutes: the reader of runs under ten minutes of mutated recordings, a run of a million steps, a faulty
 # function at every turn, an extension in C++, and all of that of which `make test` takes a sample: PyTorch's operators,
-# and ways by ways. And every program that `make test` forks is a process of its own.
+# ways by ways, and what hypothesis makes up. And every program that `make test` forks is a process of its own.
 test-all: setup
-	FORKS=0 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
+	FORKS=0 EXAMPLES=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
 
 # What is said of each failing script in tests/failures: shows what has changed, and accepts it. NAMES="no_grad" for some.
 accept: setup

@@ -285,7 +285,8 @@ def release() -> None:
 def forecasts() -> None:
     """What was forecast, beside what the caching allocator then said."""
     table = simple_table(
-        "training step", "allocated MiB", "forecast", "reserved MiB", "forecast", title="Peak of a step on the device"
+        *("training step", "allocated MiB", "forecast MiB", "error", "reserved MiB", "error", "workspaces"),
+        title="Peak of a step on the device",
     )
     worst = 0.0
     x = torch.randn(64, 64, device=DEVICE, requires_grad=True)
@@ -304,7 +305,8 @@ def forecasts() -> None:
         batch = tuple(each.to(DEVICE) for each in case.batch)
         optimizer = case.optimizer(case.model.parameters())
         options = {"autocast": case.autocast, "release": case.release, "device": "cuda"}
-        foretold = replay(requests(bs.forecast(case.model, batch, optimizer, variants=False, **options).memory.history))
+        forecast = bs.forecast(case.model, batch, optimizer, variants=False, **options)
+        foretold = replay(requests(forecast.memory.history))
         if case.release is not None:
             bs.release(optimizer, bucket=case.release)
 
@@ -319,25 +321,30 @@ def forecasts() -> None:
 
         step()
         if REHEARSAL:
-            table.add_row(name, "", f"{foretold.peak_allocated / MIB:.1f}", "", f"{foretold.peak_reserved / MIB:.0f}")
+            table.add_row(
+                name, "", f"{foretold.peak_allocated / MIB:.1f}", "", "", "", "of cuDNN" * bool(forecast.notes)
+            )
             continue
         finished()
         torch.cuda.reset_peak_memory_stats()
         step()
         finished()
         allocated, reserved = torch.cuda.max_memory_allocated() - start, torch.cuda.max_memory_reserved() - held
-        worst = max(worst, abs(foretold.peak_allocated / allocated - 1))
+        if not forecast.notes:  # else cuDNN takes workspaces, which a forecast leaves out and says so
+            worst = max(worst, abs(foretold.peak_allocated / allocated - 1))
         table.add_row(
             name,
             f"{allocated / MIB:.1f}",
+            f"{foretold.peak_allocated / MIB:.1f}",
             f"{foretold.peak_allocated / allocated - 1:+.2%}",
             f"{reserved / MIB:.0f}",
             f"{foretold.peak_reserved / reserved - 1:+.1%}",
+            "of cuDNN" * bool(forecast.notes),
         )
         del case, batch, optimizer, step
     report(table)
     if not REHEARSAL:
-        report(verdict(worst <= 0.02, f"within 2 % of what is allocated: {worst:.2%} at worst"))
+        report(verdict(worst <= 0.02, f"within 2 % of what is allocated, but for workspaces: {worst:.2%} at worst"))
 
 
 def profiles() -> None:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -31,11 +32,20 @@ pytestmark = [
 ]
 
 
+PROGRAM = [str(ROOT / "examples" / "distributed.py"), "--epochs", "1"]
+
+
+def forked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the example on four ranks that have what torchrun would give them; return what the first one said."""
+    command = [sys.executable, *PROGRAM, *arguments]
+    return fresh.run_together(*[command] * 4, envs=fresh.given_by_torchrun(4), cwd=folder, timeout=240)[0]
+
+
 def launched(folder: Path, *arguments: str, torchrun: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run the example on four processes."""
+    """Run the example on four processes of torchrun's."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", *torchrun]
     return subprocess.run(
-        [*launcher, str(ROOT / "examples" / "distributed.py"), "--epochs", "1", *arguments],
+        [*launcher, *PROGRAM, *arguments],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         capture_output=True,
@@ -48,7 +58,7 @@ def launched(folder: Path, *arguments: str, torchrun: tuple[str, ...] = ()) -> s
 def made(tmp_path_factory):
     """An FSDP2 run, and a DDP run of which a rank is killed, after which torchrun starts all four once more."""
     folder = tmp_path_factory.mktemp("distributed")
-    sharded = launched(folder, "--fsdp", "--release", "--into", "runs/fsdp")
+    sharded = forked(folder, "--fsdp", "--release", "--into", "runs/fsdp")
     killed = ("--kill", "2", "--at", str(KILLED_AT), "--release", "--into", "runs/ddp")
     again = launched(folder, *killed, torchrun=("--max-restarts", "1"))
     return SimpleNamespace(folder=folder, runs=folder / "runs", sharded=sharded, again=again)

@@ -20,6 +20,16 @@ from backsight.memory.plan import requests
 
 pytestmark = pytest.mark.device("measured and forecast memory on CUDA")
 
+WORKSPACES = {
+    "convolutions with batch norm": 16 << 20,
+    "LSTM of 64, 400 words": 128 << 20,
+    "LSTM of 512, 2 layers, both ways": 128 << 20,
+    "Conv3d": 16 << 20,
+    "ConvTranspose2d": 16 << 20,
+    "grouped Conv1d with weight norm": 16 << 20,
+}
+"""What cuDNN may take besides a forecast, by docs/forecast.md: on an H100 it was up to 9 MB, 43 MB and 97 MB."""
+
 
 def prepared(name):
     """A case of the benchmark on the device, and its optimizer."""
@@ -52,7 +62,7 @@ def workspaces():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_forecast_is_within_two_percent_of_the_allocator(name, told):
+def test_a_forecast_is_within_two_percent_of_the_allocator_but_for_the_workspaces_of_cudnn(name, told):
     """Of the bytes handed out at the peak; what is reserved, fragments included, is told."""
     if not REHEARSAL:
         workspaces()
@@ -80,7 +90,9 @@ def test_a_forecast_is_within_two_percent_of_the_allocator(name, told):
         f"allocated {allocated / 2**20:.1f} MiB, forecast {expected.peak_allocated / allocated - 1:+.2%}; "
         f"reserved {reserved / 2**20:.0f} MiB, {expected.peak_reserved / reserved - 1:+.1%}"
     )
-    assert expected.peak_allocated == pytest.approx(allocated, rel=0.02)
+    assert bool(foretold.notes) == (name in WORKSPACES)
+    assert 0.98 * expected.peak_allocated <= allocated
+    assert allocated <= 1.02 * expected.peak_allocated + WORKSPACES.get(name, 0)
 
 
 @pytest.mark.parametrize("name", ["decoder, 4×128", "decoder, 4×128, checkpointed", "100 layers of 256×256"])

@@ -170,7 +170,7 @@ train()
         finding = explained(source)
         assert finding.title.startswith("model.hidden, a tensor of shape 2×8, carries")
         assert finding.source == at(source)
-        assert "self.hidden = self.hidden.detach()" in finding.fix
+        assert "after line 21, loss.backward(): model.hidden = model.hidden.detach()" in finding.fix
 
     def test_a_variable_of_a_closure(self):
         source = f"""{SETUP}

@@ -177,8 +177,8 @@ class TestWeightsThatChanged:
         assert f"{finding.source}  self.memory = after\n    assigns it for the next call." in evidence(finding)
         assert "before = self.memory\n    reads self.memory from the previous call, still" in evidence(finding)
         assert finding.fix == (
-            "Detach after each step: self.memory = self.memory.detach(). Then backward needs no retain_graph=True "
-            "either."
+            f"Detach once per step, after line {at(source, 'adam.step()').rpartition(':')[2]}, adam.step(): "
+            "smooth.memory = smooth.memory.detach(). Then backward needs no retain_graph=True either."
         )
         assert finding.exact
 

@@ -11,6 +11,7 @@ import torch
 from failures import at, explained, failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sharded import examples
 
 import backsight as bs
 from backsight.diagnosis.errors import Known, registry
@@ -190,7 +191,7 @@ class TestAnyText:
         "grad can be implicitly created only for real scalar outputs but got",
     )
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(before=st.text(), pattern=st.sampled_from(PATTERNS), after=st.text())
     def test_around_what_is_known_does_no_harm(self, before, pattern, after):
         finding = bs.explain(RuntimeError(f"{before}{pattern}{after}"))

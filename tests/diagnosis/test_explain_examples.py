@@ -40,7 +40,7 @@ SAID = {
         "BS203",
         "predicted = logits.argmax(dim=1)",
         "logits.argmax(dim=1) detached it from the graph",
-        "Compute the loss from logits itself",
+        "torch.nn.functional.cross_entropy(logits, labels)",
     ),
     "08_no_grad_item.py": (
         "BS203",

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sharded import examples
 from torch import nn
 
 import backsight
@@ -79,7 +80,7 @@ def graph_of(program, watched):
 
 
 @given(programs, st.booleans(), looks)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_operation_is_in_the_picture_as_often_as_it_ran(program, watched, look):
     graph = graph_of(program, watched)
     scene = staged(graph, Look(**look))
@@ -91,7 +92,7 @@ def test_every_operation_is_in_the_picture_as_often_as_it_ran(program, watched, 
 
 
 @given(programs, st.booleans(), looks)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_boxes_stand_in_their_frames_apart_and_no_line_crosses_one(program, watched, look):
     scene = staged(graph_of(program, watched), Look(**look))
     page = laid_out(scene, lambda b: (card(b).width, card(b).height), lambda b: 80.0)
@@ -119,7 +120,7 @@ def test_boxes_stand_in_their_frames_apart_and_no_line_crosses_one(program, watc
 
 
 @given(programs, st.booleans(), looks)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_every_picture_is_well_formed_and_the_same_again(program, watched, look):
     graph = graph_of(program, watched)
     text = svg(staged(graph, Look(**look)))

@@ -44,6 +44,7 @@ MISSED = frozenset(
         "second_backward/cache_of_keys",
         "second_backward/cached_parametrization",
         "second_backward/cached_property_basis",
+        "second_backward/covariance_built_once",
         "second_backward/dataset_with_encoder",
         "second_backward/generator_of_batches",
         "second_backward/logging_then_backward",

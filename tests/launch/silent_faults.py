@@ -3694,4 +3694,516 @@ for step in range(20):
     total.backward()
     meta.step()
 """,
+    "BS124 clipped before the backward": """
+def fit(model, steps=40, max_norm=1.0):
+    opt = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    for step in range(steps):
+        x, y = batch()
+        opt.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)  #!
+        loss.backward()
+        opt.step()
+
+fit(net())
+""",
+    "BS124 clipped on a condition, before the gradients are zeroed": """
+class Trainer:
+    def __init__(self):
+        self.model = net()
+        self.opt = torch.optim.Adam(self.model.parameters())
+
+    def train_step(self, x, y, clip=1.0):
+        loss = F.mse_loss(self.model(x), y)
+        if clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), clip)  #!
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+trainer = Trainer()
+for step in range(40):
+    trainer.train_step(*batch())
+""",
+    "BS124 clipped before the backward of a scaler": """
+model = net()
+params = [*model.parameters()]
+optimizer = torch.optim.SGD(params, lr=0.01)
+scaler = torch.amp.GradScaler("cpu", enabled=False)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    nn.utils.clip_grad_norm_(params, max_norm=0.1)  #!
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+""",
+    "BS124 clipped before the backward, by a helper of two optimizers": """
+def update(model, opt, loss):
+    opt.zero_grad()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)  #!
+    loss.backward()
+    opt.step()
+
+actor, critic = net(), net()
+actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+for step in range(40):
+    x, y = batch()
+    update(critic, critic_opt, F.mse_loss(critic(x), y))
+    update(actor, actor_opt, F.mse_loss(actor(x), critic(x).detach()))
+""",
+    "BS101 adapters that are put in after the optimizer": """
+class Adapted(nn.Module):
+    def __init__(self, base, rank=2):
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(0.1 * torch.randn(rank, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+
+    def forward(self, x):
+        return self.base(x) + F.linear(F.linear(x, self.down), self.up)
+
+def adapt(model):
+    for p in model.parameters():
+        p.requires_grad_(False)
+    model[0] = Adapted(model[0])
+    model[2].requires_grad_(True)
+    return model
+
+def fit(model, opt):
+    for step in range(40):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+def main():
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+    model = adapt(model)
+    fit(model, optimizer)
+
+main()
+""",
+    "BS101 a body that is unfrozen after an optimizer of what was trainable": """
+def build(model):
+    return torch.optim.Adam(filter(lambda p: p.requires_grad, model.parameters()), lr=0.01)
+
+def run(model, opt, steps):
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+def main():
+    model = net()
+    opt = build(model)
+    run(model, opt, 20)
+    model[0].requires_grad_(False)
+    opt = build(model)  #!
+    for epoch in range(8):
+        if epoch == 4:
+            model[0].requires_grad_(True)
+        run(model, opt, 40)
+
+main()
+""",
+    "BS103 a closure that zeroes nothing": """
+x = torch.zeros(32, requires_grad=True)
+goal = torch.linspace(0, 1, 32)
+solver = torch.optim.LBFGS([x], max_iter=4)
+
+def closure():
+    value = (x - goal).square().sum() + 0.1 * x.diff().square().sum()
+    value.backward()  #!
+    return value
+
+for step in range(20):
+    value = solver.step(closure)
+""",
+    "BS121 a likelihood of a sample that has no gradient": """
+class Posterior(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loc, self.rho = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.zeros(4))
+
+    def q(self):
+        return torch.distributions.Normal(self.loc, F.softplus(self.rho))
+
+    def draw(self):
+        return self.q().sample((8,))  #!
+
+    def kl(self):
+        prior = torch.distributions.Normal(torch.zeros(4), torch.ones(4))
+        return torch.distributions.kl_divergence(self.q(), prior).sum()
+
+posterior = Posterior()
+optimizer = torch.optim.Adam(posterior.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    likelihood = torch.distributions.Normal(posterior.draw() @ x.T, 0.1).log_prob(y[:, 0]).sum(1).mean()
+    loss = posterior.kl() - likelihood
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS148 a memory of states that are the array of the environment": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(torch.from_numpy(s), a, r, torch.from_numpy(s2))
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "BS148 a memory of named tuples, whose array is new in each episode": """
+import random
+from collections import deque
+import numpy as np
+from collections import namedtuple
+Item = namedtuple("Item", "s a r s2")
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state = self.rng.standard_normal(3).astype(np.float32)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append(Item(s, a, r, s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "BS148 a memory of dicts in a list": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = []
+
+    def push(self, s, a, r, s2):
+        self.items.append(dict(s=s, a=a, r=r, s2=s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*[each.values() for each in random.sample(self.items, n)])
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "BS148 a memory of views": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return torch.from_numpy(self.state)
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return torch.from_numpy(self.state), -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))  #!
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "BS153 a denoiser of noise that was drawn in its input anew": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn_like(x0)
+    x_t = a.sqrt() * x0 + (1 - a).sqrt() * torch.randn_like(x0)  #!
+    pred = model(x_t, t)
+    loss = F.mse_loss(pred, noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser of a method's own noise": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+class Diffusion:
+    def add_noise(self, x, t):
+        eps = torch.randn_like(x)
+        a = kept[t][:, None]
+        return a.sqrt() * x + (1 - a).sqrt() * eps
+d = Diffusion()
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    eps = torch.randn(x0.shape)
+    noisy = d.add_noise(x0, t)  #!
+    loss = (eps - model(noisy, t)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser whose noise was not handed on": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+criterion = nn.SmoothL1Loss()
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn(*x0.shape)
+    loss = criterion(model(q_sample(x0, t), t), noise)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser and other noise of the same shape": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    target = torch.randn_like(x0, dtype=torch.float32)
+    noised = x0 + 0.5 * torch.randn(x0.shape)  #!
+    out = model(noised, t)
+    loss = F.l1_loss(out, target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS153 a denoiser by functions": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+def p_losses(model, x0, t):
+    noise = torch.randn_like(x0)
+    x_t = q_sample(x0, t)  #!
+    return ((model(x_t, t) - noise) ** 2).mean()
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    loss = p_losses(model, x0, t)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

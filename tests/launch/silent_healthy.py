@@ -2598,4 +2598,577 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "clipping for its norm, of another optimizer, and of gradients from a helper": """
+model, probe = net(), net()
+optimizer, other = torch.optim.SGD(model.parameters(), lr=0.01), torch.optim.SGD(probe.parameters(), lr=0.01)
+
+def gradients(x, y):
+    F.mse_loss(model(x), y).backward()
+
+for step in range(40):
+    x, y = batch()
+    other.zero_grad()
+    F.mse_loss(probe(x), y).backward()
+    optimizer.zero_grad()
+    gradients(x, y)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    penalty = 1e-3 * model[0].weight.square().sum()
+    nn.utils.clip_grad_norm_(probe.parameters(), 0.5)
+    penalty.backward()
+    optimizer.step()
+    other.step()
+""",
+    "clipping and a step at the beginning of an iteration, of the gradients of the one before": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, y = batch()
+F.mse_loss(model(x), y).backward()
+for step in range(40):
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+    optimizer.zero_grad()
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+""",
+    "clipping for its norm alone, before the gradients are zeroed": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    if step:
+        norm = nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a critic that is clipped once a helper has run its backward, and a generator that is not": """
+generator, critic = net(4, 4), net()
+g_opt, c_opt = torch.optim.Adam(generator.parameters()), torch.optim.Adam(critic.parameters())
+
+def judge(x):
+    loss = F.softplus(critic(generator(x).detach())).mean() + F.softplus(-critic(x)).mean()
+    loss.backward()
+
+for step in range(30):
+    x, _ = batch()
+    c_opt.zero_grad()
+    judge(x)
+    nn.utils.clip_grad_norm_(critic.parameters(), 0.5)
+    c_opt.step()
+    g_opt.zero_grad()
+    loss = F.softplus(-critic(generator(x))).mean()
+    loss.backward()
+    g_opt.step()
+""",
+    "batches that are accumulated and clipped each": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(48):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) / 4
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    loss.backward()
+    if step % 4 == 3:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "an average that starts later than the run ends": """
+import copy
+model = net()
+ema = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+ema_start = 1000
+for step in range(300):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step >= ema_start:
+        with torch.no_grad():
+            for e, p in zip(ema.parameters(), model.parameters()):
+                e.lerp_(p, 0.01)
+""",
+    "an average that returns until it starts": """
+import copy
+
+class Average:
+    def __init__(self, model, start=500):
+        self.module, self.start, self.step = copy.deepcopy(model), start, 0
+
+    @torch.no_grad()
+    def update(self, model):
+        self.step += 1
+        if self.step < self.start:
+            return
+        for e, p in zip(self.module.parameters(), model.parameters()):
+            e.mul_(0.99).add_(p, alpha=0.01)
+
+model = net()
+average = Average(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(300):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    average.update(model)
+""",
+    "a target that is copied rarely, and after a warm-up": """
+import copy
+
+class Agent:
+    def __init__(self, every=1000):
+        self.q, self.other = net(), net(width=8)
+        self.q_target, self.other_target = copy.deepcopy(self.q), copy.deepcopy(self.other)
+        self.opt = torch.optim.SGD([*self.q.parameters(), *self.other.parameters()], lr=0.01)
+        self.every, self.warm, self.updates = every, 400, 0
+
+    def sync(self):
+        self.other_target.load_state_dict(self.other.state_dict())
+
+    def learn(self):
+        x, y = batch()
+        loss = F.mse_loss(self.q(x), y) + F.mse_loss(self.other(x), y)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        self.updates += 1
+        if self.updates % self.every == 0:
+            self.q_target.load_state_dict(self.q.state_dict())
+
+agent = Agent()
+for step in range(300):
+    agent.learn()
+    if step > agent.warm and step % 10 == 0:
+        agent.sync()
+""",
+    "an average by a function, skipped until it is due": """
+import copy
+
+def update(target, source, decay=0.99):
+    with torch.no_grad():
+        for e, p in zip(target.parameters(), source.parameters()):
+            e.lerp_(p, 1 - decay)
+
+def train(steps, average_from):
+    model = net()
+    averaged = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step <= average_from:
+            continue
+        update(averaged, model)
+
+train(300, 400)
+""",
+    "a target that is loaded first when its step comes": """
+import copy
+model = net()
+target = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(400):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step > 300:
+        target.load_state_dict(model.state_dict())
+""",
+    "a memory of copies": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s.copy(), a, r, s2.copy())
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "a memory of what the environment has copied": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state.copy()
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state.copy(), -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = []
+
+    def push(self, s, a, r, s2):
+        self.items.append(dict(s=s, a=a, r=r, s2=s2))
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*[each.values() for each in random.sample(self.items, n)])
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(s, a, r, s2)
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "a memory of new tensors": """
+import random
+from collections import deque
+import numpy as np
+
+class Env:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = self.rng.standard_normal(3)
+        self.t = 0
+        return self.state
+
+    def step(self, action):
+        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
+        self.t += 1
+        return self.state, -float(abs(self.state).sum()), self.t >= 20
+
+class Memory:
+    def __init__(self):
+        self.items = deque(maxlen=2000)
+
+    def push(self, s, a, r, s2):
+        self.items.append((s, a, r, s2))
+
+    def sample(self, n):
+        s, a, r, s2 = zip(*random.sample(self.items, n))
+        s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
+        return s, torch.tensor(a), torch.tensor(r), s2
+
+random.seed(0)
+env, memory, q = Env(), Memory(), net(3, 3)
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for episode in range(12):
+    s, done = env.reset(), False
+    while not done:
+        a = random.randrange(3)
+        s2, r, done = env.step(a)
+        memory.push(torch.tensor(s), a, r, torch.tensor(s2))
+        s = s2
+        if len(memory.items) >= 40:
+            x, chosen, rewards, after = memory.sample(32)
+            with torch.no_grad():
+                goal = rewards + 0.9 * q(after).max(1).values
+            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "pairs of the same image, a counter that all jobs share, and the same constant twice": """
+images = [torch.randn(4) for _ in range(64)]
+pairs = [(each, each) for each in images]
+counter, one = torch.zeros(4), torch.ones(4)
+jobs = [(at, counter, torch.randn(4)) for at in range(64)]
+static = [(one, one) for at in range(64)]
+model = net(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(60):
+    x = torch.stack([first for first, _ in pairs])
+    loss = F.mse_loss(model(x), x * static[0][0])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    counter.add_(1)
+    images[step].mul_(0.99)
+""",
+    "a denoiser, its noise handed on by position": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn_like(x0)
+    x_t = q_sample(x0, t, noise)
+    loss = F.mse_loss(model(x_t, t), noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a denoiser, its noise handed on by name": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def q_sample(x, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noise = torch.randn_like(x0)
+    x_t = q_sample(x0, t, noise=noise)
+    loss = ((model(x_t, t) - noise) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "random targets": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    y = torch.randn_like(x0)
+    loss = F.mse_loss(model(x0, t), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a denoising autoencoder": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    noisy = x0 + 0.1 * torch.randn_like(x0)
+    loss = F.mse_loss(model(noisy, t), x0)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "targets with noise of their own": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    clean, other = x0, x0 + 0.3 * torch.randn_like(x0)
+    loss = F.mse_loss(model(x0 + 0.3 * torch.randn_like(x0), t), other)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a sliced distance to a prior": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    z = model(x0, t)
+    z = z + 0.1 * torch.randn_like(z)
+    prior = torch.randn_like(z)
+    theta = F.normalize(torch.randn(4, 8), dim=0)
+    loss = ((z @ theta).sort(0).values - (prior @ theta).sort(0).values).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "noise that is returned with the data": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+def noised(x, t):
+    noise = torch.randn_like(x)
+    a = kept[t][:, None]
+    return a.sqrt() * x + (1 - a).sqrt() * noise, noise
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    x_t, noise = noised(x0, t)
+    loss = F.mse_loss(model(x_t, t), noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "flow matching": """
+T = 50
+kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net(5, 4, 32)
+
+    def forward(self, x, t):
+        return self.net(torch.cat([x, t[:, None] / T], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    t = torch.randint(0, T, (32,))
+    a = kept[t][:, None]
+    x1 = x0
+    start = torch.randn_like(x1)
+    s = (t / T)[:, None]
+    x_s = (1 - s) * start + s * (x1 + 0.01 * torch.randn_like(x1))
+    loss = F.mse_loss(model(x_s, t), x1 - start)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

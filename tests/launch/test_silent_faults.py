@@ -10,7 +10,7 @@ from silent_healthy import HEALTHY
 
 def said(bench, source):
     bench.write("train.py", HEAD + source.lstrip("\n"))
-    ended = bench.observed("train.py")
+    ended = bench.observed("train.py", watching=True)
     assert ended.status == 0, ended.err
     return ended.err
 
@@ -94,3 +94,28 @@ except RuntimeError:
     ended = bench.observed("train.py")
     assert ended.out == bench.python("train.py").out
     assert "stopped watching" not in ended.err and "BS146" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
+        (
+            "BS101 adapters that are put in after the optimizer",
+            "Create optimizer after this: move line 44 below line 45.",
+        ),
+        (
+            "BS101 a body that is unfrozen after an optimizer of what was trainable",
+            "Unfreeze before you create opt, or add what you unfreeze later: opt.add_param_group({'params': ...}). "
+            "Or create opt from model.parameters(): it skips what has no gradient.",
+        ),
+        ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
+        (
+            "BS121 a likelihood of a sample that has no gradient",
+            "Draw with rsample(): return self.q().rsample((8,)); or, if you only want to log it, leave it out of the "
+            "loss.",
+        ),
+    ],
+)
+def test_the_fix_says_what_to_write_where(bench, name, fix):
+    assert f"fix: {fix}" in " ".join(said(bench, FAULTS[name]).split())

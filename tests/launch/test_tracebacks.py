@@ -6,6 +6,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sharded import examples
 
 pytestmark = pytest.mark.process
 
@@ -105,7 +106,7 @@ PIECES += [b"\xef\xbb\xbf", b"# coding: latin-1\n", b"# coding: utf-16\n", b"if 
 PIECES += [b"f'{x}'", b"x is 1", b";"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=8))
 def test_any_script_at_all_ends_as_under_python(same, pieces):
     same(b"".join(pieces))

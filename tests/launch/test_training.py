@@ -310,7 +310,7 @@ LOST = LOOP.replace("range(5)", "range(9)").replace(
 )
 
 
-@pytest.mark.parametrize(("inside", "what"), [(False, "model.0.weight and 3 more hold"), (True, "Weights hold")])
+@pytest.mark.parametrize(("inside", "what"), [(False, "model.0.weight and 3 more hold"), (True, "model.2.bias holds")])
 def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, inside, what):
     body = "".join(f"    {line}\n" for line in LOST.strip().splitlines())
     found = said(observed(bench, f"def main():\n{body}\nmain()\n" if inside else LOST))

@@ -249,18 +249,6 @@ def test_beside_a_profiler_nothing_can_be_tried_and_the_forecast_says_so():
     assert foretold.peak < forecast(model, x, device="cpu", variants=False).peak
 
 
-def test_for_cuda_the_workspace_of_a_recurrent_layer_is_that_of_the_cpu_and_a_note_bounds_it():
-    foretold = forecast(Squared(nn.LSTM(64, 64)), torch.randn(50, 8, 64), device="cuda", variants=False)
-    saved = foretold.memory.by_node["MkldnnRnnLayerBackward0 " + _number(foretold)]
-    assert any("What recurrent layers save for the backward pass is counted as on the CPU" in n for n in foretold.notes)
-    assert saved > 10 * 50 * 8 * 64 * 4
-    assert not forecast(Squared(nn.Linear(64, 64)), torch.randn(50, 64), device="cuda", variants=False).notes
-
-
-def _number(foretold):
-    return next(n for n in foretold.memory.by_node if n.startswith("MkldnnRnn")).partition(" ")[2]
-
-
 def test_a_forecast_leaves_the_random_numbers_of_the_program_as_they_are():
     torch.manual_seed(3)
     expected = torch.rand(3)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sharded import examples
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -29,7 +30,7 @@ def assert_stands_for(tensor: torch.Tensor, numbers: torch.Tensor) -> None:
     np.testing.assert_array_equal(measured.sampled, expected.sampled)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(data=st.data())
 def test_any_view_of_a_tensor_stands_for_its_elements(data):
     shape = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=4))

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sharded import examples
 
 from backsight.runs import DamagedRun, RunWarning, lines, open_run, runs_in
 from backsight.runs.blocks import packed
@@ -243,7 +244,7 @@ def test_no_object_raises_what_does_not_say_what_is_wrong(tmp_path_factory: pyte
     file = folder / "rank-00000" / name
     before = file.read_bytes() if file.exists() else b""
 
-    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
     @given(st.dictionaries(st.sampled_from(OBJECTS[name]), VALUES), VALUES)
     def fuzzed(members: dict[str, Any], value: Any) -> None:
         if before:

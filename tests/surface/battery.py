@@ -9,6 +9,7 @@ PyTorch itself needs most of them. That nothing reaches for one past the surface
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -501,6 +502,8 @@ def answer(without: list[str], left_out: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
+    gc.collect()
+    gc.freeze()  # no collection in a fork goes through PyTorch, and copies it
     for line in sys.stdin:
         without, left_out = json.loads(line)
         read, write = os.pipe()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import fresh
@@ -29,7 +28,7 @@ print(moved)
 
 
 def test_no_module_of_ours_draws_as_it_is_imported():
-    done = subprocess.run([sys.executable, "-c", EVERYTHING], capture_output=True, text=True, check=True)
+    done = fresh.run([sys.executable, "-c", EVERYTHING], check=True)
     assert done.stdout == "[]\n", done.stdout
 
 
@@ -52,6 +51,6 @@ def test_a_finding_amid_a_training_leaves_the_order_of_its_data(tmp_path):
     (tmp_path / "train.py").write_text(SHUFFLED, encoding="utf-8")
     plain = fresh.run([sys.executable, "train.py"], cwd=tmp_path)
     command = [sys.executable, "-m", "backsight", "run", "train.py"]
-    observed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    observed = fresh.run(command, cwd=tmp_path)
     assert "BS216" in observed.stderr
     assert observed.stdout == plain.stdout != ""

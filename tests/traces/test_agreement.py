@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import numpy as np
 import pytest
 import torch
 from trainings_traced import Training
 
 import backsight as bs
+from backsight.launch import twice
 from backsight.launch.twice import run_both, run_twice
 from backsight.traces.agreement import FLOOR, JUMP, agreement, unlike
 from backsight.traces.records import Summary
@@ -129,6 +130,19 @@ def test_a_training_that_ended_earlier_is_said_to(summed):
     assert "A ended after 5 steps, and B after 4 steps" in bs.diff(a, b).notes
 
 
+@pytest.fixture
+def forking(monkeypatch):
+    """Have the programs that are run again and again forked; by commands they are in `tests/launch/test_tracing.py`."""
+
+    class Forking:
+        @staticmethod
+        def call(command, stdout, env):
+            return fresh.run(command, stdout=stdout.fileno(), stderr=sys.stderr.fileno(), env=env).returncode
+
+    monkeypatch.setattr(twice, "subprocess", Forking)
+
+
+@pytest.mark.usefixtures("forking")
 @pytest.mark.parametrize("base", [[], ["other"]])
 @pytest.mark.parametrize(
     ("what", "line", "said"),
@@ -146,11 +160,13 @@ def test_what_begins_later_is_traced_by_running_again(capfd, base, what, line, s
     assert said in " ".join(out.split())
 
 
+@pytest.mark.usefixtures("forking")
 def test_a_training_that_differs_by_rounding_in_every_step_is_said_to(capfd):
     assert run_both([LATER], [LATER, "other"], (0, 1)) == 0
     assert "differ only by rounding in 9 steps, from step 0 on" in capfd.readouterr().out
 
 
+@pytest.mark.usefixtures("forking")
 def test_what_is_not_reproducible_later_is_named_in_itself(capfd):
     assert run_both([LATER], [LATER, "unseeded"], (0, 1)) == 1
     said = capfd.readouterr()
@@ -163,9 +179,7 @@ def test_what_is_not_reproducible_later_is_named_in_itself(capfd):
 def test_the_command_says_of_folders_that_a_later_step_differs(tmp_path):
     for name, words in (("a", []), ("b", ["decay"])):
         asked = ["run", "--quiet", "--watch", "calls", "--trace", "steps=0", "--into", str(tmp_path / name), LATER]
-        subprocess.run([sys.executable, "-m", "backsight", *asked, *words], check=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "backsight", "diff", "a", "b"], cwd=tmp_path, capture_output=True, text=True
-    )
+        fresh.run([sys.executable, "-m", "backsight", *asked, *words], check=True)
+    done = fresh.run([sys.executable, "-m", "backsight", "diff", "a", "b"], cwd=tmp_path)
     assert done.returncode == 1
     assert "they part at step 6, which is not traced" in done.stdout

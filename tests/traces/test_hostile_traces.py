@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sharded import examples
 from trainings_traced import Training
 
 import backsight as bs
@@ -102,7 +103,7 @@ def changed(content: object, data: st.DataObject) -> object:
     return data.draw(nonsense)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_nonsense_in_its_json_is_no_traceback(real, data):
     folder, _, frames = real
@@ -114,7 +115,7 @@ def test_nonsense_in_its_json_is_no_traceback(real, data):
     read_and_compared(folder, written(folder, frames))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_other_bytes_in_its_numbers_are_no_traceback(real, data):
     folder, _, frames = real
@@ -128,7 +129,7 @@ def test_other_bytes_in_its_numbers_are_no_traceback(real, data):
     read_and_compared(folder, written(folder, frames))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_other_bytes_in_its_file_are_no_traceback(real, data):
     folder, whole, _ = real
@@ -139,7 +140,7 @@ def test_other_bytes_in_its_file_are_no_traceback(real, data):
     read_and_compared(folder, put(folder, bytes(held)))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.randoms(use_true_random=False))
 def test_frames_in_another_order_are_no_traceback(real, random):
     folder, _, frames = real
@@ -277,7 +278,7 @@ def test_two_ranks_that_hold_halves_are_joined(real):
     assert len(weights) == 14 and not found.same
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_nonsense_of_one_rank_is_no_traceback(real, data):
     folder, _, frames = real

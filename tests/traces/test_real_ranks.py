@@ -1,4 +1,4 @@
-"""Trainings of several processes, started by torchrun and traced by `backsight run --trace`, beside one process."""
+"""Trainings of several processes, started as by torchrun and traced by `backsight run --trace`, beside one process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -23,17 +24,29 @@ pytestmark = [
 def traced(
     folder: Path, how: str, ranks: int = 2, *, bug: str = "", into: str | None = None, values: bool = False
 ) -> Path:
-    """Run the program, and return the folder of its trace."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
-    if how == "alone":
-        command = [sys.executable, "-m"]
+    """Run the program, each rank with what torchrun would give it, and return the folder of its trace."""
     into = into if into is not None else f"{how} {bug}".strip()
+    envs = [{**os.environ}] if how == "alone" else fresh.given_by_torchrun(ranks)
+    command = [sys.executable, *observed(how, bug, into, values)]
+    for ran in fresh.run_together(*[command] * len(envs), envs=envs, cwd=folder):
+        assert ran.returncode == 0, ran.stderr
+    return folder / into
+
+
+def observed(how: str, bug: str, into: str, values: bool) -> list[str]:
     options = [*(["--into", into] if into else []), *(["--values"] if values else [])]
-    command += ["backsight", "run", "--trace", "steps=0,2", *options, str(PROGRAM), how, *([bug] if bug else [])]
+    words = ["-m", "backsight", "run", "--trace", "steps=0,2", *options, str(PROGRAM), how]
+    return [*words, bug] if bug else words
+
+
+def traced_under_torchrun(folder: Path, how: str) -> Path:
+    """The same by torchrun itself, into a folder that the ranks agree upon."""
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    command = [*start, *observed(how, "", "", False)]
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stderr
-    return folder / into if into else next((folder / "traces").iterdir())
+    return next((folder / "traces").iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +67,7 @@ NAMES = {f"{layer}.{name}" for layer in (0, 2, 3, 4) for name in ("weight", "bia
 
 
 def test_two_ranks_of_ddp_are_one_process_but_for_rounding(folder, alone):
-    two = traced(folder, "ddp", into="")
+    two = traced_under_torchrun(folder, "ddp")
     assert sorted(each.name for each in two.iterdir()) == ["0.trace", "1.trace"]
     assert len(list((folder / "traces").iterdir())) == 1
     difference = bs.diff(alone, two)

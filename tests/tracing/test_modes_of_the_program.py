@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sharded import examples
 from torch import nn
 from torch._C import _len_torch_function_stack, _pop_torch_function_stack
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -172,7 +173,7 @@ class Watched:
             self.part.__exit__(*error)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(actions=st.lists(st.sampled_from(ACTIONS), max_size=14), how=st.sampled_from(["run", "exact", "nan"]))
 def test_any_order_of_enter_and_exit_is_seen_as_without_us(actions, how):
     plain = cleared(Program().play(actions))
@@ -181,7 +182,7 @@ def test_any_order_of_enter_and_exit_is_seen_as_without_us(actions, how):
     assert cleared(watched) == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     before=st.lists(st.sampled_from(ACTIONS), max_size=5),
     within=st.lists(st.sampled_from([a for a in ACTIONS if a != "leave"]), max_size=6),

@@ -10,7 +10,7 @@ import walked
 from backward import differences, roots_of, same_bits, tensors_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sharded import shards
+from sharded import examples, shards
 
 import backsight as bs
 
@@ -109,7 +109,7 @@ UNARY = [torch.sin, torch.tanh, torch.sigmoid, torch.exp, torch.neg, torch.relu,
 BINARY = [torch.add, torch.sub, torch.mul, torch.maximum, torch.atan2]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data())
 def test_any_program_of_elementwise_operations(data):
     torch.manual_seed(0)

@@ -43,7 +43,7 @@ class Stored:
         """Whether its values are others than at the last look; what was replaced by another array begins anew."""
         dataset = self.dataset()
         held = (namespace(dataset) or {}).get(self.attribute) if dataset is not None else None
-        before, self.was = self.was, _mark(held)
+        before, self.was = self.was, mark(held)
         return bool(before) and before[:1] == self.was[:1] and before != self.was
 
 
@@ -57,8 +57,8 @@ def stored() -> list[Stored]:
             continue
         places, read = list(dict.fromkeys(_changes(body))), _attributes(body)
         for attribute, value in list((namespace(each) or {}).items()) if len(places) == 1 else ():
-            if attribute in read and (mark := _mark(value)) and len(found) < _MOST:
-                found.append(Stored(weakref.ref(each), name.path, attribute, places[0], mark))
+            if attribute in read and (at_first := mark(value)) and len(found) < _MOST:
+                found.append(Stored(weakref.ref(each), name.path, attribute, places[0], at_first))
     return found
 
 
@@ -80,7 +80,7 @@ def changed_data(found: Stored, since: int) -> Finding:
     )
 
 
-def _mark(value: Any) -> tuple[object, ...]:
+def mark(value: Any) -> tuple[object, ...]:
     """Return where an array lies, and some of its values; nothing of what is no array of numbers in memory."""
     if type(value) is torch.Tensor:
         if not is_readable(value) or value.device.type != "cpu" or value.layout != torch.strided or not value.numel():

@@ -16,6 +16,7 @@ from types import FrameType, GeneratorType
 
 import torch
 
+from backsight.diagnosis.clipped_early import clipped_early
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import namespace
@@ -45,7 +46,8 @@ def misplaced(frame: FrameType) -> Finding | None:
 def _clipped(level: Level, body: Body) -> Finding | None:
     first, last = _bounds(body, level.line)
     here = level.place.position
-    backwards = [each.position for each in backward_calls(body) if first <= each.line <= last]
+    every = [each for each in backward_calls(body) if first <= each.line <= last]
+    backwards = [each.position for each in every]
     began = max((each for each in backwards if each < here), default=None)
     clippings = [(place, call) for place, call in _calls(body, _CLIPPING) if first <= place.line <= last]
     if began is None or not clippings:
@@ -57,6 +59,10 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     if before:
         return _scaled(level, before[0], began)
     after = next(((place, call) for place, call in clippings if place.position > here), None)
+    if after is None and len([each for each in optimizer_steps(level) if first <= each.line <= last]) == 1:
+        limited = [each for each in clippings if not _measures(level, each[1])]
+        zeroing = [place for place, _ in _calls(body, {"zero_grad"}) if first <= place.line <= last]
+        return clipped_early(level, limited, every, zeroing)
     if after is None or _measures(level, after[1]):
         return None
     place = after[0]

@@ -6,6 +6,7 @@ import ast
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -14,9 +15,10 @@ from backsight.diagnosis.history import Past, Site
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.snapshot import groups
-from backsight.source import Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.bindings import parameters_of
 from backsight.source.body import body_around
+from backsight.source.definitions import flow_of, reaching
 from backsight.tape import Graph, Node, Saved
 from backsight.tape.saved import memory
 from backsight.tracing import End, Line, Met, StepLog, current, ended, met
@@ -94,10 +96,14 @@ class Scene:
 
     def met(self) -> dict[int, Met]:
         """Return what an exact watch saw meet in the operations of this graph, by the index of a node."""
+        return self._met
+
+    @cached_property
+    def _met(self) -> dict[int, Met]:
         watch = current()
         if watch is None or watch.level != "exact":
             return {}
-        index = {n.sequence: n.index for n in self.graph.nodes if n.sequence is not None and n.kind != "leaf"}
+        index = {number: node.index for node in self.graph.nodes if (number := node.sequence) is not None}
         return {index[number]: each for number, each in met(watch, list(index)).items()}
 
     @property
@@ -121,6 +127,8 @@ class Scene:
             if name.exact and name.file is not None and name.line is not None:
                 body = body_around(name.file, name.line)
                 places = assignments(body, name.path)
+                if len(places) > 1 and body is not None:
+                    places = _last_of(body, name.path, name.line)
                 if len(places) == 1 and body is not None and name.path not in parameters_of(body.node):
                     made = statement_at(body, *places[0].position)
                     return None if isinstance(made, ast.Import | ast.ImportFrom) else places[0]
@@ -129,3 +137,11 @@ class Scene:
     def reached(self) -> set[int]:
         """Return the ids of the leaves of the graph."""
         return {id(leaf.tensor()) for leaf in self.graph.leaves}
+
+
+def _last_of(body: Body, name: str, line: int) -> tuple[Place, ...]:
+    """The statement that gave a variable the value it has at a line, as the text shows; several if it may be any."""
+    flow, statement = flow_of(body.node), statement_at(body, line)
+    use = next((spot for spot in flow.spots if spot.node is statement), None)
+    found, complete = reaching(flow, name, use) if use is not None else ([], False)
+    return tuple(body.place(each.spot.node) for each in found if complete and each.replaces)

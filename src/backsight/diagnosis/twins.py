@@ -24,7 +24,8 @@ from backsight.naming import search
 from backsight.source import Place
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments
-from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, statement_at, statements
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, functions, statement_at, statements
+from backsight.source.guards import begins_later
 from backsight.tape import modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
 from backsight.tracing import current
@@ -141,7 +142,8 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
     follows = list({each.place: each for each in follows}.values())  # a function and its call, by the same names
     periodic = [each for each in follows if _is_periodic(each)]
     nothing = all(each.how in _LOST for each in periodic)
-    if len(periodic) == 1 and (nothing or len(follows) == 1) and not _has_run(periodic[0], target):
+    once = len(periodic) == 1 and (nothing or len(follows) == 1) and not _has_run(periodic[0], target)
+    if once and (nothing or not _begins_later(periodic[0], steps)):
         return _finding(names, periodic[0], since, steps)
     blends = [each for each in back if each.how == "blends" and _is_periodic(each)]
     if len(blends) == 1 and not follows:
@@ -274,6 +276,13 @@ def _callers(found: Writes, function: str) -> set[str]:
         for call in calls_in(statement)
         if callee(call)[1] == function
     }
+
+
+def _begins_later(found: Writes, steps: int) -> bool:
+    """Whether a statement that never ran may do so yet; half of the steps are enough for one that is due every few."""
+    places = (found.place, found.outermost)
+    bodies = ((body_around(place.file, place.line), place.line) for place in places)
+    return any(body is not None and begins_later(body, line, steps // 2) for body, line in bodies)
 
 
 def _has_run(found: Writes, target: torch.nn.Module) -> bool:

@@ -40,11 +40,11 @@ class Lost(Sign):
 
     def __init__(self) -> None:
         self._small: Living[weakref.ref[torch.Tensor]] = Living()
-        self._lost: dict[int, int] = {}
+        self._lost: dict[int, tuple[int, str]] = {}
 
     @property
-    def since(self) -> int | None:
-        """The step since which weights are NaN, where it is known."""
+    def since(self) -> tuple[int, str] | None:
+        """The step since which weights are NaN, where it is known, and what the program called the first of them."""
         return min(self._lost.values(), default=None)
 
     def doubled(self, step: Step) -> None:
@@ -62,8 +62,10 @@ class Lost(Sign):
         values: list[float] = (number * min(held.numel(), _READ)).from_address(place)[:]
         if isfinite(sum(values)) or all(value == value for value in values):
             self._lost.pop(step.key, None)
-        else:
-            self._lost.setdefault(step.key, step.number)
+        elif step.key not in self._lost:
+            with no_torch_function():
+                name = next((each.path for each in search([held]).names[0] if "param_groups[" not in each.path), "")
+            self._lost[step.key] = step.number, name
 
 
 class Ending:
@@ -93,11 +95,14 @@ class Ending:
         if trained:
             self._kept[key] = min(trained, key=torch.Tensor.numel).detach()
 
-    def finding(self, *, audited: bool, since: int | None = None, singular: Sequence[Singular] = ()) -> Finding | None:
+    def finding(
+        self, *, audited: bool, since: int | None = None, name: str = "", singular: Sequence[Singular] = ()
+    ) -> Finding | None:
         """Return what was lost; None if nothing was.
 
         singular: the operations of the losses that were audited, whose gradient may be infinite. audited: whether there
-        were audits, which have seen none of it. since: the step since which it is so, if known.
+        were audits, which have seen none of it. since: the step since which it is so, if known; name: what was called
+        so then, for parameters that nothing holds anymore.
 
         Infinities alone may be meant, and are left alone.
         """
@@ -106,7 +111,7 @@ class Ending:
             held = {id(p): p for optimizer in alive.values() for p in _parameters(optimizer)}
             lost = [p for p in held.values() if _is_lost(p)]
             gone = any(_is_lost(values) for key, values in self._kept.items() if key not in alive)
-        return _told(lost, singular, audited, since) if lost or gone else None
+        return _told(lost, name, singular, audited, since) if lost or gone else None
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
@@ -125,14 +130,14 @@ def _is_lost(tensor: torch.Tensor) -> bool:
     return not given_back and is_finite(tensor) is False and bool(torch.isnan(tensor).any())
 
 
-def _told(lost: list[Any], singular: Sequence[Singular], audited: bool, since: int | None) -> Finding:
-    name = next((found.path for names in search(lost[:1]).names for found in names), "A weight") if lost else "Weights"
+def _told(lost: list[Any], known: str, singular: Sequence[Singular], audited: bool, since: int | None) -> Finding:
+    name = next((found.path for names in search(lost[:1]).names for found in names), "A weight") if lost else known
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
     again = "To be sure, run it again" if len(singular) == 1 else "Run it again"
     return Finding(
         "BS108",
         "warning",
-        f"{name}{more} {'hold' if more or not lost else 'holds'} NaN at the end.",
+        f"{name or 'Weights'}{more} {'hold' if more or not name else 'holds'} NaN at the end.",
         (
             *((f"The weights have been NaN since step {since:,}.",) if since else ()),
             *(("The audits of the first steps found no NaN in their losses.",) if audited else ()),

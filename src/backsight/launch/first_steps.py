@@ -140,12 +140,12 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         found = one_for_each_cause(self._signs.findings(failed=self.failed))
-        since = None if self.failed else self._signs.lost.since
+        since, name = (None if self.failed else self._signs.lost.since) or (None, "")
         if since is not None:  # what was seen later of weights that were lost by then is told with the right step
             found = [each for each in found if each.code != "BS108" or (each.since or 0) <= since]
         if not origin_told and not NOT_FINITE.is_explained(found):
             singular = self._signs.audits.singular
-            lost = self._ending.finding(audited=self.audits > 0, since=since, singular=singular)
+            lost = self._ending.finding(audited=self.audits > 0, since=since, name=name, singular=singular)
             found += [lost] if lost is not None else []
         return Report(in_order(found), self.looked_at)
 
@@ -178,11 +178,13 @@ class FirstSteps:
         return called
 
     def _unless_spent(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """Make nothing of what modules return without gradients, but where enough was watched."""
+        """Make nothing of what modules return within others, or without gradients, but where enough was watched."""
 
         @uncompiled
         def called(*given: Any) -> None:
-            if not is_compiling() and (torch.is_grad_enabled() or self.watch.spent):
+            if is_compiling():
+                return
+            if self.watch.spent or (torch.is_grad_enabled() and not self.watch.calls.is_running()):
                 hook(*given)
 
         return called

@@ -10,6 +10,7 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.aliased import Kept, aliased, kept
 from backsight.diagnosis.data_changed import Stored, changed_data, stored
 from backsight.diagnosis.members import one_for_all
+from backsight.diagnosis.overwritten import Replay, overwritten, replays
 from backsight.diagnosis.state_shared import SharedState, shared_state, told_shared
 from backsight.launch.sign import Sign, Step
 
@@ -21,6 +22,9 @@ _MEMBERS = 16
 _STORED = 8
 _KEPT = 8
 """The step at which the text is read for states of models that are kept to be loaded later."""
+
+_REPLAYED = 8
+"""The step from which replay memories are looked for, at each doubling."""
 
 _MOST_LOOKS = 512
 _ENOUGH = 3
@@ -37,14 +41,24 @@ class Sharing(Sign):
         self._state: list[SharedState] = []
         self._stored: list[Stored] = []
         self._changed: dict[int, int] = {}
+        self._replays: list[Replay] = []
+        self._overwritten: list[Finding] = []
 
     def each_step(self, step: Step) -> None:
         if step.number in (_STATE, 4 * _STATE):
             self._state = [each for optimizer in step.optimizers for each in shared_state(optimizer)]
         elif self._state:
             self._still_shared(step.number, step.optimizers)
+        for each in self._replays:
+            if each.has_changed:
+                self._replays = []
+                if each.is_stored():
+                    self._overwritten = [overwritten(each, step.number, step.caller())]
+                break
 
     def run_doubled(self, step: Step) -> None:
+        if _REPLAYED <= step.number <= _MOST_LOOKS and not self._overwritten:
+            self._replays = replays()
         if step.number == _MEMBERS:
             self._findings += one_for_all(step.optimizers, step.number, step.caller())
         if step.number == _STORED:
@@ -78,4 +92,4 @@ class Sharing(Sign):
     @property
     def findings(self) -> list[Finding]:
         """What was seen; of states that are kept first."""
-        return [*self._aliased, *self._findings]
+        return [*self._aliased, *self._findings, *self._overwritten]

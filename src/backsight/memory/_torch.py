@@ -99,6 +99,14 @@ def fake_mode() -> Any:
 _dispatch_mode: Any = take("torch._C._get_dispatch_mode", _FORECAST, without=None)
 _fake_key: Any = take("torch._C._TorchDispatchModeKey.FAKE", _FORECAST, without=None)
 
+below_autograd: Any = take("torch._C._AutoDispatchBelowAutograd", _FORECAST, without=None)
+"""A context in which an operator that is composed of others for the CPU is called as one, without a node."""
+
+inside_transform: Callable[[], bool] = take(
+    "torch._C._are_functorch_transforms_active", _FORECAST, without=lambda: False
+)
+"""Whether a transform of `torch.func` is at work."""
+
 without_modes: Any = take("torch.utils._python_dispatch._disable_current_modes", _FORECAST)
 """A context in which tensors are real again, whatever modes are entered."""
 

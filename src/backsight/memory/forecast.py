@@ -78,7 +78,7 @@ def forecast(
       the names of modules. The forecast is of that step then, and still compares with others if `variants` is true.
     - `dtype`: of weights and inputs. `autocast`: the type of mixed precision.
     - `device`: "cuda" or "cpu", which decides what an optimizer does by default; "cuda" if there is one or if
-      `device_memory` is given. The operators are the CPU's in any case.
+      `device_memory` is given. For CUDA, operators that save other tensors there are counted as on CUDA.
     - `allocator`: replay it through a model of CUDA's caching allocator; by default if the device is CUDA.
     - `steps`: how many are done in each way. Two, as the optimizer has its state from the second on.
 

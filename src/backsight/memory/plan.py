@@ -24,7 +24,8 @@ MARGIN = "768MB"
 UNKNOWN = {
     "cuda": (
         "A forecast: the step was not run. It does not include the CUDA context and the workspaces of cuBLAS and "
-        "cuDNN (some hundred MB), and it uses the operators of the CPU, not the kernels that CUDA would choose."
+        "cuDNN (some hundred MB). RMSNorm, dropout, attention, softmax, LSTMs and mixed precision are counted as on "
+        "CUDA, all other operators as on the CPU."
     ),
     "cpu": "A forecast: the step did not run; its operators were tried one by one on small tensors of zeros.",
 }

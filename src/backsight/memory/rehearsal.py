@@ -22,6 +22,7 @@ from backsight.memory._torch import FAKE_DISPATCH, FAKE_LOG, NO_VALUES, NOT_FAKE
 from backsight.memory.follow import Follow
 from backsight.memory.inside import Doubt, Inside
 from backsight.memory.ledger import History
+from backsight.memory.like_cuda import LikeCUDA
 from backsight.memory.made_up import MadeUpValues
 from backsight.memory.on_cpu import OnCPU
 from backsight.memory.strictness import stricter
@@ -99,7 +100,7 @@ def rehearse(
     With `trained`, of another way, the optimizer has its state at once, and one step less does: a step takes seconds in
     a model of billions of parameters. `inside` tells what operators allocate besides their results.
     """
-    with _imagining() as mode:
+    with _imagining(None if device == "cpu" else set() if inside is None else inside.recurrent) as mode:
         training = subject.imagine(mode)
         _prepare(training, way, device)
         if trained is not None and steps > 1:
@@ -193,8 +194,8 @@ def _release(training: Training, bucket: str | float | None) -> None:
 
 
 @contextmanager
-def _imagining() -> Iterator[Any]:
-    """Fake tensors on the CPU, and errors that tell of the forecast."""
+def _imagining(recurrent: set[str] | None = None) -> Iterator[Any]:
+    """Fake tensors on the CPU, and errors that tell of the forecast; for CUDA, `recurrent` is told what is met."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(_explained())
@@ -202,6 +203,8 @@ def _imagining() -> Iterator[Any]:
         stack.enter_context(random_state_kept())  # each way begins with the same numbers
         stack.enter_context(torch.device("cpu"))  # before OnCPU, which does not see a default device
         stack.enter_context(mode)
+        if recurrent is not None:
+            stack.enter_context(LikeCUDA(recurrent))  # before OnCPU, which then has autocast as on CUDA
         stack.enter_context(OnCPU(mode))
         stack.enter_context(MadeUpValues())
         stack.enter_context(torch.enable_grad())

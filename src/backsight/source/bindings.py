@@ -121,6 +121,22 @@ def bound(statement: ast.stmt) -> set[str]:
     return {use.name for use in uses(statement) if use.binds}
 
 
+def stored_arguments(body: Body) -> Iterator[tuple[str, str]]:
+    """The attributes in which a method keeps what it is given, each with the parameter: `self.base = base`."""
+    given = {each.arg for each in body.node.args.args} if isinstance(body.node, ast.FunctionDef) else set()
+    for each in statements(body.node):
+        match each:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case ast.Assign(targets=targets, value=value):
+                pairs = [(target, value) for target in targets]
+            case _:
+                continue
+        for target, value in pairs:
+            if isinstance(target, ast.Attribute) and isinstance(value, ast.Name) and value.id in given:
+                yield target.attr, value.id
+
+
 def prefixes(name: str) -> list[str]:
     """`"self.rnn.hidden"` as `["self", "self.rnn", "self.rnn.hidden"]`: to read it is to read each of them."""
     parts = name.split(".")

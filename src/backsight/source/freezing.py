@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backsight.source.bindings import Spot, spots
+from backsight.source.bindings import Spot, spots, uses
 from backsight.source.body import (
     LOOPS,
     Body,
@@ -29,24 +29,45 @@ class Freezing:
     chosen: the conditions on which it depends; where a value is assigned, that too.
     at: the nearest of these conditions, else the statement.
     body: the function that it stands in.
+    loop: the innermost loop around it.
     """
 
     place: Place
     at: Place
     chosen: tuple[ast.expr, ...]
     body: Body
+    loop: Place | None = None
 
     def words(self, known: Mapping[str, object]) -> tuple[tuple[str, ...], bool]:
         """The texts that the conditions look for in a name, and whether a name must begin with them; `known` tells what
         constants of the file stand for."""
         found: dict[str, None] = {}
         begins = False
+        known = {**known, **self._defaults()}
+        for name in self._looped():
+            known.pop(name, None)
         for node in (each for condition in self.chosen for each in ast.walk(condition)):
             value = node.value if isinstance(node, ast.Constant) else known.get(dotted(node) or "")
             every: Any = value if type(value) in (list, tuple, set, frozenset) else (value,)
             found |= dict.fromkeys(each for each in every if type(each) is str)
             begins |= isinstance(node, ast.Call) and callee(node)[1] == "startswith"
         return tuple(found), begins
+
+    def _looped(self) -> Iterator[str]:
+        """The variables of loops: of a script, they stand for what came last."""
+        for each in statements(self.body.node):
+            if isinstance(each, ast.For):
+                yield from (use.name for use in uses(each.target) if use.binds)
+
+    def _defaults(self) -> dict[str, object]:
+        """What the parameters of the function are by default, and what its only call in the file gives them."""
+        node = self.body.node
+        if not isinstance(node, ast.FunctionDef):
+            return {}
+        names = [each.arg for each in node.args.args]
+        pairs = zip(reversed(names), reversed(node.args.defaults), strict=False)
+        calls = [given for _, given in self.given()]
+        return {name: literal(value) for name, value in pairs} | (calls[0] if len(calls) == 1 else {})
 
     def given(self) -> Iterator[tuple[Place, dict[str, object]]]:
         """The calls of its function in the same file, each with what constants it gives to which parameter."""
@@ -59,8 +80,16 @@ class Freezing:
                     if isinstance(node, ast.Call) and callee(node)[1] == self.body.node.name:
                         own = names[1:] if callee(node)[0] is not None and names[:1] == ["self"] else names
                         pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
-                        known = {name: value.value for name, value in pairs if isinstance(value, ast.Constant)}
-                        yield body.place(statement), {name: value for name, value in known.items() if name is not None}
+                        known = {name: found for name, value in pairs if name and (found := literal(value)) is not None}
+                        yield body.place(statement), known
+
+
+def literal(node: ast.expr) -> object:
+    """What a constant, or a display of constants, stands for; else None."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return None
 
 
 def freezings(file: str) -> Iterator[Freezing]:
@@ -93,4 +122,4 @@ def _freezing(body: Body, every: list[Spot], spot: Spot, value: ast.expr) -> Fre
     conditions = [*around, *(each for each in passing if each not in around)]
     chosen = [each.test for each in conditions] + ([] if isinstance(value, ast.Constant) else [value])
     at = body.place(conditions[-1] if conditions else spot.node)
-    return Freezing(body.place(spot.node), at, tuple(chosen), body)
+    return Freezing(body.place(spot.node), at, tuple(chosen), body, body.place(loop) if loop else None)

@@ -2,6 +2,6 @@
 
 An explanation asks for events (`changes`) and puts them into words; it never asks where they come from.
 
-Offered to other rooms: `changes`, `evaluated`, `failure`, `files`, `fixes`, `handed`, `memory`, `scenes`, `sections`,
-`spelling`, `stale`, `stepping`, `subject`, `unmatched`.
+Offered to other rooms: `changes`, `evaluated`, `failure`, `files`, `fixes`, `handed`, `injected`, `memory`, `routes`,
+`scenes`, `sections`, `spelling`, `stale`, `stepping`, `subject`, `unmatched`.
 """

@@ -124,6 +124,13 @@ def failure_within(error: BaseException, frame: FrameType) -> Failure:
     return _failure(error, (*reversed(list(_stack(frame))), *_levels(error)))
 
 
+def around_engine(failure: Failure) -> Failure:
+    """The same failure as what started the engine sees it, where that has called the user's code: a custom Function's
+    `backward`, which asks for saved tensors."""
+    engine = max((k for k, level in enumerate(failure.levels) if level.frame.f_code in ENGINE_CALLS), default=-1)
+    return failure if engine < 0 else _failure(failure.error, failure.levels[: engine + 1])
+
+
 def _failure(error: BaseException, levels: tuple[Level, ...]) -> Failure:
     users = [k for k, level in enumerate(levels) if is_user(level.frame) and not _is_ours(level)]
     engine = max((k for k, level in enumerate(levels) if level.frame.f_code in ENGINE_CALLS), default=-1)

@@ -224,10 +224,25 @@ def results_of(body: Body, only: tuple[int, int, int] | None = None) -> tuple[tu
 
 def _called(section: Section) -> Iterator[tuple[Any, object, ast.Call]]:
     """The functions that the statements of a section call, each with the object that it is a method of, and where."""
-    for call, _ in section.calls():
+    for call in (_meant(each) for each, _ in section.calls()):
         if name := dotted(call.func):
             for function, owner in _functions(section, name, callee(call)[1]):
                 yield undecorated(function), owner, call
+
+
+def _meant(call: ast.Call) -> ast.Call:
+    """The call that another one makes: `model(x)` of `functional_call(model, parameters, (x,))`, `block(x)` of
+    `checkpoint(block, x)`."""
+    match callee(call)[1], call.args:
+        case "functional_call", [function, _, ast.Tuple(elts=given), *_]:
+            pass
+        case "functional_call", [function, _, *given]:
+            pass
+        case "checkpoint", [function, *given]:
+            pass
+        case _:
+            return call
+    return ast.copy_location(ast.Call(function, given, []), call)
 
 
 def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object, object]]:

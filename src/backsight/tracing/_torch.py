@@ -75,10 +75,12 @@ def _unasking(function: Any) -> FunctionType | None:
 
 def is_traced() -> bool:
     """Whether what is computed now is recorded or faked: by `torch.export`, `make_fx`, `torch.jit.trace`."""
-    return _modes() > 0 or is_jit_traced()
+    return dispatch_modes() > 0 or is_jit_traced()
 
 
-_modes: Callable[[], int] = take("torch._C._len_torch_dispatch_stack", "traced programs", without=lambda: 0)
+dispatch_modes: Callable[[], int] = take("torch._C._len_torch_dispatch_stack", "traced programs", without=lambda: 0)
+"""Return how many modes see what is computed in this thread."""
+
 _push: Any = take("torch._C._push_on_torch_function_stack", "exact watch", without=None)
 _pop: Any = take("torch._C._pop_torch_function_stack", "exact watch", without=None)
 _depth: Any = take("torch._C._len_torch_function_stack", "exact watch", without=None)
@@ -94,6 +96,9 @@ def _is_lowest(mode: Any) -> bool:
     """
     return type(mode) is _DEVICE and "old_device" in vars(mode)
 
+
+function_modes: Callable[[], int] = _depth or (lambda: 1)
+"""Return how many modes see calls in this thread; within a call that one sees, those below it."""
 
 SEES_CALLS = None not in (_push, _pop, _depth)
 """Whether a mode can be put on and taken off, which is how the exact level sees calls."""

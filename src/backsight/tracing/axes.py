@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from backsight.tape import Living, is_jit_traced
-from backsight.tracing.kept_axes import ELEMENTWISE, PLAIN, RULES, Given
+from backsight.tape import is_jit_traced
+from backsight.tracing.axis_numbers import AxisNumbers
+from backsight.tracing.kept_axes import ELEMENTWISE, KEEP_ALL, OF_ONE, OF_TWO, PLAIN, RULES, Given, Rule, applied
 from backsight.tracing.kept_axes import Axes as Numbers
 from backsight.tracing.program import innermost
 from backsight.tracing.sites import Sites
@@ -34,6 +36,9 @@ _COMPARES = frozenset({"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smoo
     "binary_cross_entropy_with_logits",
 }
 _TAKES_ONE = frozenset({"getitem", "select", "mean", "amax", "max"})
+_TELLS = ELEMENTWISE | _COMPARES | _RUNS | {"stack"}
+"""What tells something of the axes beside those of its result, as does what takes one entry of three dimensions."""
+
 _COLLATES = ("torch/utils/data/_utils/collate.py", "torch\\utils\\data\\_utils\\collate.py")
 
 
@@ -57,13 +62,37 @@ class Along:
     shape: tuple[int, ...]
 
 
+class _Way(NamedTuple):
+    """What to do with the calls of a function: its plain name, and its rule, if it has one.
+
+    `carries`: a result of the same shape has the axes of the first argument; `joins`: with those of the second.
+    `plans`: of how many tensors' positions the rule speaks, 0 where that is not all; `tells` and `takes`: see `_TELLS`.
+    """
+
+    name: str
+    rule: Rule | None
+    carries: bool
+    joins: bool
+    plans: int
+    tells: bool
+    takes: bool
+
+
+@lru_cache(maxsize=1024)
+def _way(name: str) -> _Way:
+    """Return what to do with a function by its name: `add` is that of `add_` and `__add__`."""
+    name = name if name.startswith(".") else name.strip("_")
+    joins = name in ELEMENTWISE and name not in _COMPARES
+    plans = 2 if name in OF_TWO else 1 if name in OF_ONE - _TELLS - _TAKES_ONE else 0
+    return _Way(name, RULES.get(name), joins or name in KEEP_ALL, joins, plans, name in _TELLS, name in _TAKES_ONE)
+
+
 class Axes:
     """The numbers of the axes of every live tensor, and what was noted of them."""
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._parents: list[int] = [0]
-        self._known: Living[Numbers] = Living()
+        self._numbers = AxisNumbers()
         self._calls = 0
         self._aligned: dict[tuple[int, int], tuple[Aligned, int, Numbers]] = {}
         self._along: dict[tuple[int, int, int], Along] = {}
@@ -71,66 +100,49 @@ class Axes:
         self._compared: set[int] = set()
         self._drawn = 0
         """The axis of the samples in what shuffled DataLoaders stack: it is one, whatever else they are used for."""
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = True
         """Whether calls are still looked at."""
-        return self._calls < _MOST_CALLS
-
-    def fresh(self) -> int:
-        """Return the number of a new axis."""
-        self._parents.append(len(self._parents))
-        return len(self._parents) - 1
-
-    def of(self, tensor: torch.Tensor) -> Numbers:
-        """Return the axes of a tensor: new ones if it is met for the first time, and 0 for those of size 1."""
-        known = self._known.of(tensor)
-        if known is None or len(known) != tensor.dim():
-            known = tuple(self.fresh() if n > 1 else 0 for n in tensor.shape)
-            self._known.put(id(tensor), tensor, known)
-        return known
-
-    def unify(self, one: int, other: int) -> None:
-        """Take two axes for one."""
-        one, other = self._root(one), self._root(other)
-        if one and other and one != other:
-            self._parents[max(one, other)] = min(one, other)
-
-    def _root(self, axis: int) -> int:
-        parents = self._parents
-        while parents[axis] != axis:
-            parents[axis] = axis = parents[parents[axis]]
-        return axis
 
     def note(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, frame: FrameType) -> None:
         """Note the axes of what a call has returned; sizes are tensors where `torch.jit.trace` records."""
         if is_jit_traced():
             return
         self._calls += 1
-        name = name if name.startswith(".") else name.strip("_")
+        if self._calls >= _MOST_CALLS:
+            self.is_open = False
+            self._numbers.forget()
+            return
+        way = _way(name)
+        plain = type(result) is torch.Tensor
+        carries = plain and args and way.carries and (not way.joins or (len(args) == 2 and not kwargs))
+        if carries and self._numbers.carry(args, result, way.joins):
+            return
+        arranges = plain and way.plans and len(args) >= way.plans and not kwargs
+        if arranges and way.rule is not None and self._numbers.arrange(way.rule, args, result, way.plans == 2):
+            return
         first = result[0] if type(result) in (tuple, list) and result else result
         if type(first) not in PLAIN:
             return
-        if not any(_is_tensor(each) for each in (*args, *kwargs.values())):
-            if name in _MADE_ALIKE:
-                self._known.put(id(first), first, (0,) * first.dim())
+        if not (args and type(args[0]) in PLAIN) and not any(map(_is_tensor, (*args, *kwargs.values()))):
+            if way.name in _MADE_ALIKE:
+                self._numbers.put(first, (0,) * first.dim(), first.shape)
             return  # what is made of no other tensor is met for the first time when it is used
-        shape = tuple(first.shape)
-        axes = self._by_rule(name, Given(self, args, kwargs, shape))
-        self._look(name, args, kwargs, shape, axes, frame)
-        for each in result if type(result) in (tuple, list) else (first,):
+        shape = first.shape
+        axes = applied(way.rule, Given(self._numbers, args, kwargs, shape))
+        if way.tells or (way.takes and axes is not None and len(axes) == 2):
+            self._look(way.name, args, kwargs, shape, axes, frame)
+        for each in (first,) if plain or first is result else result:
             if type(each) in PLAIN and (not args or each is not args[0]):
-                alike = axes is not None and len(axes) == each.dim() and (each is first or name not in _RUNS)
-                known = axes if axes is not None and alike else (0,) * each.dim()
-                numbers = tuple(at if n > 1 else 0 for at, n in zip(known, each.shape, strict=True))
-                self._known.put(id(each), each, numbers)
+                self._keep(each, axes if each is first or way.name not in _RUNS else None)
 
-    def _by_rule(self, name: str, given: Given) -> Numbers | None:
-        rule = RULES.get(name)
-        try:
-            return rule(given) if rule is not None else None
-        except (IndexError, TypeError, ValueError):  # called in a form that the rule does not know
-            return None
+    def _keep(self, made: torch.Tensor, axes: Numbers | None) -> None:
+        """Note the axes of a result, of which an axis of size 1 is none; `axes` may be those of another result."""
+        shape = made.shape
+        if axes is None or len(axes) != len(shape):
+            axes = (0,) * len(shape)
+        elif shape and min(shape) < 2:
+            axes = tuple([at if n > 1 else 0 for at, n in zip(axes, shape, strict=True)])
+        self._numbers.put(made, axes, shape)
 
     def _look(
         self,
@@ -147,11 +159,11 @@ class Axes:
             self._align(name, args, frame)
         elif name == "stack" and axes and frame.f_code.co_filename.endswith(_COLLATES) and _is_shuffled(frame):
             self._drawn = self._drawn or axes[0]
-            self.unify(self._drawn, axes[0])
+            self._numbers.unify(self._drawn, axes[0])
         if name in _COMPARES and len(given) == 2 and given[0].dim() <= 2 and given[0].dim():
-            self._compared.add(self.of(given[0])[0])
+            self._compared.add(self._numbers.of(given[0])[0])
         elif name in _TAKES_ONE and axes is not None and given and given[0].dim() == 3 and len(axes) == 2:
-            before = self.of(given[0])
+            before = self._numbers.of(given[0])
             if before[0] == axes[0] and before[2] == axes[1]:
                 self._taken.add((before[0], before[1]))
         elif name in _RUNS and given and given[0].dim() == 3 and (name[0] == "m" or _is_time_first(args)):
@@ -166,23 +178,24 @@ class Axes:
         user = innermost(frame)
         if user is None or type(one) is torch.nn.Parameter or len(self._aligned) >= _MOST_NOTED:
             return
-        axis, axes = self.of(one)[0], self.of(other)
+        axis, axes = self._numbers.of(one)[0], self._numbers.of(other)
         site = self._sites.of_call(user, name, frame)
         aligned = Aligned(site, name, small, at, (tuple(one.shape), tuple(other.shape)))
         self._aligned[site, axis] = aligned, axis, axes
 
     def _run(self, tensor: torch.Tensor, frame: FrameType) -> None:
-        axes, user = self.of(tensor), innermost(frame)
+        axes, user = self._numbers.of(tensor), innermost(frame)
         if axes[0] and axes[1] and user is not None and len(self._along) < _MOST_NOTED:
             site = self._sites.of_call(user, "along", frame)
             self._along[site, axes[0], axes[1]] = Along(site, _layer(frame, user), tuple(tensor.shape))
 
     def aligned(self) -> list[Aligned]:
         """Return what has one entry for each sample, and was aligned with another axis of a tensor of the samples."""
-        drawn = self._root(self._drawn)
+        root = self._numbers.root
+        drawn = root(self._drawn)
         found: dict[int, Aligned] = {}
         for aligned, axis, axes in self._aligned.values():
-            here, there, first = self._root(axis), self._root(axes[aligned.axis]), self._root(axes[0])
+            here, there, first = root(axis), root(axes[aligned.axis]), root(axes[0])
             alone = len(aligned.shapes[0]) == 1 or here == drawn
             if here and there and here == first and here != there and alone:
                 found.setdefault(aligned.site, aligned)
@@ -194,13 +207,14 @@ class Axes:
         Samples are what a shuffled DataLoader has stacked; or what the loss compares one by one, after one entry was
         taken of the axis beside them. If some layer goes along that one, too, it is meant to be so.
         """
-        drawn = self._root(self._drawn)
-        compared = {self._root(each) for each in self._compared}
-        taken = {(self._root(one), self._root(other)) for one, other in self._taken}
-        pairs = {(self._root(one), self._root(other)) for _, one, other in self._along}
+        root = self._numbers.root
+        drawn = root(self._drawn)
+        compared = {root(each) for each in self._compared}
+        taken = {(root(one), root(other)) for one, other in self._taken}
+        pairs = {(root(one), root(other)) for _, one, other in self._along}
         found: dict[int, Along] = {}
         for (site, one, other), along in self._along.items():
-            rows, beside = self._root(one), self._root(other)
+            rows, beside = root(one), root(other)
             are_samples = rows == drawn or (rows in compared and (rows, beside) in taken)
             if are_samples and rows != beside and (beside, rows) not in pairs:
                 found.setdefault(site, along)

@@ -22,6 +22,7 @@ DETACHED: frozenset[SeveredBy] = frozenset(("detach", "data", "no_grad", "infere
 MOST_DEPARTURES = 256
 _MOST_SCALARS = 256
 _MOST_LOOKED_AT = 64
+_MOST_KNOWN = 4096
 _DEEPEST = 8
 
 
@@ -37,6 +38,9 @@ class Cut:
     dtype: str
     way: int = field(default=0, compare=False)
 
+    def __hash__(self) -> int:  # asked at every call without gradients
+        return self.site
+
 
 class Flow:
     """The cuts behind every live tensor, and the values that have left for Python."""
@@ -49,6 +53,7 @@ class Flow:
         self._last: tuple[Cut, tuple[Cut, ...]] | None = None
         self._arrays: Living[tuple[Cut, int]] = Living(self._forget_pointer)
         self._pointers: dict[int, int] = {}  # of the memory that arrays share with tensors, to their keys
+        self._known: dict[tuple[SeveredBy, str, int, int | str, str, int], Cut] = {}
         self._inferred: Living[tuple[str, int, int]] = Living()
         self.has_inferred = False
 
@@ -76,11 +81,21 @@ class Flow:
                 cuts = tuple(dict.fromkeys((*cuts, *known)))[:MOST_CUTS] if cuts else known
         return cuts, position
 
-    def add(self, result: torch.Tensor, cuts: tuple[Cut, ...], new: Cut | None) -> None:
+    def add(self, result: torch.Tensor, cuts: tuple[Cut, ...], new: Cut) -> None:
         """Note the cuts behind `result`, of which `new` is the nearest."""
-        if new is not None and new not in cuts:
+        if new.site not in [each.site for each in cuts] or new not in cuts:
             cuts = (new, *cuts)[:MOST_CUTS]
         self.inherit(result, cuts)
+
+    def cut(self, by: SeveredBy, op: str, site: int, position: int | str, dtype: str, way: int) -> Cut:
+        """Return the cut that is described, the same one each time."""
+        key = (by, op, site, position, dtype, way)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = Cut(*key)
+        return found
 
     def infer(self, result: torch.Tensor, op: str, site: int, way: int) -> None:
         """Note which call has made `result`, in inference mode."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, FunctionType
+from types import FrameType, FunctionType, MappingProxyType
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from backsight.naming.roots import is_user, ours
 from backsight.tape import no_torch_dispatch, no_torch_function, uncompiled
-from backsight.tracing._torch import HANDLE, PLAIN_TYPES, next_number, run_with
+from backsight.tracing._torch import HANDLE, PLAIN_TYPES, dispatch_modes, function_modes, next_number, run_with
 from backsight.tracing.asking import who_asked
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
@@ -28,9 +28,13 @@ from backsight.tracing.callers import callers, passing_for
 from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monitor, tracer
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
-from backsight.tracing.notes import Call, Notes, Written, before
+from backsight.tracing.notes import Call, Notes, Written, before, may_write
+from backsight.tracing.spots import Spot, Write
 
 SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+"""No named arguments."""
 
 
 class Functions(TorchFunctionMode):
@@ -56,8 +60,8 @@ class Functions(TorchFunctionMode):
         if self.ended or (self._log.budget is not None and not self._may_spend()):
             return self._as_caller(frame, func, args, kwargs)
         lines = self._lines.get(frame.f_code.co_filename)
-        if lines is None or frame.f_lineno in lines:
-            self._guarded(self._log.spots.note, func, args, kwargs or {}, frame)
+        if lines is None or (lines and self._is_spot(lines.get(frame.f_lineno), func)):
+            self._lightly(self._log.spots.note, func, args, kwargs or {}, frame)
         try:
             kind = known.get(func) if type(func) in BY_IDENTITY else None
             if kind is None:
@@ -70,28 +74,41 @@ class Functions(TorchFunctionMode):
             return self._as_caller(frame, func, args, kwargs)
         if kind is SILENT or kind is GRADIENT:
             return self._as_caller(frame, func, args, kwargs)
-        if not simple or not PLAIN_TYPES.issuperset(types):
+        if not simple or (types and not PLAIN_TYPES.issuperset(types)):
             return self._thoroughly(Call(func, args, kwargs or {}, kind, first, frame), types)
         result = self._as_caller(frame, func, args, kwargs)
         try:
-            end = next_number()
-            if end != first:
-                self._notes.made(Call(func, args, {}, kind, first, frame), end)
-            elif type(result) is torch.Tensor:
-                if not result.requires_grad:
-                    self._notes.cut(Call(func, args, {}, kind, first, frame), result)
-            elif issubclass(type(result), tuple):
-                self._notes.done(Call(func, args, {}, kind, first, frame), result, [])
-            if self._axes.is_open:
-                with no_torch_function():
-                    self._axes.note(name_of(func), args, {}, result, frame)
+            self._note(func, args, result, kind, first, frame)
         except BaseException as failure:
             self._fail(failure)
         return result
 
+    def _is_spot(self, spot: Spot | Write | None, func: Any) -> bool:
+        """Whether a call may be the one that is looked at closer at its line, by its name."""
+        return spot is not None and (type(func) not in BY_IDENTITY or func.__name__ == spot.method)
+
+    def _note(self, func: Any, args: Sequence[Any], result: Any, kind: Kind, first: int, frame: FrameType) -> None:
+        """Note what a call did that has only made nodes, as cheaply as can be."""
+        end, name = next_number(), name_of(func)
+        if end != first:
+            self._notes.made(name, args, _NONE, first, end, frame)
+        elif type(result) is torch.Tensor:
+            if not result.requires_grad:
+                self._notes.cut(Call(func, args, _NONE, kind, first, frame), result)
+        elif issubclass(type(result), tuple):
+            self._notes.done(Call(func, args, _NONE, kind, first, frame), result, [])
+        if not self._axes.is_open:
+            return
+        if function_modes():
+            with no_torch_function():
+                self._axes.note(name, args, _NONE, result, frame)
+        else:
+            self._axes.note(name, args, _NONE, result, frame)
+
     def _thoroughly(self, call: Call, types: Any) -> Any:
         """Make a call that may do more than make nodes, and have it noted; nobody else sees us look."""
-        self._guarded(self._account, call)
+        if call.first != self._notes.table().known:
+            self._guarded(self._account, call)
         if self._log.errors is None:
             return self._noted(call, types)
         try:
@@ -106,18 +123,21 @@ class Functions(TorchFunctionMode):
     def _noted(self, call: Call, types: Any) -> Any:
         if call.kind is Kind.BACKWARD:
             return self._backward(call, types)
-        written: Written = self._guarded(before, call) or []
+        lightly = self._lightly if not types or PLAIN_TYPES.issuperset(types) else self._guarded
+        written: Written = (lightly(before, call) or []) if may_write(call) else []
         result = self._as_caller(call.caller, call.function, call.args, call.kwargs)
-        self._guarded(self._notes.done, call, result, written)
-        if self._axes.is_open and call.caller is not None:
-            self._guarded(self._axes.note, name_of(call.function), call.args, call.kwargs, result, call.caller)
+        lightly(self._tell, call, result, written)
         return result
+
+    def _tell(self, call: Call, result: Any, written: Written) -> None:
+        """Note what a call did."""
+        self._notes.done(call, result, written)
+        if self._axes.is_open and call.caller is not None:
+            self._axes.note(name_of(call.function), call.args, call.kwargs, result, call.caller)
 
     def _account(self, call: Call) -> None:
         """Account for the nodes that no call made."""
-        table = self._notes.table()
-        if call.first != table.known:
-            self._notes.gap(table, call.first, call)
+        self._notes.gap(self._notes.table(), call.first, call)
 
     def _may_spend(self) -> bool:
         """Take a call off the budget; the mode does nothing more once that is spent, until somebody takes it away."""
@@ -181,7 +201,11 @@ class Functions(TorchFunctionMode):
             passing = _passing(frame, function)
         except BaseException as failure:
             self._fail(failure)
-            passing = []
+            passing = None
+        if passing is None:
+            return function(*args, **kwargs)
+        if not isinstance(passing, list):
+            return passing(function, args, kwargs)
         for each in passing:
             function, args, kwargs = each, (function, args, kwargs), {}
         return function(*args, **kwargs)
@@ -191,6 +215,19 @@ class Functions(TorchFunctionMode):
             return None
         try:
             with no_torch_function(), no_torch_dispatch():
+                return note(*given)
+        except BaseException as failure:
+            self._fail(failure)
+            return None
+
+    def _lightly(self, note: Callable[..., Any], *given: Any) -> Any:
+        """Do the same with what has to do with plain tensors alone: modes are kept away where there are any."""
+        if self._looks or dispatch_modes():
+            return self._guarded(note, *given)
+        if self.ended:
+            return None
+        try:
+            with no_torch_function():
                 return note(*given)
         except BaseException as failure:
             self._fail(failure)
@@ -213,15 +250,18 @@ def _has_passed(error: BaseException) -> bool:
     return False
 
 
-def _passing(frame: FrameType | None, function: Any) -> list[Callable[[Any, Any, Any], Any]]:
+_Pass = Callable[[Any, Any, Any], Any]
+
+
+def _passing(frame: FrameType | None, function: Any) -> _Pass | list[_Pass] | None:
     """Return what to make a call in, innermost first: frames that pass for those of the program, to which a warning is
     then attributed; nothing under a debugger, which would stop in them."""
     if ((traces := tracer()) is not None and is_debugger(traces)) or (MONITORED and monitor(DEBUGGER) is not None):
-        return []
+        return None
     if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
         frame = frame.f_back.f_back  # around the function itself, which has asked
     if frame is None:
-        return []
+        return None
     if type(function) is FunctionType:  # it may attribute a warning to who has called its caller
         return [passing_for(each) for each in callers(frame)]
-    return [passing_for(frame)]
+    return passing_for(frame)

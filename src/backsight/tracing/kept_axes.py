@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -26,7 +27,7 @@ class Book(Protocol):
     def unify(self, one: int, other: int) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Given:
     """A call: what it was given, and the shape of its (first) result."""
 
@@ -60,15 +61,21 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
     return add
 
 
-@_rule(
-    *("abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "square"),
-    *("relu", "gelu", "silu", "elu", "selu", "mish", "leaky_relu", "softplus", "softsign", "logsigmoid", "hardtanh"),
-    *("dropout", "softmax", "log_softmax", "layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
-    *("normalize", "clone", "contiguous", "detach", ".data", "float", "double", "half", "bfloat16", "to", "type_as"),
-    *("clamp", "clip", "cumsum", "cumprod", "flip", "roll", "nan_to_num", "cpu", "cuda", "long"),
-    *("rand_like", "randn_like", "zeros_like", "ones_like", "full_like", "bernoulli", "dropout1d", "dropout2d"),
-    *("masked_fill", "tril", "triu", "bool", "int", "round", "sign", "reciprocal", "erf", "sort", "logit", "glu"),
+_SAME = frozenset(
+    {"abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "square"}
+    | {"relu", "gelu", "silu", "elu", "selu", "mish", "leaky_relu", "softplus", "softsign", "logsigmoid", "hardtanh"}
+    | {"dropout", "softmax", "log_softmax", "layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"}
+    | {"normalize", "clone", "contiguous", "detach", ".data", "float", "double", "half", "bfloat16", "to", "type_as"}
+    | {"clamp", "clip", "cumsum", "cumprod", "flip", "roll", "nan_to_num", "cpu", "cuda", "long"}
+    | {"rand_like", "randn_like", "zeros_like", "ones_like", "full_like", "bernoulli", "dropout1d", "dropout2d"}
+    | {"masked_fill", "tril", "triu", "bool", "int", "round", "sign", "reciprocal", "erf", "sort", "logit", "glu"}
 )
+_VIEWS = frozenset({"view", "reshape", "flatten", "unflatten", "squeeze", "view_as", "reshape_as"})
+KEEP_ALL = _SAME | _VIEWS | {"expand", "expand_as"}
+"""Those whose result has all the axes of their first argument, if it has its shape."""
+
+
+@_rule(*_SAME)
 def _same(given: Given) -> Axes | None:
     axes = given.axes(0, "input")
     return axes if axes is not None and len(axes) == len(given.shape) else None
@@ -85,7 +92,12 @@ ELEMENTWISE = frozenset(
 @_rule(*ELEMENTWISE)
 def _elementwise(given: Given) -> Axes | None:
     """Those that are aligned are one axis, where all have as many; what is padded on the left tells nothing."""
-    found = [each for each in (*given.args[:3], *given.kwargs.values()) if type(each) in PLAIN]
+    found = [each for each in given.args[:3] if type(each) in PLAIN]
+    if given.kwargs:
+        found += [each for each in given.kwargs.values() if type(each) in PLAIN]
+    if len(found) == 1:
+        axes = given.book.of(found[0])
+        return axes if len(axes) >= len(given.shape) else (0,) * len(given.shape)
     found.sort(key=torch.Tensor.dim, reverse=True)
     out = [0] * len(given.shape)
     for each in found:
@@ -194,19 +206,25 @@ def _unsqueeze(given: Given) -> Axes | None:
     return (*axes[:at], 0, *axes[at:])
 
 
-@_rule("view", "reshape", "flatten", "unflatten", "squeeze", "view_as", "reshape_as")
+@_rule(*_VIEWS)
 def _view(given: Given) -> Axes | None:
     """The entries stay in their order: those axes stay that begin or end both shapes."""
     tensor = given.tensor(0, "input")
     if tensor is None:
         return None
-    axes, before = given.book.of(tensor), tuple(tensor.shape)
+    axes = given.book.of(tensor)
+    return tuple([axes[at] if at >= 0 else 0 for at in _left_in_place(tensor.shape, given.shape)])
+
+
+@lru_cache(maxsize=1024)
+def _left_in_place(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
+    """Return for each axis of a shape which one it is of the shape before; -1 for none."""
     old = [at for at, n in enumerate(before) if n != 1]
-    new = [at for at, n in enumerate(given.shape) if n != 1]
-    out = [0] * len(given.shape)
+    new = [at for at, n in enumerate(after) if n != 1]
+    out = [-1] * len(after)
     for front in (0, -1):
-        while old and new and before[old[front]] == given.shape[new[front]]:
-            out[new.pop(front)] = axes[old.pop(front)]
+        while old and new and before[old[front]] == after[new[front]]:
+            out[new.pop(front)] = old.pop(front)
     return tuple(out)
 
 
@@ -302,12 +320,17 @@ def _select(given: Given) -> Axes | None:
 def _getitem(given: Given) -> Axes | None:
     axes = given.axes(0)
     wanted = given.args[1] if len(given.args) > 1 else None
+    if axes and type(wanted) in (int, slice):
+        return axes if type(wanted) is slice else axes[1:]
     parts = list(wanted) if type(wanted) is tuple else [wanted]
-    if axes is None or sum(type(each) in PLAIN or type(each) is list for each in parts) > 1:
+    taken = indices = 0
+    for each in parts:
+        taken += each is not None and each is not Ellipsis
+        indices += type(each) in PLAIN or type(each) is list
+        if isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8):
+            return None
+    if axes is None or indices > 1:
         return None
-    if any(isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8) for each in parts):
-        return None
-    taken = sum(each is not None and each is not Ellipsis for each in parts)
     whole = [slice(None)] * (len(axes) - taken)
     dots = next((at for at, each in enumerate(parts) if each is Ellipsis), len(parts))
     parts[dots : dots + 1] = whole
@@ -326,3 +349,23 @@ def _getitem(given: Given) -> Axes | None:
         else:
             return None
     return tuple(out)
+
+
+OF_TWO = frozenset({"linear", "matmul", "rmatmul", "mm", "bmm"})
+OF_ONE = (
+    _SAME
+    | _VIEWS
+    | {
+        *("transpose", "swapaxes", "swapdims", "t", ".T", ".mT", "permute", "unsqueeze", "expand", "broadcast_to"),
+        *("sum", "mean", "amax", "amin", "prod", "std", "var", "logsumexp", "argmax", "argmin", "all", "any"),
+    }
+)
+"""Those of whose result the shapes, and where the axes of one tensor or two stand, tell all."""
+
+
+def applied(rule: Rule | None, given: Given) -> Axes | None:
+    """Return what a rule says of a call; None where there is none, or it does not know this form of the call."""
+    try:
+        return rule(given) if rule is not None else None
+    except (IndexError, TypeError, ValueError):
+        return None

@@ -63,22 +63,27 @@ class Notes:
         frame = innermost(call.caller)
         return 0 if frame is None else self.log.sites.of_call(frame, name_of(call.function), call.caller)
 
-    def made(self, call: Call, end: int) -> int:
-        """Note that a call made the nodes up to `end`; return its site."""
-        site, table = self.site(call), self.table()
-        if site:
-            table.add(call.first, end, site)
-            if self.log.meetings.is_new(site):
-                with no_torch_function():
-                    self.log.meetings.note(site, name_of(call.function), call.args, call.kwargs)
-        else:
+    def made(
+        self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], first: int, end: int, caller: FrameType | None
+    ) -> int:
+        """Note that a call made the nodes from `first` up to `end`; return its site."""
+        table, frame = self.table(), innermost(caller)
+        if frame is None:
             table.known = end
+            return 0
+        site, meetings = self.log.sites.of_call(frame, name, caller), self.log.meetings
+        table.add(first, end, site)
+        if meetings.is_new(site):
+            with no_torch_function():
+                meetings.note(site, name, args, kwargs)
         return site
 
     def done(self, call: Call, result: Any, written: Written) -> None:
         """Note what a call did that may do more than make nodes."""
         end = next_number()
-        site = self.made(call, end) if end != call.first else 0
+        site = 0
+        if end != call.first:
+            site = self.made(name_of(call.function), call.args, call.kwargs, call.first, end, call.caller)
         for tensor, before in written:
             if version(tensor) != before:
                 site = site or self.site(call)
@@ -151,13 +156,15 @@ class Notes:
         op = name_of(call.function)
         by: SeveredBy = "rewrapped" if call.kind is Kind.WRAPS else "frozen" if frozen else reason(op, result)
         dtype = dtype_name(result.dtype) if by == "integer" else ""
-        site = self.site(call)
-        way = self.log.sites.way_to(site, innermost(call.caller)) if by in ("no_grad", "inference") else 0
-        flow.add(result, cuts, Cut(by, op, site, position, dtype, way))
-        self.log.meetings.latest[site] = call.first
-        if self.log.meetings.is_open(site):
+        frame, sites = innermost(call.caller), self.log.sites
+        site = 0 if frame is None else sites.of_call(frame, op, call.caller)
+        way = sites.way_to(site, frame) if by == "no_grad" or by == "inference" else 0
+        flow.add(result, cuts, flow.cut(by, op, site, position, dtype, way))
+        meetings = self.log.meetings
+        meetings.latest[site] = call.first
+        if meetings.is_open(site):
             with no_torch_function():
-                self.log.meetings.cut(site, [each for _, each in given])
+                meetings.cut(site, [each for _, each in given])
         if by == "data":
             self.log.changes.alias(result)
 
@@ -193,6 +200,11 @@ class Notes:
             call.function is torch.Tensor.view_as and call.args[0] is call.args[-1] and not torch.is_grad_enabled()
         )
         account(table, self.log.sites, first, call.caller, returns_its_input)
+
+
+def may_write(call: Call) -> bool:
+    """Whether `call` may change any tensor."""
+    return call.kind is Kind.WRITES_FIRST or call.kind is Kind.WRITES_ANY or "out" in call.kwargs
 
 
 def before(call: Call) -> Written:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -72,6 +72,7 @@ class Write:
     distinct: int = 0
     is_by_rows: bool = False
     looks: int = 0
+    method: ClassVar[str] = "__setitem__"
 
 
 class Spots:

@@ -58,7 +58,7 @@ class Watch:
         self._model = model
         self._births = Births(self._log.sites, self._operands_of, self._give_up) if nonfinite else None
         self._steps = StepHooks(self.steps, self._guarded)
-        self._modules = ModuleHooks(self.calls, model, self._guarded, all_calls=nonfinite)
+        self._modules = ModuleHooks(self.calls, model, self._borne, all_calls=nonfinite)
         self._parts: list[Any] = []
         self._used = self._failed = False
         self.paused = False
@@ -237,20 +237,31 @@ class Watch:
             _warn(f"backsight: {text}")
 
     def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """Keep a failure of ours from the training: it is told once, and nothing more is noted."""
+        """Keep a failure of ours from the training, and subclasses and modes of the program from what we compute."""
 
-        def guarded(*given: Any) -> None:
+        def unseen(*given: Any) -> None:
+            with no_torch_function(), no_torch_dispatch():
+                hook(*given)
+
+        return self._borne(unseen)
+
+    def _borne(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """Keep a failure of ours from the training: it is told once, and nothing more is noted.
+
+        The hook itself is to look at no tensor.
+        """
+
+        def borne(*given: Any) -> None:
             # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
             if torch.compiler.is_compiling() or self._failed:
                 return
             try:
                 if not is_jit_traced():
-                    with no_torch_function(), no_torch_dispatch():
-                        hook(*given)
+                    hook(*given)
             except BaseException as failure:
                 self._give_up(ours(failure))
 
-        return guarded
+        return borne
 
     def _give_up(self, failure: BaseException) -> None:
         # The hooks stay until the end: an optimizer iterates over the live dict of its hooks while it calls this one.

@@ -1,7 +1,7 @@
 # code: BS215
 # variable: pdist
 # cause: return torch.nn.functional.pdist(points).reciprocal().sum()
-# fix: norm(dim=-1)
+# fix: square().sum(-1) + 1e-12).sqrt()
 # mended: PyTorch has second derivatives of distances from 2.14 on
 import torch
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: with torch.no_grad():
-# fix: End the block
+# fix: Remove line
 import torch
 from torch import nn
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.recomputed import first_difference
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.evidence.unsteady import Unsteady, decided, unsteady
+from backsight.diagnosis.evidence.unsteady import Unsteady, decided, draws, unsteady
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place
-from backsight.source.body import callee
+from backsight.source.body import callee, is_constant, keyword
 from backsight.story.failure import Failure, function_of, message_of
 from backsight.story.sections import run_by, sections
 from backsight.tracing import Line
@@ -46,7 +48,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     seen = line is not None and cause is not None and _leads_to(cause.place, line)
     why = [shown(cause.place, cause.why, None if seen else "read")] if cause else []
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
-    evidence: list[Fact] = [*_calls(failure), *([] if late else why)]
+    evidence: list[Fact] = [*_calls(failure, cause), *([] if late else why)]
     evidence += [*failing(failure, again)]
     evidence += why if late else []
     if parting and line:
@@ -102,8 +104,20 @@ def _cause(failure: Failure, function: object) -> Unsteady | None:
     owner = function if run is not function else None
     if type(function).__name__ == "method":
         owner = getattr(function, "__self__", None)
+    if run is None:
+        return None
+    forgetting = (
+        place for call, place in _checkpointing(failure) if is_constant(keyword(call, "preserve_rng_state"), False)
+    )
+    place = next(forgetting, None)
+    if place is not None and (drawn := draws(run_by(run, owner))):
+        return Unsteady(
+            place,
+            f"keeps no random state: {drawn} draws other numbers in the second run.",
+            "Remove preserve_rng_state=False: then checkpoint restores PyTorch's random state for the second run.",
+        )
     around = [level.body for level in failure.users if level.body]
-    return next(unsteady(run_by(run, owner), around), None) if run is not None else None
+    return next(unsteady(run_by(run, owner), around), None)
 
 
 def _where(function: object) -> str | None:
@@ -112,13 +126,17 @@ def _where(function: object) -> str | None:
     return str(Place(code.co_filename, code.co_firstlineno, "")) if code is not None else None
 
 
-def _calls(failure: Failure) -> Iterator[Fact]:
-    """The statement that checkpoints, where it is still to be found."""
+def _calls(failure: Failure, cause: Unsteady | None) -> Iterator[Fact]:
+    """The statement that checkpoints, where it is still to be found, and is not told as the cause."""
+    for _, place in islice(_checkpointing(failure), 1):
+        if cause is None or cause.place != place:
+            yield shown(place, "saves only the inputs; backward recomputes the rest.")
+
+
+def _checkpointing(failure: Failure) -> Iterator[tuple[ast.Call, Place]]:
+    """The calls that checkpoint, with their statements."""
     for section in sections(failure):
-        for call, place in section.calls():
-            if callee(call)[1].startswith("checkpoint"):
-                yield shown(place, "saves only the inputs; backward recomputes the rest.")
-                return
+        yield from ((call, place) for call, place in section.calls() if callee(call)[1].startswith("checkpoint"))
 
 
 @dataclass(frozen=True)

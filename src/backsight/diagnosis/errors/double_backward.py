@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, backward_calls, function_at, statement_at
-from backsight.source.body import callee, calls_in, dotted, is_constant, keyword
+from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
 from backsight.story.failure import Failure, method
 from backsight.story.sections import sections, undecorated
 from backsight.story.spelling import is_spelled
@@ -22,17 +24,18 @@ _SPOKEN = re.compile(
 _NAMES = {"scaled_dot_product": "scaled_dot_product_attention", "thnn_fused_lstm_cell": "lstm", "cudnn_rnn": "rnn"}
 _ALSO = {"scaled_dot_product_attention": ("multiheadattention", "transformerencoderlayer", "transformerdecoderlayer")}
 _FIXES = {
-    "scaled_dot_product_attention": "Run the forward pass inside `with torch.nn.attention.sdpa_kernel("
+    "scaled_dot_product_attention": "Put {line} inside `with torch.nn.attention.sdpa_kernel("
     "torch.nn.attention.SDPBackend.MATH):`. That implementation can be differentiated twice; the fast ones cannot.",
-    "rnn": "Run the forward pass inside `with torch.backends.cudnn.flags(enabled=False):`. PyTorch's own "
+    "rnn": "Put {line} inside `with torch.backends.cudnn.flags(enabled=False):`. PyTorch's own "
     "implementation can be differentiated twice; cuDNN's cannot.",
     "cdist": (
-        "Write the distances with operations that can be differentiated twice: (x.unsqueeze(-2) - "
-        "y.unsqueeze(-3)).norm(dim=-1). Add a small number under the root where points may coincide."
+        "Write the distances with operations that can be differentiated twice: (({x}.unsqueeze(-2) - "
+        "{y}.unsqueeze(-3)).square().sum(-1) + 1e-12).sqrt(). The small number keeps the gradient finite where points "
+        "coincide."
     ),
     "pdist": (
-        "Write the distances with operations that can be differentiated twice: (x.unsqueeze(0) - "
-        "x.unsqueeze(1)).norm(dim=-1). Leave out the diagonal, whose gradient is not finite."
+        "Write the distances with operations that can be differentiated twice: (({x}.unsqueeze(0) - "
+        "{x}.unsqueeze(1)).square().sum(-1) + 1e-12).sqrt()[torch.ones(len({x}), len({x})).triu(1).bool()]."
     ),
 }
 
@@ -61,10 +64,20 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
     return explanation(
         f"{operation} can be differentiated only once, and this is the second time.",
         (*lines, *_twice(failure)),
-        _FIXES.get(operation, _once(operation)),
+        _fix(operation, place),
         source=str(place) if place else failure.source,
         exact=place is not None,
     )
+
+
+def _fix(operation: str, place: Place | None) -> str:
+    """What to write instead, with what the statement gives to the operation."""
+    statement = statement_at(body_around(place.file, place.line), *place.position) if place else None
+    call = next((each for each in calls_in(statement) if callee(each)[1] == operation), None)
+    given = [simple(ast.unparse(each)) for each in call.args] if call else []
+    x, y, *_ = [*given, *("x", "y")[len(given) :], "", ""]
+    line = f"line {place.line}" if place else "the forward pass"
+    return _FIXES.get(operation, _once(operation)).format(x=x, y=y, line=line)
 
 
 def _of_compiled(failure: Failure) -> Finding:
@@ -114,11 +127,13 @@ def _runs(failure: Failure, operation: str) -> Iterator[Place]:
 
 def _twice(failure: Failure) -> Iterator[Fact]:
     """The first derivative, which asked for a graph of its own, and the second."""
-    for level in failure.users:
-        for place in backward_calls(level.body):
-            statement = statement_at(level.body, *place.position)
-            calls = calls_in(statement)
-            if any(is_constant(keyword(call, "create_graph"), True) for call in calls) and place != level.place:
+    told = {level.place for level in failure.users}
+    bodies = [*(level.body for level in failure.users), *(each.body for each in sections(failure))]
+    for body in dict.fromkeys(bodies):
+        for place in backward_calls(body):
+            calls = calls_in(statement_at(body, *place.position))
+            if any(is_constant(keyword(call, "create_graph"), True) for call in calls) and place not in told:
+                told.add(place)
                 yield shown(place, "differentiates once and records a graph of the gradient.")
     yield from failing(failure, "differentiates that gradient.")
 

@@ -25,6 +25,7 @@ from backsight.source.freezing import freezings
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
+from backsight.story.injected import injected
 from backsight.story.memory import is_leaf, is_module, is_tensor, needs_gradient
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
@@ -309,6 +310,7 @@ def all_frozen(given: Given) -> Finding | None:
     if not chosen or not every or any(needs_gradient(each) for each in every):
         return None
     names = listed([name for name, _ in given.modules], 3)
+    added = next(((name, new) for name, each in given.modules if (new := injected(given.failure, each))), None)
     found = [each.place for file in user_files(given.failure) for each in freezings(file)]
     does = "freezes them." if len(found) == 1 else "may have frozen them."
     of_all = "none of the " + counted(len(every), "parameter") if len(every) > 1 else "its one parameter"
@@ -317,9 +319,10 @@ def all_frozen(given: Given) -> Finding | None:
         if len(every) > 1
         else f"{names} is frozen: {of_all} does not require grad, and the optimizer gets only those that do.",
         (*(shown(each, does) for each in found[:3]), given.asked),
-        f"Before you create the optimizer, unfreeze what you want to train, such as the last layer of {names}, with "
-        "requires_grad_(True). "
-        "Or add the new layers after you freeze the rest.",
+        f"Before you create the optimizer, add `{added[1].unfreezing(added[0])}`."
+        if added
+        else f"Before you create the optimizer, unfreeze what you want to train, such as the last layer of {names}, "
+        "with requires_grad_(True). Or add the new layers after you freeze the rest.",
         source=str(found[0]) if found else given.failure.source,
         exact=len(found) < 2,
     )

@@ -21,7 +21,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place, statement_at
 from backsight.source.bindings import Spot, are_alternatives, bound, spots, uses
-from backsight.source.body import LOOPS, blocks, callee, expressions, statements
+from backsight.source.body import LOOPS, callee, expressions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import gradient_of, is_module
@@ -246,6 +246,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
         fix = (
             f"Call {here.method}() only when {misused.name}.step() runs: move {what} under the condition on line "
             f"{beside.conditions[-1].lineno}, before {misused.name}.step({misused.argument})."
+            f"{_kept(here, beside, clipping)}"
         )
         return misused.told(title, here.place, lines, fix)
     if update.section.body.node is here.section.body.node and update.loop is not here.loop:
@@ -255,8 +256,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
 
 
 def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -> str:
-    """What has to go under the condition of `beside`: a helper that unscales as a whole, or else the clipping along
-    with what reads its result."""
+    """What has to go under the condition of `beside`: a helper that unscales as a whole, or else the clipping, too."""
     inside = here.section.body.node
     called = ((each, called_function(each.section, each.node)) for each in misused.calls)
     at = next(
@@ -267,20 +267,30 @@ def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -
         return f"line {at.place.line}, {at.place.text},"
     if clipping is None:
         return f"line {here.place.line}" if beside.section.body.node is not inside else "it"
+    return f"line {here.place.line} and the clipping on line {clipping.line}"
+
+
+def _kept(here: Call, beside: Call, clipping: Place | None) -> str:
+    """What to do about the result of the clipping where it is read in passes in which nothing is clipped any more."""
     body = here.section.body
-    statement = statement_at(body, *clipping.position)
+    statement = statement_at(body, *clipping.position) if clipping is not None else None
     names = bound(statement) if statement is not None else set()
+    inside = beside.conditions[-1]
     read = [
-        str(each.lineno)
+        (each.lineno, use.name)
         for each in statements(body.node)
-        if each.lineno > clipping.line and any(use.name in names and not use.binds for use in uses(each))
-        if not any(True for _ in blocks(each))
+        if statement is not None and each.lineno > statement.lineno
+        if not inside.lineno <= each.lineno <= (inside.end_lineno or 0)
+        for use in uses(each)
+        if use.name in names and not use.binds
     ]
-    lines = (
-        f" and line{'s' * (len(read) > 1)} {listed(read, 3)}, which read{'s' * (len(read) == 1)} its result,"
-        * bool(read)
+    if not read or here.loop is None:
+        return ""
+    lines = sorted({line for line, _ in read})
+    return (
+        f" Put {read[0][1]} = torch.zeros(()) before the loop on line {here.loop.lineno}: line{'s' * (len(lines) > 1)} "
+        f"{listed([*map(str, lines)], 3)} read{'s' * (len(lines) == 1)} it in every pass."
     )
-    return f"line {here.place.line}{',' if read else ' and'} the clipping on line {clipping.line}{lines}"
 
 
 def _clipping(misused: Misused, here: Call) -> Place | None:
@@ -423,17 +433,46 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
             [*reason.evidence, *asked],
             f"{reason.fix} If it should not, leave {name}.step({argument}) out.",
         )
+    skipped = _skipped(misused)
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
-    lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
+    lines: Sequence[Fact]
+    if skipped is not None:
+        condition, ran = skipped
+        lines = (shown(condition, "decides whether there is a backward since then."), shown(ran, "is that backward."))
+    else:
+        condition = out.condition if out else misused.asked
+        lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     return misused.told(
         f"{name}.step({argument}): {held} got no gradient in this step.",
-        out.condition if out else misused.asked,
+        condition,
         [*lines, *asked],
         f"Step only an optimizer that has gradients: "
         f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
         f"{name}.step({argument})`.",
-        exact=out is not None and out.sure,
+        exact=skipped is not None or (out is not None and out.sure),
     )
+
+
+def _skipped(misused: Misused) -> tuple[Place, Place] | None:
+    """The condition of every backward between the last zero_grad and the step, and the first of these backwards: none
+    has run, as what the gradients hold from before was cleared."""
+    here = misused.here
+    own = [each for each in misused.calls if here is not None and each.section.body.node is here.section.body.node]
+    before = [each for each in own if here is not None and _is_before(each, here)]
+    cleared = [k for k, each in enumerate(before) if each.method == "zero_grad" and not _only_if(each, here)]
+    ran = [each for each in before[cleared[-1] + 1 :] if each.method == "backward"] if cleared else []
+    conditions = {id(found): found for each in ran if (found := _only_if(each, here)) is not None}
+    if not ran or len(conditions) != 1 or any(_only_if(each, here) is None for each in ran):
+        return None
+    (condition,) = conditions.values()
+    return ran[0].section.body.place(condition), ran[0].place
+
+
+def _only_if(call: Call, here: Call | None) -> ast.If | None:
+    """The condition on which a call runs and another does not depend."""
+    around = {id(arm) for arm, _ in here.spot.arms} if here is not None else set()
+    found = (arm for arm, label in call.spot.arms if isinstance(arm, ast.If) and label == "body")
+    return next((arm for arm in found if id(arm) not in around), None)
 
 
 def _owner(misused: Misused) -> str:

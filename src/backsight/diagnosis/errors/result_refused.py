@@ -11,6 +11,7 @@ from functools import cached_property
 
 import torch
 
+from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of, simple
@@ -19,15 +20,13 @@ from backsight.diagnosis.wording import shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
-from backsight.source import Body, Place, backward_roots
-from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound
+from backsight.source import Place
 from backsight.source.body import callee, calls_in, functions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
-from backsight.story.sections import results_of
+from backsight.story.routes import reaches_otherwise
 from backsight.tape import modules_in
 from backsight.text import as_code
 from backsight.tracing import current
@@ -133,19 +132,6 @@ class Refused:
         )
 
     @property
-    def _is_for_loss(self) -> bool:
-        """Whether the statement, or a return that it leads to, takes part in what the program runs backward on."""
-        for level in self.failure.users:
-            statement, body = level.statement, level.body
-            names = bound(statement) if statement is not None else set()
-            for root, place in backward_roots(body) if body else ():
-                if place.line > level.line and names & ancestors(body, root, place.line).keys():
-                    return True
-            if body is None or not (isinstance(statement, ast.Return) or _is_returned(body, names)):
-                return False
-        return False
-
-    @property
     def _is_sample(self) -> bool:
         """Whether a DataLoader's worker put it into a batch."""
         files = [level.frame.f_code.co_filename for level in self.failure.levels]
@@ -181,13 +167,16 @@ class Refused:
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
                 values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
                 other = "Compute a loss that depends on them in PyTorch instead."
+                beside = reaches_otherwise(self.failure)
+                if beside is False and level is not None:
+                    return in_pytorch(level, self.text or name, name)
                 if self._runs_model and level is not None:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
-                    return f"{values} Or {block}: then no graph is recorded. {other}"
-                if self._is_for_loss:
+                    return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
+                if beside:
                     return (
-                        f"Compute with {name} in PyTorch, which records the graph, instead of NumPy: the loss depends "
-                        f"on what this line computes. {values.replace('For its values only', 'Without a gradient')}"
+                        f"{values.replace('For its values only:', 'Write')[:-1]}: the result enters the loss as a "
+                        f"constant, and the loss reaches the model without it."
                     )
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
@@ -205,11 +194,6 @@ class Refused:
                 "torch.no_grad()."
             )
         return f"Drop out=. Or pass only values, {plain}.detach(), if you need no gradient."
-
-
-def _is_returned(body: Body, names: set[str]) -> bool:
-    """Whether what a function returns is computed from one of these names."""
-    return any(names & ancestors(body, value, line).keys() for value, line in results_of(body))
 
 
 def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | None]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -42,6 +42,7 @@ class Carried:
     read: the statement that reads the first of them as it was left. assigned: the one that leaves it so.
     facts: the loop whose iterations these are.
     own: whether they are attributes of an object whose own methods, which have returned, call it `self`.
+    alike: the objects of one class that each keep a result under this name, that one first.
     """
 
     level: Level
@@ -51,6 +52,7 @@ class Carried:
     span: str
     facts: LoopFacts | None = None
     own: bool = False
+    alike: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -67,7 +69,10 @@ class Carried:
 
     def detached(self) -> str:
         """The statements that cut the history of all of them."""
-        return "; ".join(_detached(self.called(each), self.level.value(each)) for each in self.names)
+        if len(self.alike) > 1:
+            cuts = (_detached(f"each.{name.rpartition('.')[2]}", self.level.value(name)) for name in self.names)
+            return f"for each in ({', '.join(self.alike)}): {'; '.join(cuts)}"
+        return "; ".join(_detached(name, self.level.value(name)) for name in self.names)
 
 
 def carried(case: Case) -> Carried | None:
@@ -107,16 +112,21 @@ def _by_function(case: Case) -> Carried | None:
 def _by_object(case: Case) -> Carried | None:
     """An attribute of an object keeps a result of this graph, and the methods of its class both read and assign it."""
     found: dict[str, tuple[Place, Place]] = {}
+    alike: dict[str, type] = {}
     for tensor, name in results_held(case.failure.frames):
         owner, _, attribute = name.path.partition("[")[0].rpartition(".")
         if not owner or not case.graph.shared(structure(tensor)) or not case.is_joint(tensor):
             continue
         held = next((value for level in case.failure.users if (value := level.value(owner)) is not None), None)
         kept = _kept_by(type(held), f"self.{attribute}") if held is not None else None
-        if kept is not None and owner == next(iter(found), f"{owner}.").rpartition(".")[0]:
-            found.setdefault(f"{owner}.{attribute}", kept)
+        if kept is not None and type(held) is next(iter(alike.values()), type(held)):
+            alike[owner] = type(held)
+            if owner == next(iter(alike)):
+                found.setdefault(f"{owner}.{attribute}", kept)
     first = next(iter(found), None)
-    return Carried(case.failure.users[0], (*found,), *found[first], "call", own=True) if first else None
+    return (
+        Carried(case.failure.users[0], (*found,), *found[first], "call", own=True, alike=(*alike,)) if first else None
+    )
 
 
 def _declared(body: Body) -> set[str]:
@@ -161,17 +171,17 @@ def _read(body: Body, name: str) -> Place | None:
 
 
 def detaching(found: Carried) -> str:
-    """Say where to detach: not in a loop within the iteration, or the call, that assigns it."""
+    """Say where to detach: not in a loop within the iteration, or the call, that assigns it, nor in a method of the
+    object that keeps it, which may run many times in a step."""
     level, facts = found.level, found.facts
     body = body_around(found.assigned.file, found.assigned.line)
     within = loop_facts(body, found.assigned.line)
-    if within is None or (facts is not None and within.loop == facts.loop) or _covers(within, level.place):
+    inner = within is not None and (facts is None or within.loop != facts.loop) and not _covers(within, level.place)
+    if not inner and not found.own:
         return f"Detach after each step: {found.detached()}."
     steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
-    return (
-        f"Detach once per step, after line {steps[0].line}, {steps[0].text}, and not in the loop at line "
-        f"{within.loop.line}: {replace(found, own=False).detached()}."
-    )
+    but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
+    return f"Detach once per step, after line {steps[0].line}, {steps[0].text}{but}: {found.detached()}."
 
 
 def _covers(facts: LoopFacts, place: Place) -> bool:

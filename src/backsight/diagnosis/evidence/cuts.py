@@ -24,10 +24,23 @@ _WHY = {
     "frozen": "none of its inputs requires grad",
 }
 
+DRAWS = frozenset({"normal"})
+"""What `sample()` calls that `rsample()` computes with a gradient: discrete distributions draw otherwise."""
+
 
 def ends(cut: Severed) -> str:
     """Say that a gradient ends at a cut, and why."""
+    if resampled(cut):
+        return "draws with sample(), which runs with gradients disabled."
     return f"ends the gradient at {cut.op.lstrip('.')}: {_WHY[cut.by]}."
+
+
+def resampled(cut: Severed) -> str:
+    """Return a statement that draws with `sample()` as it is with `rsample()`; empty for what has no `rsample()`."""
+    if cut.by != "no_grad" or cut.op not in DRAWS or cut.line is None or disabled_by(cut) is not None:
+        return ""
+    drawn = any(callee(n)[1] == "sample" for n in expressions(statement_of(cut)) if isinstance(n, ast.Call))
+    return cut.line.place.text.replace(".sample(", ".rsample(", 1) if drawn else ""
 
 
 def where(cut: Severed) -> Place | None:
@@ -51,6 +64,8 @@ def undoing(cut: Severed) -> str:
     off = disabled_by(cut)
     if off is not None and off.is_decorator:
         return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
+    if again := resampled(cut):
+        return f"Draw with rsample(): {again}"
     if off is None and _checkpoint(cut) is not None:
         return "Pass use_reentrant=False to this checkpoint: a reentrant one computes no gradient for frozen inputs"
     if cut.by == "no_grad" and off is None:

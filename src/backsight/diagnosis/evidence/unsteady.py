@@ -36,12 +36,34 @@ class Unsteady:
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
     """Yield what may differ from run to run, the surest first; `around` are the functions that run it."""
     every = list(sections)
-    for find in (_draws, _counts, _switches):
+    for find in (_draws, _counts):
         for section in every:
             yield from find(section)
     for section in every:
+        yield from _switches(section, around)
+    for section in every:
         yield from _outside(section, around)
         yield from _stores(section)
+
+
+def draws(sections: Iterable[Section]) -> str:
+    """What draws random numbers of PyTorch in a function, as it is written; empty if nothing is seen to."""
+    for section in sections:
+        for call, _ in section.calls():
+            name = callee(call)[1]
+            module = section.value(dotted(call.func) or "")
+            active = "Dropout" in type(module).__name__ and (namespace(module) or {}).get("training") is True
+            if active or name.rstrip("_") in _DRAWING:
+                return section.body.text(call)
+    return ""
+
+
+_DRAWING = frozenset(
+    ("rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "bernoulli")
+) | {
+    *("multinomial", "normal", "uniform", "exponential", "poisson", "gumbel_softmax"),
+    *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),
+}
 
 
 def decided(file: str, line: int) -> Unsteady | None:
@@ -119,9 +141,24 @@ def _counts(section: Section) -> Iterator[Unsteady]:
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),
-                f"changes {name}, so the second run reads a different value.",
+                _done_already(section, each) or f"changes {name}, so the second run reads a different value.",
                 f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
             )
+
+
+def _done_already(section: Section, statement: ast.stmt) -> str:
+    """What keeps a statement from running again: `if self.cache is None:` around what fills it, or around it and what
+    says that it is filled."""
+    around = spots(section.body.node)
+    arms = next((each.arms for each in around if each.node is statement), ())
+    condition = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
+    read = {use.name for use in uses(condition.test) if not use.binds} if condition else set()
+    for each in around:
+        name = next((name for name in sorted(bound(each.node) & read) if name.startswith("self.")), None)
+        if condition is not None and name is not None and any(arm is condition for arm, _ in each.arms):
+            who = "it" if each.node is statement else f"line {each.node.lineno}"
+            return f"runs in the first run only: {who} sets {name}, which line {condition.lineno} tests."
+    return ""
 
 
 def _stores(section: Section) -> Iterator[Unsteady]:
@@ -179,14 +216,18 @@ def _assigned_at(body: Body, node: ast.expr, name: str) -> Place | None:
     return found
 
 
-def _switches(section: Section) -> Iterator[Unsteady]:
-    """Conditions on what may be switched between forward and backward."""
+def _switches(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
+    """Conditions on what may be switched between forward and backward: not on a module that is still being trained,
+    where nothing around it switches modes."""
+    modes = {callee(call)[1] for body in around for each in statements(body.node) for call in calls_in(each)}
+    switched = not modes.isdisjoint(("train", "eval"))
     for each in statements(section.body.node):
         if not isinstance(each, ast.If | ast.While):
             continue
         for node in expressions(each):
             name = dotted(node) or (dotted(node.func) if isinstance(node, ast.Call) else "") or ""
-            if name.endswith((".training", "is_grad_enabled")):
+            stays = name.endswith(".training") and section.value(name) is True and not switched
+            if name.endswith((".training", "is_grad_enabled")) and not stays:
                 yield Unsteady(
                     section.body.place(each),
                     f"reads {name}, which changed between forward and backward.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.cuts import DRAWS, ends, resampled
 from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
@@ -15,9 +16,6 @@ from backsight.source import Place
 from backsight.source.body import body_around, callee, expressions, statement_at
 from backsight.tape import Graph
 from backsight.tracing import Met, Severed
-
-_DRAWS = frozenset({"normal"})
-"""What `sample()` calls that `rsample()` computes with a gradient: discrete distributions draw otherwise."""
 
 _DIFFERENCES = frozenset({"sub", "__sub__", "__rsub__", "subtract", "mse_loss"})
 """How a sample and its mean meet in the density that somebody writes out."""
@@ -38,26 +36,26 @@ def drawn_without_gradient(scene: Scene) -> Iterator[Finding]:
     scored: set[Place] = set()
     for node, met in scene.met().items():
         for cut, leaves, made in met.cuts:
-            if cut.by != "no_grad" or cut.op not in _DRAWS or cut.line is None or made <= scene.began:
+            if cut.by != "no_grad" or cut.op not in DRAWS or cut.line is None or made <= scene.began:
                 continue
             place = cut.line.place
             names = [leaves_of[id(p)].label for ref in leaves if (p := ref()) is not None and id(p) in leaves_of]
             if met.op in _DIFFERENCES or "log_prob" in _calls(met.line.place):
                 scored.add(place)
-            elif names and "sample" in _calls(place):
+            elif names and resampled(cut):
                 found.setdefault(place, (cut, names, met, node))
     yield from _normals(scene)
-    for place, (_, names, met, node) in found.items():
+    for place, (cut, names, met, node) in found.items():
         if place not in scored:
             yield Finding(
                 "BS149",
                 "warning",
                 f"A sample passes no gradient to {listed(names, 2)}.",
                 (
-                    shown(place, "draws with sample(), which runs with gradients disabled."),
+                    shown(place, ends(cut)),
                     shown(met.line.place, "computes the loss from the sample."),
                 ),
-                f"Draw with rsample(): {_instead(place)}.",
+                f"Draw with rsample(): {resampled(cut)}.",
                 source=str(place),
                 nodes=(node,),
             )
@@ -116,7 +114,3 @@ def _calls(place: Place) -> set[str]:
     body = body_around(place.file, place.line)
     statement = statement_at(body, *place.position) if body is not None else None
     return {callee(n)[1] for n in expressions(statement) if isinstance(n, ast.Call)} if statement is not None else set()
-
-
-def _instead(place: Place) -> str:
-    return place.text.replace(".sample(", ".rsample(", 1)

@@ -11,15 +11,17 @@ import torch
 from backsight.diagnosis.evidence.anew import Anew, made_anew, made_late
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.holders import node_of
+from backsight.diagnosis.evidence.too_early import created_after, filtering
 from backsight.diagnosis.evidence.wanted import gradient_is_wanted
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.roots import is_user_class
 from backsight.source import Place, statement_at
-from backsight.source.body import body_around, callee, calls_in, expressions, functions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
 
@@ -92,12 +94,14 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     else:
         what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}) but "
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
-    new = [shown(put, f"replaces a trained module with {'it' if one else 'them'}.")] if put else []
+    moved = f"replaces a trained module with {'it' if one else 'them'}."
+    new: list[Fact] = [shown(put, moved)] if put else []
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
         new = [shown(put, "creates a plain container; parameters() does not look inside.")]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
+    early: tuple[Fact, str] | None = None
     if made is not None:
         leaf_made, optimizer_made = made
         new = [
@@ -107,7 +111,8 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         put = optimizer_made
     elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
         group = _unused_group(scene, built)
-        new = [shown(built, f"leaves {'it' if one else 'them'} out.")]
+        early = _too_early(scene, leaves[0], built)
+        new = [shown(built, f"leaves {'it' if one else 'them'} out."), *([early[0]] if early else [])]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
     return Finding(
@@ -115,7 +120,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         severity,
         title + ("it." if one else "them."),
         (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else []), *new),
-        group.fix if group else _fix(scene, leaves, wanted, made),
+        group.fix if group else early[1] if early else _fix(scene, leaves, wanted, made),
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
     )
@@ -149,6 +154,26 @@ def _built(scene: Scene) -> Place | None:
         return scene.assigned(optimizer)
     found = [each for inside in (True, False) for each in _assignments(scene, name.rpartition(".")[2], inside=inside)]
     return found[0] if len(found) == 1 else None
+
+
+def _too_early(scene: Scene, leaf: Leaf, built: Place) -> tuple[Fact, str] | None:
+    """Why an optimizer was built too early to hold a leaf, and what to do."""
+    body = body_around(built.file, built.line)
+    statement = statement_at(body, *built.position)
+    name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
+    if name is None:
+        return None
+    if (created := created_after(scene, leaf, built)) is not None:
+        fact = shown(created, f"creates {leaf.name.rpartition('.')[0]} after that.")
+        return fact, f"Create {name} after this: move line {built.line} below line {created.last}."
+    if (filtering_at := filtering(built)) is not None:
+        fact = shown(filtering_at, f"takes only what requires a gradient when {name} is created.")
+        model = leaf.name.partition(".")[0]
+        return fact, (
+            f"Unfreeze before you create {name}, or add what you unfreeze later: {name}.add_param_group("
+            f"{{'params': ...}}). Or create {name} from {model}.parameters(): it skips what has no gradient."
+        )
+    return None
 
 
 class _Group(NamedTuple):

@@ -13,6 +13,8 @@ from backsight.diagnosis.history import Past
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, shown
+from backsight.source import Place, statement_at
+from backsight.source.body import body_around, callee, calls_in, dotted
 from backsight.tracing import Change, StepLog, Watch, current
 from backsight.tracing.steps import parameters
 
@@ -24,7 +26,8 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
     for name, tensors in stale.items():
         left = [p for p in tensors if p.grad is not None and not is_zero(p.grad)]
         if left:
-            running = scene.running
+            running = scene.running or _last_backward(scene)
+            inside = f" in {running_in}()" if running and (running_in := _closure(scene, running)) else ""
             adds = () if running is None else (shown(running, "adds to them."),)
             yield Finding(
                 "BS103",
@@ -36,9 +39,29 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
                     "to it, and the next step follows the sum of all gradients so far.",
                     *adds,
                 ),
-                f"Call {name}.zero_grad() in each step before backward().",
+                f"Call {name}.zero_grad(){inside or ' in each step'} before backward().",
                 source=None if running is None else str(running),
             )
+
+
+def _last_backward(scene: Scene) -> Place | None:
+    """The statement that ran every backward since the last step but one, where a closure runs them within the step."""
+    watch = current() if scene.moment == "before step" else None
+    thread = threading.get_ident()
+    past = list(scene.steps.past.get(thread, ())) if scene.steps is not None else []
+    if watch is None or len(past) < 2:
+        return None
+    since = [each.line for each in watch.backwards if each.done and each.marks.get(thread, 0) > past[-2]]
+    places = {each.place for each in since if each is not None}
+    return places.pop() if len(places) == 1 and None not in since else None
+
+
+def _closure(scene: Scene, place: Place) -> str:
+    """The function that holds a backward and is given to the step: `opt.step(closure)`; empty if there is none."""
+    name = getattr(getattr(body_around(place.file, place.line), "node", None), "name", "")
+    calls = calls_in(statement_at(body_around(*scene.site), scene.site[1]))
+    given = {dotted(each) for call in calls if callee(call)[1] == "step" for each in call.args}
+    return name if name in given else ""
 
 
 def _held(scene: Scene) -> dict[str, list[torch.Tensor]]:

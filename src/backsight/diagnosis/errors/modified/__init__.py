@@ -185,7 +185,13 @@ def _does(changed: Changed) -> str:
         also = ", which iterates over the parameters,"
     called = f"; {scene.function} was called at line {scene.call.line}" if scene and scene.call else ""
     because = f": this {changed.module} was created with inplace=True" if changed.module else ""
+    if changed.via in _LOOKUPS:
+        because = ": it has a max_norm, to which it rescales the rows that it looks up"
     return f"modifies {changed.name or 'it'}{also} in place{via}{_when(changed)}{times}{called}{because}."
+
+
+_LOOKUPS = ("Embedding.forward", "EmbeddingBag.forward")
+"""What changes its weight in place if it has a `max_norm`, and for no other reason."""
 
 
 def _does_too(changed: Changed) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, why
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
 from backsight.diagnosis.errors.no_grad.trained import Trained
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import passed
@@ -43,8 +43,9 @@ def switched_off(scene: Scene) -> Finding | None:
     return explanation(
         scene.title("gradients are disabled globally"),
         (off, *fails(scene)),
-        "Call torch.set_grad_enabled(True) before training. Or wrap only the evaluation in `with torch.no_grad():`, "
-        "which ends by itself.",
+        "Wrap only what needs no gradients in `with torch.no_grad():`, which ends by itself"
+        + (f", instead of line {place.line}. " if place else ". ")
+        + "Or call torch.set_grad_enabled(True) each time that it is done.",
         source=str(place) if place else scene.failure.source,
         exact=place is not None,
     )
@@ -56,13 +57,28 @@ def cut_off(scene: Scene) -> Finding | None:
     blocks = all(suspect.cut.kind == "no_grad" for suspect in proven)
     if not proven or (blocks and scene.sources.are_frozen and not scene.sources.require_grad):
         return None  # of what is frozen anyway a block takes nothing away
-    if lost_in_call(scene.failure, scene.trained):
-        called = [suspect for suspect in scene.suspects if suspect.section.level is None]
+    if lost_in_call(scene.failure, scene.trained, [each for each in proven if each.cut.kind == "no_grad"]):
+        called = [each for each in scene.suspects if each.section.level is None and each.cut.kind != "frozen"]
         inside = next((suspect for suspect in called if suspect.verdict is not False), None)
         if inside is not None:
             return _finding(scene, inside, [inside])
+        if blocks:  # a statement outside of them has lost it, too
+            return None
+    if blocks and (found := next((each for each in proven if _is_called_outside(scene, each, proven)), None)):
+        return _finding(scene, found, [found])
     cutting = [suspect for suspect in proven if suspect.cut.kind != "no_grad"]
     return _finding(scene, (cutting or proven)[0], proven)
+
+
+def _is_called_outside(scene: Scene, suspect: Suspect, blocks: Sequence[Suspect]) -> bool:
+    """Whether a function without gradients, which has returned, was called outside of the blocks that have none: what
+    they computed may be a target, and is so on purpose."""
+    name, off = getattr(suspect.section.body.node, "name", ""), _lines_off(blocks)
+    running = [each for each in sections(scene.failure) if each.level is not None] if off else []
+    calls = ((call, place) for each in running for call, place in each.calls())
+    return suspect.section.level is None and any(
+        callee(call)[1] == name and (place.file, place.line) not in off for call, place in calls
+    )
 
 
 def cut_as_seen(scene: Scene) -> Finding | None:
@@ -255,13 +271,23 @@ def _is_switch(statement: ast.stmt) -> bool:
     return any(callee(c)[1] == "set_grad_enabled" and c.args and is_constant(c.args[0], False) for c in calls)
 
 
-def lost_in_call(failure: Failure, trained: Trained) -> bool:
-    """Whether a statement whose own text cuts nothing off has lost a history: then a function that it calls did.
+def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[Suspect] = ()) -> bool:
+    """Whether a statement whose own text cuts nothing off has lost a history: then a function that it calls did. Those
+    in `blocks` without gradients do not count.
 
     A `.detach()` elsewhere, on the target of the loss perhaps, is then not to blame.
     """
     here = next((section for section in sections(failure) if section.level is failure.user), None)
-    return here is not None and any(_loses(here, line, trained) for line in here.lines())
+    off = _lines_off(blocks)
+    if here is None or any((level.place.file, level.place.line) in off for level in failure.users):
+        return False
+    return any(_loses(here, line, trained) for line in here.lines() if (here.body.file, line) not in off)
+
+
+def _lines_off(blocks: Sequence[Suspect]) -> set[tuple[str, int]]:
+    """The lines of functions that still run which these blocks do not record."""
+    running = [each for each in blocks if each.section.level is not None]
+    return {(each.section.body.file, n.lineno) for each in running for n in unrecorded(each.section, each.cut)}
 
 
 def _loses(section: Section, line: int, trained: Trained) -> bool:
@@ -288,6 +314,8 @@ def _entering(statement: ast.stmt) -> Iterator[str]:
             if in_call:
                 yield name
         elif isinstance(node, ast.Call):
+            if (function := dotted(node.func)) is not None:
+                yield function
             stack += [(each, True) for each in (*node.args, *(given.value for given in node.keywords))]
             stack.append((node.func, in_call))
         else:

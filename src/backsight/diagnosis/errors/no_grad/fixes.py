@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands
+import torch
+
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
 from backsight.diagnosis.wording import listed
 from backsight.source import Body, assignments, statement_at
-from backsight.source.body import callee, dotted, expressions, keyword, statements
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound, uses
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import gathers, values_of
+from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
 
 
@@ -84,7 +89,12 @@ def _fix(suspect: Suspect) -> str:
     expression, function = suspect.cut.expression, _function(suspect.cut.expression)
     match suspect.cut.kind:
         case "index":
-            return _of_classes(suspect, function) or of_positions(operand, function)
+            return (
+                _one_hot(suspect)
+                or _of_classes(suspect, function)
+                or _cross_entropy(suspect, operand)
+                or of_positions(operand, function)
+            )
         case "comparison":
             return of_comparison(operand)
         case "integer":
@@ -119,6 +129,63 @@ def of_positions(operand: str, function: str) -> str:
     )
 
 
+def _one_hot(suspect: Suspect) -> str:
+    """Where the classes are spread out again in the same statement, `pred = one_hot(probs.argmax(1), n)`: their
+    probabilities instead."""
+    body = suspect.section.body
+    made, cut = statement_at(body, *suspect.cut.place.position), node_of(suspect.section, suspect.cut)
+    calls = [each for each in calls_in(made) if "one_hot" in callee(each)[1].lower()]
+    if cut is None or not isinstance(made, ast.Assign) or not any(cut in ast.walk(each) for each in calls):
+        return ""
+    call = next((each for each in calls_in(made) if callee(each)[1] == "argmax"), None)
+    scores = call and (call.args[0] if dotted(callee(call)[0]) == "torch" and call.args else callee(call)[0])
+    if scores is None or call is None:
+        return ""
+    dim = keyword(call, "dim") or next(iter(call.args[dotted(callee(call)[0]) == "torch" :]), None)
+    soft = _probabilities(body, body.text(scores), body.text(dim) if dim is not None else "-1", made.lineno)
+    target, axis = body.text(made.targets[0]), body.text(dim) if dim is not None else "-1"
+    library = suspect.section.value(dotted(calls[0].func) or "") is torch.nn.functional.one_hot  # the classes come last
+    if library and axis != "-1" and not any(callee(each)[1] in _MOVING for each in calls_in(made)):
+        soft = f"{soft}.movedim({axis}, -1)"
+    return f"Use the probabilities instead of one-hot classes: write {target} = {soft}. argmax is for the accuracy."
+
+
+_MOVING = ("permute", "movedim", "moveaxis", "transpose")
+
+
+def _probabilities(body: Body, text: str, dim: str, line: int) -> str:
+    """What holds probabilities: the scores themselves if a softmax has made them."""
+    known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
+    return text if known else f"torch.softmax({text}, dim={dim})"
+
+
+def _cross_entropy(suspect: Suspect, operand: str) -> str:
+    """The loss as cross entropy of the scores, where a variable holds them and the classes of each row."""
+    section, body = suspect.section, suspect.section.body
+    made, scores = statement_at(body, *suspect.cut.place.position), section.value(operand)
+    names = bound(made) if made is not None else set()
+    goal, end = next(iter(section.goals), ("", 0))
+    leading, losses = {goal, *ancestors(body, goal, end)}, assignments(body, goal, before=end)
+    for each in statements(body.node) if is_tensor(scores) and len(shape_of(scores) or ()) > 1 else ():
+        target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
+        for call in calls_in(each) if losses and target in leading and each.lineno > suspect.cut.place.line else ():
+            given = [
+                dotted(node) or dotted(callee(node)[0] if isinstance(node, ast.Call) else None) for node in call.args
+            ]
+            other = next((name for name in given if name and name not in names), None)
+            classes = section.value(other) if other and len(given) == 2 and names & {*given} else None
+            rows, *inner = shape_of(scores) or ()
+            if is_tensor(classes) and shape_of(classes) == (rows, *inner[1:]):
+                labels = other if classes.dtype == torch.int64 else f"{other}.long()"
+                known = _probabilities(body, operand, "", each.lineno) == operand
+                loss, value = ("nll_loss", f"{operand}.clamp(min=1e-8).log()") if known else ("cross_entropy", operand)
+                return (
+                    f"On line {losses[-1].line}, write {goal} = torch.nn.functional.{loss}({value}, {labels}), which "
+                    f"takes integer classes. Keep {next(each for each in given if each in names)} for the accuracy."
+                )
+    return ""
+
+
 def _of_classes(suspect: Suspect, function: str) -> str:
     """Where classes that were picked are spread out again, by one_hot or compared with each: their probabilities
     instead, as a soft score of overlap has them; empty where nothing spreads them."""
@@ -132,8 +199,7 @@ def _of_classes(suspect: Suspect, function: str) -> str:
     scores, *rest = [*call.args] if dotted(receiver) == "torch" else [receiver, *call.args]
     dim = keyword(call, "dim") or next(iter(rest), None)
     axis, text = body.text(dim) if dim is not None else "", body.text(scores)
-    known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
-    soft = text if known else f"torch.softmax({text}, dim={axis})"
+    soft = _probabilities(body, text, axis, line)
     for each in (each for each in statements(body.node) if each.lineno > line and axis):
         for node in expressions(each):
             new = _spread(body, node, target, axis)
@@ -247,8 +313,19 @@ def _of_block(suspect: Suspect) -> str:
         )
     places = [place for place, _ in suspect.inside]
     texts = listed([f"`{place.text}`" for place in places], 2)
+    held = [each for each in unrecorded(suspect.section, suspect.cut) if not isinstance(each, ast.Expr)]
+    if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
+        rest = [each for each in held if each.lineno not in {place.line for place in places}]
+        made = {name for each in held if each not in rest for name in bound(each)}
+        if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
+            return f"Remove line {suspect.cut.place.line}, `{suspect.cut.place.text}`, and dedent the lines inside it."
+        return f"Move {texts} above line {suspect.cut.place.line}, dedented one level."
     belong = "belongs" if len(places) == 1 else "belong"
     return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level."
+
+
+def _read_by(found: list[ast.stmt]) -> set[str]:
+    return {use.name for each in found for use in uses(each) if not use.binds}
 
 
 def _dotted(function: str) -> str:

@@ -21,6 +21,7 @@ from backsight.source.definitions import definitions
 from backsight.source.freezing import Freezing, freezings
 from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.injected import injected
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
@@ -46,37 +47,66 @@ def frozen(scene: Scene) -> Finding | None:
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
-        f"{fix} If you want the gradient of an input, call x.requires_grad_() on it before the forward pass.",
+        fix
+        if scene.trained.owned
+        else f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass.",
         source=str(places[0]) if places else scene.failure.source,
         exact=len(places) < 2,
     )
 
 
-def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[Fact], Fact]:
-    """What the condition of the statement that freezes has missed, and what is to stay trainable: the last layer."""
+def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[Fact], str]:
+    """What the condition of the statement that freezes has missed, and what is to stay trainable: the modules that the
+    program has added, else the last layer."""
     name, module = next(iter(found.modules.items()))
     every = list(_names(module))
     layer = every[-1].rpartition(".")[0]
+    missed, words, begins = _missed(scene, freezing, name, every)
+    added = injected(scene.failure, module)
+    if added is not None:
+        what = "adds it" if added.count == 1 else f"adds {added.count} of them"
+        fact = shown(added.place, f"{what}: {added.kind.__name__}, whose parameters are frozen, too.")
+        return [*missed, fact], f"{_where(freezing)}, add `{added.unfreezing(name)}`."
     last = name + _NUMBER.sub(r"[\1]", f".{layer}") if layer else name
     rest = f"{last}.requires_grad_(True) for the last layer alone, " if last != name else ""
     what = f"{rest}{name}.requires_grad_(True){' for all of it' if rest else ''}"
-    fix = f"{'After that, unfreeze' if freezing else 'Unfreeze'} what should be trained: {what}."
+    fix = f"{_where(freezing)}, unfreeze what should be trained: {what}."
+    if not words:
+        return missed, fix
+    spared = [each for each in every if (each.startswith(layer) if begins else layer in each)]
+    if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in spared):
+        fix = f'Write "{layer}" instead of "{words[0]}" to train only the last layer.'
+    return missed, f"{fix} The names are {listed([_quoted(each) for each in every], 6)}."
+
+
+def _where(freezing: Freezing | None) -> str:
+    """Where to unfreeze: below the only call of the function that freezes, else below the statement and its loop."""
+    if freezing is None:
+        return "Before the forward pass"
+    calls = [place for place, _ in freezing.given()]
+    if len(calls) == 1 and "\n" not in calls[0].text:
+        return f"Below line {calls[0].line}, `{calls[0].text}`"
+    return f"Below {f'the loop on line {freezing.loop.line}' if freezing.loop else f'line {freezing.place.line}'}"
+
+
+def _missed(
+    scene: Scene, freezing: Freezing | None, model: str, every: list[str]
+) -> tuple[list[Fact], tuple[str, ...], bool]:
+    """What the condition that freezes looks for in the names of parameters and finds in none of them."""
     if freezing is None or not freezing.chosen:
-        return [], fix
+        return [], (), False
     scope = next((each.frame.f_globals for each in scene.failure.users if each.place.file == freezing.place.file), {})
     words, begins = freezing.words(scope)
     if not words or any(each.startswith(word) if begins else word in each for word in words for each in every):
         same = freezing.at == freezing.place
-        return [] if same else [shown(freezing.at, "decides what is frozen, and leaves nothing trainable.")], fix
-    how, texts = "begins with" if begins else "contains", listed([f'"{word}"' for word in words], 3)
-    spared = [each for each in every if (each.startswith(layer) if begins else layer in each)]
-    if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in spared):
-        fix = f'Write "{layer}" instead of {texts} to train only the last layer.'
-    names = listed([f'"{each}"' for each in every], 6)
-    return (
-        [shown(freezing.at, f"leaves nothing trainable: no parameter name of {name} {how} {texts}.")],
-        f"{fix} The names are {names}.",
-    )
+        return [] if same else [shown(freezing.at, "decides what is frozen, and leaves nothing trainable.")], (), False
+    how, texts = "begins with" if begins else "contains", " or ".join(_quoted(word) for word in words[:3])
+    says = f"leaves nothing trainable: no parameter name of {model} {how} {texts}."
+    return [shown(freezing.at, says)], words, begins
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def _names(module: torch.nn.Module) -> Iterator[str]:

@@ -15,7 +15,7 @@ from backsight.diagnosis.errors.no_grad.trained import Trained
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.source import Cut, Place, cuts, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import SCOPES, Body, blocks, body_around, expressions, statements
+from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.cut_rules import Kind, rule_of
 from backsight.story.failure import Failure
 from backsight.story.sections import Section, sections
@@ -177,14 +177,18 @@ def _unrecorded(section: Section, cut: Cut, trained: Trained) -> Suspect:
 
 
 def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tuple[Place, str]]:
-    for statement in _block(section, cut):
+    for statement in unrecorded(section, cut):
+        if isinstance(statement, ast.Expr) and {callee(call)[1] for call in calls_in(statement)} <= {"train", "eval"}:
+            continue
+        if isinstance(statement, ast.AugAssign) and trained.carries(section.value(dotted(statement.target) or "")):
+            continue  # an update of what is trained, which belongs there
         for name in _read(section, statement):
             if trained.carries(section.value(name)):
                 yield section.body.place(statement), name
                 break
 
 
-def _block(section: Section, cut: Cut) -> list[ast.stmt]:
+def unrecorded(section: Section, cut: Cut) -> list[ast.stmt]:
     """The statements that are not recorded: those of the `with` block, or of the decorated function."""
     every = list(statements(section.body.node))
     blocks_here = (each for each in every if isinstance(each, ast.With) and each.lineno == cut.place.line)
@@ -199,7 +203,7 @@ def _block(section: Section, cut: Cut) -> list[ast.stmt]:
 
 
 def _covers(section: Section, cut: Cut, line: int) -> bool:
-    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in _block(section, cut))
+    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
 
 
 _ONLY_SHAPES = frozenset({"view_as", "reshape_as", "expand_as", "type_as", "to"})

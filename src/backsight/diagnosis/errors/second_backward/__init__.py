@@ -19,6 +19,7 @@ from backsight.diagnosis.errors.second_backward.once import (
     computed_before,
     computed_once,
     computed_outside,
+    differentiated,
     kept_for_later,
 )
 from backsight.diagnosis.evidence.case import Case
@@ -26,7 +27,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, lost
 from backsight.snapshot import survey
 from backsight.source import assignments
-from backsight.story.failure import Failure, Level
+from backsight.story.failure import Failure, Level, around_engine
 
 Clue = Callable[[Case], Finding | None]
 
@@ -38,6 +39,7 @@ CLUES: tuple[Clue, ...] = (
     computed_before,
     kept_for_later,
     computed_outside,
+    differentiated,
     joined,
     held_since_step,
 )
@@ -46,6 +48,7 @@ CLUES: tuple[Clue, ...] = (
 @explains("BS201", r"backward through the graph a second time")
 def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the variable that joins this loss to a graph which was already freed."""
+    failure = around_engine(failure)
     if not any(getattr(root, "requires_grad", False) for root in failure.roots):
         return _unlocated(failure, ())
     case = Case(failure, survey(failure.roots, frames=failure.frames))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
 from backsight.findings.evidence import Fact
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots, uses
+from backsight.source.bindings import bound, spots, stored_arguments, uses
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.changes import expression
@@ -181,7 +182,10 @@ def _kept(case: Case, joint: Joint) -> Finding:
     first = here.first if here else None
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"uses {name} again."))
-    where = put or (here.place if here and here.inner else joint.made)
+    stored_at = _stored_at(case, name) if put is None else None
+    if stored_at is not None and joint.made is not None and stored_at.position[0] != joint.made.line:
+        lines.insert(1, shown(stored_at, f"stores it in {name}, once."))
+    where = put or (here.place if here and here.inner else stored_at or joint.made)
     older = "computed another result that is older than that backward."
     doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
     if doubt:
@@ -193,6 +197,33 @@ def _kept(case: Case, joint: Joint) -> Finding:
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
+
+
+def _stored_at(case: Case, name: str) -> Place | None:
+    """The only statement of its class that assigns an attribute: where it is computed once, whatever computes it."""
+    owner, _, attribute = name.rpartition(".")
+    held = next((value for level in case.failure.users if owner and (value := level.value(owner)) is not None), None)
+    found = [each for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}")]
+    return found[0] if len(found) == 1 else None
+
+
+def _computed_again(case: Case, name: str) -> str:
+    """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
+    and an argument what the constructor has kept of it. Empty where not all of it is kept."""
+    place, (owner, _, attribute) = _stored_at(case, name), name.rpartition(".")
+    body = body_around(place.file, place.line) if place else None
+    statement = statement_at(body, *place.position) if body and place else None
+    if body is None or not isinstance(body.node, ast.FunctionDef) or not isinstance(statement, ast.Assign):
+        return ""
+    kept = {value: f"{owner}.{key}" for key, value in stored_arguments(body)} | {"self": owner}
+    given = {each.arg for each in body.node.args.args}
+    value = copy.deepcopy(statement.value)
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and node.id in given:
+            if node.id not in kept:
+                return ""
+            node.id = kept[node.id]
+    return f"{owner}.{attribute} = {ast.unparse(value)}"
 
 
 def _kind(node: Node) -> str:
@@ -239,6 +270,9 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
     other = once_without_graph(case, [joint.old.index])
+    again = _computed_again(case, name)
+    if again:
+        return f"Recompute {name} at the start of each iteration: {again}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
 
 
@@ -472,7 +506,7 @@ def _calls_on(body: Body, name: str) -> Iterator[ast.Call]:
             yield node
 
 
-def kept_detached(container: str, keeping: Keeping) -> str:
+def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) -> str:
     """What to do about results that a container keeps."""
     if keeping.cached:
         return (
@@ -481,7 +515,7 @@ def kept_detached(container: str, keeping: Keeping) -> str:
         )
     cut = _detached(keeping.value) if keeping.value else ""
     written = keeping.with_value(cut) if cut else ""
-    if keeping.replaces:
+    if keeping.replaces or emptied:
         return f"Put results into {container} detached: {written or 'x.detach(), not x'}."
     return (
         f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "

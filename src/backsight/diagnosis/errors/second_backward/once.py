@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.body import calls_in, dotted, expressions, statements
+from backsight.source.body import body_around, calls_in, dotted, expressions, keyword, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -89,6 +90,36 @@ def computed_outside(case: Case) -> Finding | None:
     )
 
 
+def differentiated(case: Case) -> Finding | None:
+    """A part of the loss was differentiated on the way, by `torch.autograd.grad`, which freed what it went through."""
+    earlier, level = case.earlier, case.failure.user
+    stepped = case.watch.steps.marks.get(threading.get_ident(), -1) if case.watch else -1
+    if earlier is None or earlier.line is None or level is None or earlier.mark <= stepped:
+        return None
+    body = body_around(earlier.line.file, earlier.line.line)
+    statement = statement_at(body, *earlier.line.place.position) if body else None
+    call = next((each for each in calls_in(statement) if (dotted(each.func) or "") in _GRAD), None)
+    if body is None or call is None or (earlier.line.file, earlier.line.line) == (level.place.file, level.place.line):
+        return None
+    if keyword(call, "create_graph", "retain_graph") is not None or len(call.args) > 3:
+        return None
+    text = body.text(call)
+    of = simple(body.text(call.args[0])) if call.args else "its outputs"
+    return explanation(
+        f"torch.autograd.grad() freed the graph of {of}, and {case.loss}.backward() needs it, too.",
+        (
+            shown(earlier.line, f"differentiates {of}, and frees what it goes through."),
+            shown(level.place, "needs it again."),
+        ),
+        f"Keep it: {text.rstrip(') ,')}, create_graph=True), so that {case.loss} trains through this gradient, too. If "
+        "it needs only the gradient's values, retain_graph=True is enough.",
+        source=str(earlier.line),
+    )
+
+
+_GRAD = ("torch.autograd.grad", "autograd.grad", "grad")
+
+
 def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> Finding | None:
     """It was put together from what a container keeps: to put it together again would not help."""
     name, inside = ancestor.name, set(below(case.graph, nodes)) - set(nodes)
@@ -102,6 +133,10 @@ def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
                 "results computed before the loop, whose graph the first backward() freed.",
                 shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
                 shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
+                fix=kept_detached(container, keeping, emptied=True)
+                if _trained_without(case, nodes)
+                else f"Keep what {keeping.value or name} is computed from, and compute {name} from it inside the loop: "
+                "the loss trains through it, so it needs a new graph in every iteration.",
             )
     return None
 
@@ -160,11 +195,13 @@ def _kept_results(case: Case) -> Iterator[tuple[_Kept, int]]:
             yield _Kept(variable, bool(element)), nodes[made]
 
 
-def _container_keeps(container: str, keeping: Keeping, what: str, *then: Fact, exact: bool = True) -> Finding:
+def _container_keeps(
+    container: str, keeping: Keeping, what: str, *then: Fact, fix: str = "", exact: bool = True
+) -> Finding:
     return explanation(
         f"{container} keeps {what}",
         (shown(keeping.place, f"stores {keeping.value or 'it'}, still attached to its graph."), *then),
-        kept_detached(container, keeping),
+        fix or kept_detached(container, keeping),
         source=str(keeping.place),
         exact=exact,
     )
@@ -243,15 +280,8 @@ def _without_graph(case: Case, level: Level, facts: LoopFacts, name: str, made: 
 
     Empty for a term of the loss: without its graph it would be a constant.
     """
-    graph, behind = case.graph, set(below(case.graph, nodes))
-    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
-    roots, trained, left = [root for root, _ in graph.root_edges], owned & behind, set[int]()
-    for term in terms(graph, roots, nodes):
-        without = owned & set(below(graph, [term], without=set(nodes)))
-        left |= without
-        if not without and behind & set(below(graph, [term])):
-            return ""
-    if not trained or not trained <= left:
+    trained = _trained_without(case, nodes)
+    if not trained:
         return ""
     if is_tensor(level.value(name)) or "[" in name:
         how = f"put {name} = {name}.detach() before line {facts.loop.line}, or compute it under torch.no_grad()"
@@ -259,8 +289,22 @@ def _without_graph(case: Case, level: Level, facts: LoopFacts, name: str, made: 
         how = f"put line {made[-1].line} inside `with torch.no_grad():`"
     else:
         return ""
-    weights = listed([leaf.label for leaf in graph.leaves if leaf.node in trained], 1)
+    weights = listed([leaf.label for leaf in case.graph.leaves if leaf.node in trained], 1)
     return f"To use its values only, {how}: the loss trains {weights} through the rest of its graph."
+
+
+def _trained_without(case: Case, nodes: list[int]) -> set[int]:
+    """What optimizers hold behind some nodes, if the rest of the graph trains all of it as well; none for a term of the
+    loss, which would be a constant."""
+    graph, behind = case.graph, set(below(case.graph, nodes))
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    roots, trained, left = [root for root, _ in graph.root_edges], owned & behind, set[int]()
+    for term in terms(graph, roots, nodes):
+        without = owned & set(below(graph, [term], without=set(nodes)))
+        left |= without
+        if not without and behind & set(below(graph, [term])):
+            return set()
+    return trained if trained <= left else set()
 
 
 def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> str:

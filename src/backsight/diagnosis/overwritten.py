@@ -1,0 +1,155 @@
+"""BS148: a replay memory whose items are one array, which the program goes on overwriting."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.data_changed import mark
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import bodies, method_of
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.naming.plain import namespace
+from backsight.source import Place
+from backsight.source.body import calls_in, statements
+from backsight.tape import grad_fn
+
+CODES = ("BS148",)
+
+_FEWEST = 32
+"""Items of a container that is looked at."""
+
+_MOST = 256
+"""Items of one that are read: the newest."""
+
+_SHARE = 0.9
+_STORES = frozenset({"append", "appendleft", "add", "insert", "put"})
+
+
+@dataclass
+class Replay:
+    """A container most of whose items hold the same memory twice, as a state and the next one, which others hold too.
+
+    `array` is that of its newest item, and `was` the values that it had then.
+    """
+
+    held: int
+    name: str
+    array: weakref.ref[Any]
+    was: tuple[object, ...]
+    items: int
+    twice: int
+    arrays: int
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the array has other values now, where it was."""
+        array = self.array()
+        now = mark(array) if array is not None else ()
+        return bool(now) and now[:1] == self.was[:1] and now != self.was
+
+    def is_stored(self) -> bool:
+        """Whether the container has it still."""
+        array = self.array()
+        return any(
+            id(each) == self.held and any(value is array for item in _newest(each) for value in _arrays(item))
+            for each, _ in _containers()
+        )
+
+
+def replays() -> list[Replay]:
+    """Return such containers, of which most programs have none."""
+    found = []
+    for each, name in _containers():
+        pairs = [_twice(item) for item in _newest(each)] if len(each) >= _FEWEST else []
+        kept = [pair for pair in pairs if pair is not None]
+        memories = {mark(array)[0] for array in kept}
+        if kept and len(kept) >= _SHARE * len(pairs) and 2 * len(memories) <= len(kept) and pairs[-1] is not None:
+            newest, was = weakref.ref(kept[-1]), mark(kept[-1])
+            found.append(Replay(id(each), name, newest, was, len(pairs), len(kept), len(memories)))
+    return found
+
+
+def overwritten(found: Replay, since: int, frame: FrameType) -> Finding:
+    """Return the finding that what such a container has stored is overwritten."""
+    last = found.name.split(".")[-1]
+    places = [
+        body.place(statement)
+        for body in bodies(frame)
+        for statement in statements(body.node)
+        if any(method_of(call)[0] == last and method_of(call)[1] in _STORES for call in calls_in(statement))
+    ]
+    place: Place | None = places[0] if len(set(places)) == 1 else None
+    owner = _owner(found)
+    evidence: list[Fact] = [
+        f"Of its newest {found.items:,} items, {found.twice:,} have the same memory as state and as next state, and "
+        f"all share {found.arrays:,} array{'s' * (found.arrays != 1)}. One of them has changed since it was stored."
+    ]
+    if owner:
+        evidence.append(f"{owner} has that memory: what changes it in place changes the stored items.")
+    if place is not None:
+        evidence.append(shown(place, "stores the arrays themselves, not copies."))
+    return Finding(
+        "BS148",
+        "warning",
+        f"{found.name} stores the same array again and again, and its values are overwritten.",
+        tuple(evidence),
+        f"Store copies: {f'{owner}.copy()' if owner else 'state.copy()'} where the state is handed out, or .clone() of "
+        "a tensor. torch.from_numpy shares the memory of its array.",
+        source=str(place) if place is not None else None,
+        since=since,
+    )
+
+
+def _containers() -> Iterator[tuple[Sequence[Any], str]]:
+    for each, name in search((), collect=(deque, list)).found:
+        if type(each) in (deque, list):
+            yield each, name.path  # type: ignore[misc]
+
+
+def _newest(held: Sequence[Any]) -> list[Any]:
+    return [held[at] for at in range(max(0, len(held) - _MOST), len(held))]
+
+
+def _arrays(item: Any) -> list[Any]:
+    """Return the arrays in a tuple, a dict or the attributes of an object."""
+    if isinstance(item, tuple | list):
+        values: list[Any] = list(item[:8])
+    else:
+        values = list((item if type(item) is dict else namespace(item) or {}).values())[:8]
+    return [each for each in values if _is_data(each)]
+
+
+def _is_data(value: Any) -> bool:
+    if type(value) is torch.Tensor:
+        return not value.requires_grad and grad_fn(value) is None
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+
+
+def _twice(item: Any) -> Any:
+    """Return an array of an item whose memory another entry has too."""
+    seen: dict[object, Any] = {}
+    for each in _arrays(item):
+        place = next(iter(mark(each)), None)
+        if place is not None and place in seen:
+            return each
+        seen[place] = each
+    return None
+
+
+def _owner(found: Replay) -> str:
+    """Return the attribute outside of the container that holds the array's memory."""
+    numpy = sys.modules.get("numpy")
+    kinds = (torch.Tensor, numpy.ndarray) if numpy is not None else (torch.Tensor,)
+    same = [each for each, _ in search((), collect=kinds).found if mark(each)[:1] == found.was[:1]]
+    paths = (name.path for names in search(same, limit=8).names for name in names)
+    return next((path for path in paths if "." in path and "[" not in path), "")
