@@ -8,6 +8,7 @@ An explanation is a function from a `Failure` and the match of PyTorch's message
 
 from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     checkpoint,
+    devices,
     double_backward,
     empty_optimizer,
     frozen_inputs,
