@@ -35,7 +35,7 @@ _INDEXING = {
 
 @explains("BS230", r"device-side assert triggered")
 def device_assert(failure: Failure, match: re.Match[str]) -> Finding:
-    """Say that the error may be older than the line that reports it, and which operations of the program use indices."""
+    """Say that the error may be older than its line, and which operations of the program use indices."""
     script = (each.frame for each in failure.users if each.frame.f_globals.get("__name__") == "__main__")
     file = next((frame.f_code.co_filename for frame in script), "train.py")
     return explanation(

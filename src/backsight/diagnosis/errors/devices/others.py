@@ -75,8 +75,7 @@ def _made(failure: Failure, text: str) -> Place | None:
         for body in methods_of(type(held)) if held is not None else ():
             if places := assignments(body, f"self.{attribute}"):
                 return places[-1]
-    level = failure.user
-    outer = body_around(level.frame.f_code.co_filename, 1) if level else None
+    outer = body_around(failure.user.frame.f_code.co_filename, 1) if failure.user else None
     places = assignments(outer, text) if outer else ()
     return places[-1] if places else None
 

@@ -43,7 +43,7 @@ class Placed:
 def device_of(tensor: torch.Tensor) -> torch.device:
     """Return where a tensor is, past what its class may answer."""
     with no_torch_function():
-        device: torch.device = torch.Tensor.device.__get__(tensor)  # type: ignore[attr-defined]  # a getset
+        device: torch.device = torch.Tensor.device.__get__(tensor)
     return device
 
 
@@ -68,8 +68,8 @@ def _written(level: Level, node: ast.AST | None) -> Iterator[tuple[str, torch.Te
     """What an expression reads, and the elements of the lists in it."""
     yield from ((text, each) for text, each in read_by(level, node) if is_tensor(each))
     for each in ast.walk(node) if node is not None and level.body is not None else ():
-        held = value_of(level, each) if dotted(each) and isinstance(each, ast.expr) else None
-        if type(held) in (list, tuple) and level.body is not None:
+        held = value_of(level, each) if isinstance(each, ast.expr) and dotted(each) else None
+        if type(held) in (list, tuple) and level.body is not None and isinstance(each, ast.expr):
             items = enumerate(list(held)[:_MOST])  # type: ignore[call-overload]  # a list or a tuple
             yield from ((f"{level.body.text(each)}[{k}]", item) for k, item in items if is_tensor(item))
 

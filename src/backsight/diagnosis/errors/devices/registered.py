@@ -49,7 +49,9 @@ def registered(failure: Failure, found: Apart, owner: Owner) -> Told:
     if not places and not owner.has_moved:
         name = owner.name
         place = made_as(failure, name, owner.module)
-        lines = (shown(place, f"creates {name} on {found.odd.device}; it is never moved."),) if place else ()
+        lines: tuple[Fact, ...] = (
+            (shown(place, f"creates {name} on {found.odd.device}; it is never moved."),) if place else ()
+        )
         return Told(place, lines, f"Move the model before its optimizer is created: {name} = {name}.to({device}).")
     within = f"{owner.name}.{owner.path.rpartition('.')[0]}" if "." in owner.path else owner.name
     lines = tuple(shown(place, f"moves {text}.", "read") for place, text in places[:1])
