@@ -1,6 +1,6 @@
 # code: BS228
 # variable: net
-# cause: net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
+# cause: net = build("meta")
 # fix: net.to_empty(device=
 import torch
 from torch import nn
