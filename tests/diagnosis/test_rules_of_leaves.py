@@ -287,3 +287,13 @@ def test_a_hidden_state_made_in_a_function_that_has_returned_is_a_note(set_up: t
     assert finding.severity == "note"
     assert finding.evidence[1] == "No variable holds it anymore, so it lives only for this step."
     del optimizer
+
+
+def test_what_is_converted_after_it_was_made_a_parameter_is_to_be_converted_before():
+    from backsight.diagnosis.rules.leaf_without_optimizer import _converted_first
+
+    assert _converted_first("nn.Parameter(torch.randn(n, dim) * 0.5).to(device)") == (
+        "(torch.randn(n, dim) * 0.5).to(device)"
+    )
+    assert _converted_first("nn.Parameter(torch.zeros(3)).cuda()") == "torch.zeros(3).cuda()"
+    assert _converted_first("zeros.clone()") == "zeros.clone()"

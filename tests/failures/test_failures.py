@@ -47,6 +47,7 @@ MISSED = frozenset(
         "second_backward/covariance_built_once",
         "second_backward/dataset_with_encoder",
         "second_backward/generator_of_batches",
+        "second_backward/gradient_on_the_way",
         "second_backward/logging_then_backward",
         "second_backward/meta_scale",
         "second_backward/notebook_cells",

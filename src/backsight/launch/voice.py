@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -45,7 +46,12 @@ _failures: set[str] = set()
 
 
 def failed(what: str, failure: BaseException) -> None:
-    """Say in one line, once, that backsight, not the program, has failed; its text may be a user's, and raise."""
+    """Say in one line, once, that backsight, not the program, has failed; its text may be a user's, and raise.
+
+    Nothing is said of a device that can no longer be used: the program meets the same error, and that is explained.
+    """
+    if _is_of_device(failure):
+        return
     try:
         text = f"{type(failure).__name__}: {failure}"
     except Exception:
@@ -54,6 +60,14 @@ def failed(what: str, failure: BaseException) -> None:
     if line not in _failures:
         _failures.add(line)
         say(line)
+
+
+def _is_of_device(failure: BaseException) -> bool:
+    """Whether the device itself has failed: after an assertion in a kernel, each call to it raises the same."""
+    said = next((each for each in failure.args if type(each) is str), "")
+    return issubclass(type(failure), RuntimeError) and bool(
+        re.match(r"(?:CUDA|HIP|XPU) (?:error:|out of memory)", said)
+    )
 
 
 def show(what: Finding | Report, *, explains: bool, thread: str | None = None, caught: bool = False) -> None:

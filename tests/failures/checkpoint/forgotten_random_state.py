@@ -1,6 +1,6 @@
 # code: BS210
 # variable: stack.1
-# cause: checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False)
+# cause: x = checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False)
 # fix: Remove preserve_rng_state=False
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
 # code: BS224
 # variable: critic
-# cause: if step >= 5:
+# cause: if step > 4:
 # fix: Step only an optimizer that has gradients
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ for step in range(10):
     scaler.scale(loss).backward()
     scaler.step(fast)
     slow.zero_grad()
-    if step >= 5:
+    if step > 4:
         worth = critic(x).mean() - critic(made.detach()).mean()
         scaler.scale(worth).backward()
     scaler.step(slow)

@@ -1,6 +1,6 @@
 # code: BS201
-# variable: torch.autograd.grad() freed the graph of energy
-# cause: torch.autograd.grad(energy, x)
+# variable: energy
+# cause: force = -torch.autograd.grad(energy, x)[0]
 # fix: create_graph=True
 import torch
 from torch import nn

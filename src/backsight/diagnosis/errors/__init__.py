@@ -7,9 +7,13 @@ An explanation is a function from a `Failure` and the match of PyTorch's message
 """
 
 from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
+    captured,
     checkpoint,
+    device_assert,
+    devices,
     double_backward,
     empty_optimizer,
+    eval_rnn,
     frozen_inputs,
     grad_scaler,
     gradient_count,
@@ -26,6 +30,7 @@ from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     modified,
     no_grad,
     non_leaf,
+    out_of_memory,
     ready_twice,
     result_refused,
     scalar_outputs,

@@ -45,7 +45,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     line = parting.line if parting else None
     late = cause is None and line is not None
     cause = decided(line.file, line.line) if late and line is not None else cause
-    seen = line is not None and cause is not None and _leads_to(cause.place, line)
+    seen = line is not None and cause is not None and _leads_to(cause.within or cause.place, line)
     why = [shown(cause.place, cause.why, None if seen else "read")] if cause else []
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
     evidence: list[Fact] = [*_calls(failure, cause), *([] if late else why)]
@@ -110,11 +110,13 @@ def _cause(failure: Failure, function: object) -> Unsteady | None:
         place for call, place in _checkpointing(failure) if is_constant(keyword(call, "preserve_rng_state"), False)
     )
     place = next(forgetting, None)
-    if place is not None and (drawn := draws(run_by(run, owner))):
+    drawn = draws(run_by(run, owner)) if place is not None else None
+    if place is not None and drawn is not None:
         return Unsteady(
             place,
-            f"keeps no random state: {drawn} draws other numbers in the second run.",
+            f"keeps no random state: {drawn[0]} draws other numbers in the second run.",
             "Remove preserve_rng_state=False: then checkpoint restores PyTorch's random state for the second run.",
+            drawn[1],
         )
     around = [level.body for level in failure.users if level.body]
     return next(unsteady(run_by(run, owner), around), None)

@@ -436,6 +436,7 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     skipped = _skipped(misused)
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
     lines: Sequence[Fact]
+    condition: Place | None
     if skipped is not None:
         condition, ran = skipped
         lines = (shown(condition, "decides whether there is a backward since then."), shown(ran, "is that backward."))

@@ -26,11 +26,13 @@ _MODULE_OF: Any = type.__dict__["__module__"]  # past any metaclass
 
 @dataclass(frozen=True)
 class Unsteady:
-    """A statement whose effect changes from run to run, why, and what to do."""
+    """A statement whose effect changes from run to run, why, and what to do; `within`: the statement in the function
+    that it has an effect on, where it is another."""
 
     place: Place
     why: str
     fix: str
+    within: Place | None = None
 
 
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
@@ -46,16 +48,16 @@ def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterat
         yield from _stores(section)
 
 
-def draws(sections: Iterable[Section]) -> str:
-    """What draws random numbers of PyTorch in a function, as it is written; empty if nothing is seen to."""
+def draws(sections: Iterable[Section]) -> tuple[str, Place] | None:
+    """What draws random numbers of PyTorch in a function, as it is written, and where; None if nothing is seen to."""
     for section in sections:
-        for call, _ in section.calls():
+        for call, place in section.calls():
             name = callee(call)[1]
             module = section.value(dotted(call.func) or "")
             active = "Dropout" in type(module).__name__ and (namespace(module) or {}).get("training") is True
             if active or name.rstrip("_") in _DRAWING:
-                return section.body.text(call)
-    return ""
+                return section.body.text(call), place
+    return None
 
 
 _DRAWING = frozenset(

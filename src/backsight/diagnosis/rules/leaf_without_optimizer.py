@@ -11,6 +11,7 @@ import torch
 from backsight.diagnosis.evidence.anew import Anew, made_anew, made_late
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.holders import node_of
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.evidence.too_early import created_after, filtering
 from backsight.diagnosis.evidence.wanted import gradient_is_wanted
 from backsight.diagnosis.finding import Finding, Severity
@@ -253,7 +254,7 @@ def _computed_once(scene: Scene, leaf: Leaf, kept: Sequence[str]) -> Finding:
     one = len(kept) == 1
     places = [each for path in kept for each in _assignments(scene, path.rpartition(".")[2], inside=True)][: len(kept)]
     first = kept[0].rpartition(".")[2]
-    value = places[0].text.partition(" = ")[2] if places else "..."
+    value = _converted_first(places[0].text.partition(" = ")[2]) if places else "..."
     return Finding(
         "BS101",
         "warning",
@@ -385,3 +386,19 @@ def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
     attribute = _in_plain_container(scene, leaves).rpartition(".")[2]
     found = _assignments(scene, attribute, inside=True) if attribute else []
     return found[0] if len(found) == 1 else None
+
+
+def _converted_first(value: str) -> str:
+    """What a parameter is to be made of: `x.to(device)` for `nn.Parameter(x).to(device)`, which is no parameter."""
+    try:
+        node = ast.parse(value, mode="eval").body
+    except SyntaxError:  # it was shortened
+        return value
+    if not isinstance(node, ast.Call) or callee(node)[1] not in ("to", "cuda", "double", "half", "float", "bfloat16"):
+        return value
+    made = callee(node)[0]
+    if not isinstance(made, ast.Call) or callee(made)[1] != "Parameter" or len(made.args) != 1:
+        return value
+    inner = ast.get_source_segment(value, made.args[0]) or ""
+    end = (made.end_col_offset or 0) - (made.func.end_col_offset or 0)
+    return f"{simple(inner)}{value[(made.func.end_col_offset or 0) + end :]}" if inner and value.isascii() else value

@@ -1,0 +1,170 @@
+"""What a tensor belongs to, where a model is moved, and how a line can write a device."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis.errors.devices import placed
+from backsight.naming import search
+from backsight.naming.plain import class_name, namespace
+from backsight.source import Body, Place
+from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.story.failure import Failure
+from backsight.story.files import user_files
+from backsight.story.memory import is_module, is_tensor
+from backsight.tape import modules_in, parameters_in, registered
+
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """The largest module that has registered a tensor: what it is called, and the path in it, `pos.table`."""
+
+    module: torch.nn.Module
+    name: str
+    path: str
+    is_parameter: bool
+    direct: torch.nn.Module
+
+    @property
+    def full(self) -> str:
+        return f"{self.name}.{self.path}"
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether some of its parameters are somewhere else than others."""
+        return len(_devices(self.module)) > 1
+
+
+def owner_of(failure: Failure, tensor: torch.Tensor) -> Owner | None:
+    """Return the largest module around the failure that has registered a tensor; None if none has."""
+    owners: list[tuple[int, Owner]] = []
+    for module, name in search((), frames=failure.frames, collect=(torch.nn.Module,)).found:
+        if is_module(module):
+            inside = list(modules_in(module))
+            for path, each in inside:
+                for registry in ("_parameters", "_buffers"):
+                    for own, held in registered(each, registry).items():
+                        if held is tensor:
+                            full = f"{path}.{own}" if path else own
+                            owners.append(
+                                (len(inside), Owner(module, name.path, full, registry == "_parameters", each))
+                            )
+    return max(owners, key=lambda each: each[0], default=(0, None))[1]
+
+
+def _devices(module: torch.nn.Module) -> Counter[torch.device]:
+    return Counter(placed.device_of(each) for each in parameters_in(module))
+
+
+def holder_in_module(failure: Failure, tensor: torch.Tensor) -> tuple[torch.nn.Module, str] | None:
+    """Return the module that has a tensor for a plain attribute, which no `.to()` moves, and the attribute."""
+    return next(
+        (
+            (module, name)
+            for module, name, value in _plain(failure)
+            if value is tensor or any(item is tensor for item in _items(value) if is_tensor(item))
+        ),
+        None,
+    )
+
+
+def container_of(failure: Failure, owned: torch.nn.Module) -> tuple[torch.nn.Module, str] | None:
+    """Return the module that has another in a plain list or dict, which no `.to()` looks into, and the attribute."""
+    for module, name, value in _plain(failure):
+        for item in _items(value):
+            if is_module(item) and any(each is owned for _, each in modules_in(item)):
+                return module, name
+    return None
+
+
+def _plain(failure: Failure) -> Iterator[tuple[torch.nn.Module, str, object]]:
+    """The plain attributes of the modules that variables of the failing functions lead to."""
+    seen: set[int] = set()
+    for level in failure.users:
+        for root in (value for value in level.variables.values() if is_module(value)):
+            for _, module in modules_in(root):
+                if id(module) not in seen:
+                    seen.add(id(module))
+                    inside = namespace(module) or {}
+                    yield from ((module, name, value) for name, value in inside.items() if name not in _REGISTRIES)
+
+
+def _items(value: object) -> list[object]:
+    if type(value) is dict:
+        return list(value.values())
+    return list(value) if type(value) in (list, tuple) else []  # type: ignore[call-overload]  # a list or a tuple
+
+
+def moves(failure: Failure, module: torch.nn.Module | None = None) -> list[tuple[Place, str]]:
+    """Return where the program moves a module, `.to(device)` or `.cuda()`, with what it is called on."""
+    classes = {class_name(base) for each in _modules(failure, module) for base in type(each).__mro__}
+    classes -= {"object", "Module"}
+    found = []
+    for body, statement, call in _calls(failure):
+        receiver, name = callee(call)
+        if name not in ("to", "cuda") or receiver is None or (name == "to" and not call.args and not call.keywords):
+            continue
+        text = body.text(receiver)
+        made = isinstance(receiver, ast.Call) and callee(receiver)[1] in classes
+        if made or _names_module(failure, receiver, module):
+            found.append((body.place(statement), text))
+    return found
+
+
+def _modules(failure: Failure, module: torch.nn.Module | None) -> Iterator[torch.nn.Module]:
+    if module is not None:
+        yield module
+        return
+    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
+    yield from (each for each, _ in found if is_module(each))
+
+
+def _names_module(failure: Failure, receiver: ast.expr, module: torch.nn.Module | None) -> bool:
+    """Whether a receiver is the module, in a function that still runs, or bears the name that one there has for it."""
+    text = dotted(receiver)
+    if text is None:
+        return False
+    values = [level.value(text) for level in failure.users]
+    if module is None:
+        return any(is_module(value) for value in values)
+    if any(value is module for value in values):
+        return True
+    known = {name for level in failure.users for name, value in level.variables.items() if value is module}
+    return text in known
+
+
+def _calls(failure: Failure) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    for file in user_files(failure):
+        for body in functions(file):
+            for statement in statements(body.node):
+                for call in calls_in(statement):
+                    yield body, statement, call
+
+
+def spelled(failure: Failure, device: torch.device, other: str = "") -> str:
+    """How the failing function can write a device: by a variable that is one, by another tensor's, or as text."""
+    level = failure.user
+    for space in (level.variables, level.frame.f_globals) if level else ():
+        for name, value in list(space.items()):
+            if type(value) is torch.device and _same(value, device):
+                return name
+    return f"{other}.device" if other and dotted_text(other) else f'"{device}"'
+
+
+def dotted_text(text: str) -> bool:
+    """Whether a text is a name or a chain of attributes."""
+    try:
+        return dotted(ast.parse(text, mode="eval").body) is not None
+    except SyntaxError:
+        return False
+
+
+def _same(one: torch.device, other: torch.device) -> bool:
+    return one.type == other.type and (one.index or 0) == (other.index or 0)

@@ -1,0 +1,116 @@
+"""What PyTorch refused: the expression of the user's that failed, and the tensors that it was given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.naming.plain import class_name
+from backsight.naming.roots import is_ours
+from backsight.source.body import callee
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import is_module, is_tensor
+from backsight.tape import registered
+from backsight.text import as_code
+from backsight.tracing.callers import CALL_NAME
+
+_MOST = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Refusal:
+    """An error that PyTorch raised below a line of the user's."""
+
+    failure: Failure
+    level: Level
+
+    @cached_property
+    def expression(self) -> ast.stmt | ast.expr | None:
+        """What failed: the part of the statement that begins where the exception passed; else all of it."""
+        statement, level = self.level.statement, self.level
+        if statement is None or level.column is None:
+            return statement
+        at = [
+            node
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare)
+            and (node.lineno, node.col_offset) == (level.line, level.column)
+            and not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
+        ]
+        inner = self.below[0].frame.f_code.co_name if self.below else ""  # of `f(x).g()` it tells which
+        calls = [node for node in at if isinstance(node, ast.Call)]
+        runs_module = (node for node in calls if "call_impl" in inner and is_module(value_of(level, node.func)))
+        called = next((node for node in calls if callee(node)[1] == inner), None) or next(runs_module, None)
+        return called or (at[0] if at else statement)
+
+    @cached_property
+    def below(self) -> tuple[Level, ...]:
+        """The levels of PyTorch's own below the line, outermost first."""
+        after = self.failure.levels[self.failure.levels.index(self.level) + 1 :]
+        codes = ((each, each.frame.f_code) for each in after)
+        return tuple(each for each, code in codes if not is_ours(code.co_filename) and code.co_name != CALL_NAME)
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it failed in the backward of a custom Function."""
+        given = next(iter(self.level.variables.values()), None)
+        return self.level.frame.f_code.co_name == "backward" and issubclass(
+            type(given), torch.autograd.function.FunctionCtx
+        )
+
+    @property
+    def text(self) -> str:
+        body, node = self.level.body, self.expression
+        return body.text(node) if body and node is not None else ""
+
+    @cached_property
+    def module(self) -> torch.nn.Module | None:
+        """The module of PyTorch's in which it failed."""
+        held = (each.variables.get("self") for each in reversed(self.below))
+        return next((each for each in held if is_module(each)), None)
+
+    @cached_property
+    def module_name(self) -> str:
+        name = names_of(self.failure, [self.module])[0] if self.module is not None else ""
+        return as_code(name)
+
+    @cached_property
+    def tensors(self) -> list[tuple[str, torch.Tensor]]:
+        """What the expression reads, what the module was given, and the module's own weights."""
+        found = dict.fromkeys(read_by(self.level, self.expression))
+        every = [(text, value) for text, value in found if is_tensor(value)]
+        if not every and self.failure.call:
+            roots = [each for each in self.failure.roots if is_tensor(each)]
+            every = list(zip(names_of(self.failure, roots), roots, strict=True))
+        if not every and self.below:
+            inner = [each for each in self.below[-1].variables.values() if is_tensor(each)]
+            every = [pair for pair in zip(names_of(self.failure, inner), inner, strict=True) if pair[0]]
+        if self.module is not None:
+            at = next((each for each in reversed(self.below) if each.variables.get("self") is self.module), None)
+            given = at.variables.get("input") if at else None
+            if is_tensor(given) and not any(value is given for _, value in every):
+                every.append((f"the input of {self.module_name or class_name(type(self.module))}", given))
+            own = registered(self.module, "_parameters").items()
+            named = [(f"{self.module_name or 'its'}.{name}", each) for name, each in own if is_tensor(each)]
+            every += [pair for pair in named if not any(value is pair[1] for _, value in every)]
+        return every[:_MOST]
+
+
+def read_by(level: Level, node: ast.AST | None) -> Iterator[tuple[str, object]]:
+    """The names, attributes and items that an expression reads, the longest that lead to a tensor or a module."""
+    if node is None or level.body is None or isinstance(node, ast.Lambda):
+        return
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        value = value_of(level, node)
+        if is_tensor(value) or is_module(value):
+            yield level.body.text(node), value
+            return
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.stmt):
+            yield from read_by(level, child)

@@ -1,0 +1,95 @@
+"""BS229 to BS232: what only a GPU raises, from the frames of programs that raise the same text."""
+
+from failures import at, evidence, explained
+from pretended import while_capturing
+
+from backsight.launch import voice
+
+
+def test_the_rnn_in_evaluation_mode_and_the_line_that_put_it_there():
+    source = """
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(3, 4, dropout=0.2, num_layers=2)
+        self.head = nn.Linear(4, 1)
+    def train(self, mode=True):
+        super().train(mode)
+        self.rnn.eval()  # here
+        return self
+net = Net().train()
+raise RuntimeError("cudnn RNN backward can only be called in training mode")
+"""
+    finding = explained(source)
+    assert (finding.code, finding.source, finding.exact) == ("BS229", at(source), True)
+    assert finding.title.startswith("net.rnn (a GRU) ran in evaluation mode")
+    assert "net.rnn.train()" in finding.fix and "net.rnn.dropout = 0.0" in finding.fix
+
+
+def test_an_assertion_of_the_device_is_told_with_the_indices_that_embeddings_take():
+    source = """
+from torch import nn
+embedding = nn.Embedding(12, 4)
+criterion = nn.CrossEntropyLoss()
+def step(ids):
+    return criterion(embedding(ids), ids)
+raise RuntimeError("CUDA error: device-side assert triggered")
+"""
+    finding = explained(source)
+    assert (finding.code, finding.exact) == ("BS230", False)
+    assert "embedding takes indices from 0 to 11." in evidence(finding)
+    assert "takes targets from 0 to the number of classes" in evidence(finding)
+    assert "CUDA_LAUNCH_BLOCKING=1 backsight run train.py" in finding.fix
+
+
+def test_of_a_broken_capture_the_first_error_is_explained():
+    source = """
+total = torch.ones(())
+def step():
+    if total.item() > 100:  # here
+        pass
+def capture():
+    try:
+        step()
+    finally:
+        raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+capture()
+"""
+    finding = while_capturing(source)
+    assert (finding.code, finding.source, finding.exact) == ("BS231", at(source), True)
+    assert finding.title.startswith("total.item() waits for the device")
+    assert "captures the graph." in evidence(finding)
+    assert "torch.where" in finding.fix
+
+
+def test_a_list_that_keeps_graphs_is_named_when_the_memory_is_used_up():
+    source = """
+w = torch.ones(1000, requires_grad=True)
+class Meter:
+    def __init__(self):
+        self.values = []
+    def update(self, value):
+        self.values.append(value)  # here
+meter = Meter()
+for step in range(6):
+    meter.update((w.exp() * w.sin()).sum())
+raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.18 GiB")
+"""
+    finding = explained(source)
+    assert (finding.code, finding.source) == ("BS232", at(source))
+    assert finding.title.startswith("meter.values keeps 6 tensors with their graphs alive")
+
+
+def test_without_such_a_list_none_is_blamed():
+    finding = explained(
+        "w = torch.ones(1000)\nraise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has')"
+    )
+    assert (finding.code, finding.exact) == ("BS232", False)
+
+
+def test_a_device_that_has_failed_is_no_failure_of_ours(capsys):
+    voice.failed("audits stopped", RuntimeError("CUDA error: device-side assert triggered"))
+    assert capsys.readouterr().err == ""
+    voice.failed("audits stopped", RuntimeError("something of ours"))
+    assert "audits stopped: RuntimeError: something of ours" in capsys.readouterr().err
