@@ -39,7 +39,7 @@ from gpt import gpt, next_token_batch
 
 DEVICE = os.environ.get("BACKSIGHT_DEVICE") or "cuda"
 REHEARSAL = DEVICE == "cpu"
-ROUNDS = 3 if REHEARSAL else 15
+ROUNDS = 3 if REHEARSAL else 9
 MIB = 1 << 20
 
 Step = Callable[[], None]
@@ -364,10 +364,27 @@ def profiles() -> None:
     report(table)
 
 
+def tracing() -> None:
+    """Steps of which every operation is traced."""
+    table = simple_table("training step", "plain, ms", "traced", title="How much longer a traced step takes")
+    for training in trainings():
+        with tempfile.TemporaryDirectory() as folder:
+            paths = (f"{folder}/{number}" for number in count())
+            found = in_turn(
+                {
+                    "plain": training.plain,
+                    "traced": within(training, lambda paths=paths: bs.trace(next(paths), steps=range(10))),
+                }
+            )
+        table.add_row(training.name, f"{found['plain'][0] * 1e3:.1f}", f"{found['traced'][2]:.2f}")
+    report(table)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "recording": recording,
     "release": release,
     "forecast": forecasts,
+    "trace": tracing,
     "statistics": statistics_of_tensors,
     "watch": watching,
     "profile": profiles,
@@ -377,7 +394,9 @@ PARTS: dict[str, Callable[[], None]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all if none is given")
-    parts = parser.parse_args().parts or list(PARTS)
+    parser.add_argument("--seconds", type=float, help="begin no further part after so long: time on a device may end")
+    given = parser.parse_args()
+    parts = given.parts or list(PARTS)
     if not REHEARSAL and not torch.cuda.is_available():
         parser.error("no CUDA device: NOT TRIED. BACKSIGHT_DEVICE=cpu rehearses it")
     if unknown := set(parts) - set(PARTS):
@@ -392,7 +411,11 @@ def main() -> None:
         else f"the C kernel: {native.kernel is not None}"
     )
     report(f"device: {name}; statistics by {way}")
+    began = time.monotonic()
     for part in parts:
+        if given.seconds is not None and time.monotonic() - began > given.seconds:
+            report(f"not measured: {part}")
+            continue
         PARTS[part]()
         gc.collect()
 

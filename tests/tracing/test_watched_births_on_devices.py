@@ -84,3 +84,26 @@ def test_of_what_has_no_values_here_nothing_is_asked():
     assert asked.of(torch.ones(0)) < 0
     torch.vmap(lambda x: [asked.of(x), x][1])(torch.ones(2, 3))
     assert len(asked) == 0
+
+
+class Cleared(torch.autograd.Function):
+    """A backward that gives back what it saved before it returns, as that of a compiled function does."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        ctx.maybe_clear_saved_tensors()
+        return gradient / (x * 0)
+
+
+def test_a_backward_that_gives_back_what_it_saved_is_watched():
+    x = torch.ones(3, requires_grad=True)
+    with bs.watch(nonfinite=True) as watch:
+        Cleared.apply(x).sum().backward()
+    assert ("backward", "inf", "DivBackward0") not in {(each.phase, each.kind, each.op) for each in watch.nonfinite}
+    assert [(each.phase, each.kind, each.op) for each in watch.nonfinite][-1] == ("backward", "inf", "ClearedBackward")

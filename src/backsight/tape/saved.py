@@ -42,7 +42,7 @@ def kept_by(node: Any) -> tuple[Saved, ...]:
 
     No version is checked: for that autograd mends the history of a saved view that is out of date, by a new node.
     """
-    raw = _raw_of_custom(node)
+    raw = held_by_custom(node)
     if raw is None:
         return (Saved("saved_tensors", "freed"), *_on_ctx(node, finite=False))
     read = (_read(each, "saved_tensors", finite=False) for each in raw if each is not None)
@@ -82,7 +82,7 @@ def _of_builtin(node: Any, fields: tuple[str, ...], finite: bool) -> Iterator[Sa
 
 
 def _of_custom(node: Any, finite: bool) -> Iterator[Saved]:
-    raw = _raw_of_custom(node)
+    raw = held_by_custom(node)
     if raw is None:
         yield Saved("saved_tensors", "freed")
     else:
@@ -90,7 +90,7 @@ def _of_custom(node: Any, finite: bool) -> Iterator[Saved]:
     yield from _on_ctx(node, finite)
 
 
-def _raw_of_custom(node: Any) -> Sequence[Any] | None:
+def held_by_custom(node: Any) -> Sequence[Any] | None:
     """Return the handles on what a custom Function saved; None where a backward has released it."""
     try:
         return raw_of_custom(node) or ()

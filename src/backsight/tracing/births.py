@@ -28,11 +28,11 @@ from backsight.tape import (
     is_captured,
     no_torch_dispatch,
     no_torch_function,
-    raw_of_custom,
     sequence_number,
     unnumbered,
 )
 from backsight.tape.rows import dtype_name
+from backsight.tape.saved import held_by_custom
 from backsight.tape.walk import walk
 from backsight.tracing._torch import is_traced
 from backsight.tracing.changes import version
@@ -432,7 +432,7 @@ def opened(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield what `node` has saved, as far as it lies open; unpacking might compute."""
     kind: Any = type(node)
     if forward_class(kind) is not None:
-        raws = [(f"saved_tensors[{k}]", raw) for k, raw in enumerate(raw_of_custom(node) or ())]
+        raws = [(f"saved_tensors[{k}]", raw) for k, raw in enumerate(held_by_custom(node) or ())]
     else:
         raws = [(name.removeprefix(RAW), getattr(node, name)) for name in _fields(kind)]
     for name, raw in raws:

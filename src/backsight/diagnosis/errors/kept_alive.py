@@ -28,22 +28,27 @@ def kept_alive(failure: Failure, match: re.Match[str]) -> Finding:
     lines += failing(failure, "runs the backward in which the streams differ.")
     who = f"{listed(names, 3)} still {'holds an' if len(names) == 1 else 'hold'} earlier graph{'s' * (len(names) != 1)}"
     return explanation(
-        f"{who}, and its AccumulateGrad nodes were created on another stream."
-        if names
-        else "An earlier graph is still alive, and its AccumulateGrad nodes were created on another stream.",
+        f"{who if names else _NOBODY}, and its AccumulateGrad nodes were created on another stream.",
         (
             *lines,
             "A parameter has one such node as long as any graph uses it, so each new graph shares the old node.",
         ),
-        f"Let go of {listed(names, 3) or 'what holds it'} before the next forward pass: keep {_value(names)}, or del "
-        "it. With DistributedDataParallel, wrap the model on the stream that trains it.",
+        f"{_let_go(names) if names else _CAPTURED} With DistributedDataParallel, wrap the model on the stream that "
+        "trains it.",
         source=failure.source,
         exact=False,
     )
 
 
-def _value(names: list[str]) -> str:
-    return f"{names[0]}.detach()" if names else "loss.detach()"
+_NOBODY = "An earlier graph is still alive that no variable of the program holds"
+_CAPTURED = (
+    "If a captured CUDA graph holds it, as that of torch.cuda.make_graphed_callables, it has to; silence the warning "
+    "with torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)."
+)
+
+
+def _let_go(names: list[str]) -> str:
+    return f"Let go of {listed(names, 3)} before the next forward pass: keep {names[0]}.detach(), or del it."
 
 
 def _held(failure: Failure) -> list[tuple[str, int, tuple[int, ...]]]:
