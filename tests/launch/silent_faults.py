@@ -1519,6 +1519,18 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS141 gradients too small for half precision": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+for step in range(40):
+    x, y = batch()
+    with torch.autocast("cpu", torch.float16):
+        made = model(x)
+    loss = F.mse_loss(1e-5 * made.float(), 1e-5 * y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS141 a mask that is drawn from what is to be learned": """
 logits = nn.Parameter(torch.zeros(4))
 model = net()

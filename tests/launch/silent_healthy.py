@@ -1,6 +1,32 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "gradients too small for half precision, scaled": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+scaler = torch.amp.GradScaler("cpu")
+for step in range(40):
+    x, y = batch()
+    with torch.autocast("cpu", torch.float16):
+        made = model(x)
+    loss = F.mse_loss(1e-5 * made.float(), 1e-5 * y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
+    "small gradients in bfloat16": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+for step in range(40):
+    x, y = batch()
+    with torch.autocast("cpu", torch.bfloat16):
+        made = model(x)
+    loss = F.mse_loss(1e-5 * made.float(), 1e-5 * y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "a matrix that rows are fitted to, and the best weights put into a dict as copies": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

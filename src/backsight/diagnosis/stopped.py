@@ -58,6 +58,14 @@ _ZEROS = (
     "factors that are trained, only one may start at zero.",
 )
 
+_UNDERFLOW = _Kind(
+    "a cast to float16",
+    "it casts the gradient to float16, where everything below 3e-8 rounds to zero",
+    "Scale the loss: scaler = torch.amp.GradScaler(), then scaler.scale(loss).backward(), scaler.step(optimizer) and "
+    "scaler.update(). Or use bfloat16, whose smallest numbers are those of float32.",
+)
+_CASTS = frozenset({"ToCopy"})
+
 _KINDS = {
     **dict.fromkeys(("Clamp", "ClampMin", "ClampMax"), _CLAMP),
     "Hardtanh": _Kind("hardtanh", _CLAMP.why, _CLAMP.fix),
@@ -102,7 +110,7 @@ def stopped(
     for stop in found:
         operation = watch.operation_of(stop.number)
         behind = {id(p) for ref in stop.leaves if (p := ref()) is not None} & wanted
-        if stop.op not in _KINDS or operation is None or not behind or _is_meant(stop):
+        if _kind(stop) is None or operation is None or not behind or _is_meant(stop):
             continue
         if best is None or len(behind) > len(best[2]):
             best = stop, operation, behind
@@ -111,6 +119,10 @@ def stopped(
     stop, operation, behind = best
     names = _names([p for p in lost if id(p) in behind])
     return None if stop.op in _GATES and _idles(names, _names(trained)) else _finding(stop, operation, names, since)
+
+
+def _kind(stop: Stop) -> _Kind | None:
+    return _UNDERFLOW if stop.op in _CASTS and stop.dtype == "float16" else _KINDS.get(stop.op)
 
 
 def _names(tensors: Sequence[torch.Tensor]) -> list[str]:
@@ -135,7 +147,7 @@ def _are_entries(name: str, other: str) -> bool:
 
 
 def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int) -> Finding:
-    kind = _KINDS[stop.op]
+    kind = _kind(stop) or _KINDS[stop.op]
     few = listed(names, 2)
     place = operation.line.place
     why = kind.why.format(factor=_factor(stop, operation))

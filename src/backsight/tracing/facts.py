@@ -252,7 +252,7 @@ class Stop:
     `op` is that of its node, `number` the sequence number, `position` which input; `leaves` lie behind that. `bounds`
     are numbers that the operation keeps, such as the `min` and `max` of a clamp, and `values` the least and the
     greatest of what it was given, or returned. `is_term` tells that only sums stand between it and the loss,
-    `by_number` that the operation has saved a single number, as a product with one does.
+    `by_number` that the operation has saved a single number, as a product with one does. `dtype` is that of the zeros.
     """
 
     op: str
@@ -263,3 +263,4 @@ class Stop:
     values: tuple[float, float] | None
     is_term: bool
     by_number: bool
+    dtype: str = ""

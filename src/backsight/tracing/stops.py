@@ -10,6 +10,7 @@ import torch
 
 from backsight.tape import forward_class, is_captured, no_torch_dispatch, no_torch_function, sequence_number, unnumbered
 from backsight.tape.ops import op_name
+from backsight.tape.rows import dtype_name
 from backsight.tape.saved import is_readable
 from backsight.tape.walk import TooManyNodes, Walk, walk
 from backsight.tracing.births import opened
@@ -67,7 +68,9 @@ class Stops:
                     zeros = [at for at, each in enumerate(passed) if each is not None and _is_zero(each)]
                     if zeros and any(each is not None and _is_zero(each) is False for each in given):
                         kept = dict(opened(node))
-                        seen[index] = zeros, dict(_numbers(node)), _range(kept), any(not t.dim() for t in kept.values())
+                        dtype = dtype_name(passed[zeros[0]].dtype)
+                        numbers, by_number = dict(_numbers(node)), any(not t.dim() for t in kept.values())
+                        seen[index] = zeros, numbers, _range(kept), by_number, dtype
             except BaseException as failure:
                 self._fail(failure)
 
@@ -104,7 +107,7 @@ def _told(walked: Walk, starts: list[Any], seen: dict[int, Any]) -> Iterator[Sto
     start, inputs = walked.start.tolist(), walked.inputs.tolist()
     parts = _parts(walked, starts, start, inputs)
     for index in sorted(seen)[:_MOST]:
-        zeros, numbers, values, by_number = seen[index]
+        zeros, numbers, values, by_number, dtype = seen[index]
         begin = start[index]
         edges = [(at, inputs[begin + at]) for at in zeros if begin + at < start[index + 1]]
         for at, producer in edges:
@@ -112,7 +115,7 @@ def _told(walked: Walk, starts: list[Any], seen: dict[int, Any]) -> Iterator[Sto
                 leaves = tuple(weakref.ref(each) for each in _leaves(walked, start, inputs, producer))
                 op = op_name(walked.nodes[index].name())
                 number = int(sequence_number(walked.nodes[index]))
-                yield Stop(op, number, at, leaves, numbers, values, index in parts, by_number)
+                yield Stop(op, number, at, leaves, numbers, values, index in parts, by_number, dtype)
 
 
 def _leaves(walked: Walk, start: list[int], inputs: list[int], producer: int) -> Iterator[torch.Tensor]:
