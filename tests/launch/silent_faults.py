@@ -1519,6 +1519,19 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS113 a scaler that backs off too slowly": """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100, backoff_factor=0.95)
+for step in range(40):
+    x, y = batch()
+    with torch.autocast("cpu", torch.float16):
+        loss = F.mse_loss(model(x).float(), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)  #!
+    scaler.update()
+""",
     "BS141 gradients too small for half precision": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=100.0)

@@ -15,6 +15,19 @@ for step in range(40):
     scaler.step(optimizer)
     scaler.update()
 """,
+    "a scaler that finds its scale after a dozen steps": """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**34)
+for step in range(60):
+    x, y = batch()
+    with torch.autocast("cpu", torch.float16):
+        loss = F.mse_loss(model(x).float(), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
     "small gradients in bfloat16": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=100.0)

@@ -29,6 +29,7 @@ from backsight.launch.reading import Loops, Taken, Updates, Watched
 from backsight.launch.references import References
 from backsight.launch.sharing import Sharing
 from backsight.launch.sign import Audit, Course, Sign, Step, key_of, stepping
+from backsight.launch.skipping import Skipping
 from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
@@ -85,6 +86,7 @@ class VitalSigns:
             Taken(watch),
             Watched(watch),
             Stopping(watch, self.zeros),
+            Skipping(watch),
             self.lost,
         )
         self._each_step = self._listening("each_step")
