@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from backsight.traces.cuts import judged_cut
+from backsight.traces.enclosed import Enclosed
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
 from backsight.traces.judging import RANDOM, Judged, hyperparameters_differ, modes
 from backsight.traces.origins import Origin, Walk, differing
 from backsight.traces.pairing import plain_name
+from backsight.traces.recomputing import judged_recomputation
 from backsight.traces.records import Operation, Phase, Trace
+from backsight.traces.updating import (
+    Given,
+    Update,
+    given_otherwise,
+    judged_update,
+    updated_otherwise,
+    with_reasons,
+)
 
 _TOGETHER = 1e-4
 """The relative difference of the norms of gradients that have no counterpart, as of weights that are one in B."""
@@ -53,8 +64,8 @@ class Effect:
         return self.loss or self.gradients or self.updates or self.buffers
 
 
-def effect(walk: Walk, points: Sequence[Point]) -> Effect:
-    """Find what of a step differs."""
+def effect(walk: Walk, points: Sequence[Point], otherwise: Sequence[Update], given: Given) -> Effect:
+    """Find what of a step differs; otherwise, given: the parameters that are updated otherwise, and why."""
     a, b = walk.distances.a, walk.distances.b
     both = flows(a, b, walk.step)
     losses = [losses_of(trace, walk.step) for trace in (a, b)]
@@ -64,13 +75,15 @@ def effect(walk: Walk, points: Sequence[Point]) -> Effect:
     held = all(_last(trace, walk.step, "grad") for trace in (a, b))
     loss = known and any(alone) and (any(grads) or not held)  # that of a part of a batch is none of both
     buffers = _buffers(walk, both)
-    updates = not any(grads) and _updates(walk, both, points)
+    updates = not any(grads) and (bool(otherwise or given) or _updates(walk, both, points))
     if loss:
         ends: Sequence[Sequence[int]] = alone
     elif any(grads):
         ends = grads
     elif updates:
         ends = _ends(walk, "weight")
+        if otherwise:
+            ends = [each.ours.value for each in otherwise], [each.theirs.value for each in otherwise]
     else:
         ends = ((), ())
     for flow, each in zip(both, ends, strict=True):
@@ -162,9 +175,19 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
     """
     if after and not _nearly(walk):
         return tuple(each for each in every if each.cls == "noise")
-    if all(each.cls == "noise" for each in every) and _nearly(walk):
+    otherwise = [] if after else updated_otherwise(walk)
+    given = {} if after else given_otherwise(walk)
+    if not otherwise and not given and all(each.cls == "noise" for each in every) and _nearly(walk):
         return tuple(every)
-    found = effect(walk, points)
+    found = effect(walk, points, otherwise, given)
+    told = _told(every, walk, found)
+    if found.updates and not any(each.cls == "semantics" for each in told):
+        update = judged_update(walk, otherwise, given)
+        told = told if update is None else (update, *told)
+    return tuple(with_reasons(each, walk, given) for each in told)
+
+
+def _told(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, ...]:
     if not found.known:
         return tuple(every)
     if not found.differs:
@@ -198,6 +221,10 @@ def _harmless(each: Judged) -> Judged:
 
 def _by_flow(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, ...]:
     """Return the origins that are on the way to what differs, with the first of all before them."""
+    if found.gradients and not found.loss and not any(found.changed):
+        cut = judged_recomputation(walk) or judged_cut(walk, found.flows, found.ends)
+        if cut is not None:
+            return (cut, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
     starts, first = _started(every, walk, found), _first(walk, found)
     if starts:
         return tuple(starts)
@@ -266,7 +293,7 @@ def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
     """
     if any(found.changed):
         return found.changed
-    roots = found.flows[0].roots, found.flows[1].roots
+    roots = _not_enclosed(found.flows[0]), _not_enclosed(found.flows[1])
     order: tuple[tuple[Phase, ...], ...] = (("backward",), ("forward", "recomputation"), ("optimizer",))
     if found.loss:
         order = (("forward", "recomputation"), ("backward",), ("optimizer",))
@@ -280,6 +307,12 @@ def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
         return both[0], both[1]
     either = [next((each[side] for each in firsts if each[side] is not None), None) for side in (0, 1)]
     return either[0], either[1]
+
+
+def _not_enclosed(flow: Flow) -> tuple[Operation, ...]:
+    """Return the roots that are no part of another way to compute the same, if there are others."""
+    enclosed = Enclosed(flow.trace, list(flow.operations.values()), lambda number: number in flow.ok)
+    return tuple(each for each in flow.roots if not enclosed(each)) or flow.roots
 
 
 def _before_backward(flow: Flow, roots: Sequence[Operation]) -> Operation | None:

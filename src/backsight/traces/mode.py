@@ -19,8 +19,13 @@ _SAME = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default, 
 """What returns the tensor that it was given, as far as numbers and memory go."""
 
 
-def _says_nothing(func: Any) -> bool:
-    return func in _SAME or getattr(func, "namespace", "") in ("prim", "profiler")
+def _says_nothing(func: Any, args: tuple[Any, ...]) -> bool:
+    return (func in _SAME and not _cuts(func, args)) or getattr(func, "namespace", "") in ("prim", "profiler")
+
+
+def _cuts(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a gradient would pass but for this operation."""
+    return func is torch.ops.aten.detach.default and torch.is_grad_enabled() and bool(args) and args[0].requires_grad
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
@@ -60,7 +65,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch
             return func(*args, **kwargs)  # of which there is nothing to tell
         if any(map(answers_itself, types)):
             return NotImplemented  # a subclass first turns the operation into those on its parts, which come here again
-        if self._idle or os.getpid() != self._process or _says_nothing(func):
+        if self._idle or os.getpid() != self._process or _says_nothing(func, args):
             return func(*args, **kwargs)
         ticket = self._before((func, args, kwargs))
         result = func(*args, **kwargs)

@@ -75,12 +75,16 @@ class Origin:
     @property
     def places(self) -> tuple[Place, Place]:
         """The lines in A and in B; of what only one of them has, the line of that."""
-        first = next((each.place for each in self.only_a if each.place), None)
-        second = next((each.place for each in self.only_b if each.place), None)
+        first, second = (self._place(each) for each in (self.only_a, self.only_b))
         return (
             first or (self.a.place if self.a is not None else Place()),
             second or (self.b.place if self.b is not None else Place()),
         )
+
+    def _place(self, alone: Sequence[Operation]) -> Place | None:
+        """Return the first line of operations that only one has: of the phase, as weights may be made just before."""
+        places = [(each.phase != self.phase, each.place) for each in alone if each.place]
+        return min(places, key=lambda each: each[0])[1] if places else None
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -16,7 +16,7 @@ _LONGEST = 20_000
 VIEWS = frozenset(
     (
         *("view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice"),
-        *("select", "split", "chunk", "unbind", "flatten"),
+        *("select", "split", "chunk", "unbind", "flatten", "detach", "alias"),
     )
 )
 """Operators that only look at another tensor, in another shape: what they are given is of the shape alone."""
@@ -167,7 +167,30 @@ def paired_names(a: Trace, b: Trace, step: int) -> dict[str, str]:
 
 def _named(trace: Trace, step: int) -> dict[str, Held]:
     kinds = ("weight", "buffer")
-    return {each.name: each for each in reversed(trace.held) if each.step == step and each.kind in kinds}
+    found = {each.name: each for each in reversed(trace.held) if each.step == step and each.kind in kinds}
+    left = replaced(trace, step, found)
+    return {name: held for name, held in found.items() if name not in left}
+
+
+def replaced(trace: Trace, step: int, names: Iterable[str]) -> set[str]:
+    """Return the parameters and buffers of a model in whose place the step uses another one, as one that was resumed.
+
+    The second model of a program has its class before its names.
+    """
+    used = {trace.values[number].name.partition(" ")[2] for each in trace.operations if each.step == step
+            for number in each.inputs if trace.values[number].name.startswith(("weight ", "buffer "))}  # fmt: skip
+    known = set(names)
+    models = {each.partition(".")[0] for each in known if each.partition(".")[2] in known}
+    roots = {each: _rooted(each, models) for each in known}
+    taken = {roots[each][1]: roots[each][0] for each in used & known}
+    idle = {root for root, _ in roots.values()} - {roots[each][0] for each in used & known}
+    return {each for each, (root, rest) in roots.items() if root in idle and taken.get(rest, root) != root}
+
+
+def _rooted(name: str, models: set[str]) -> tuple[str, str]:
+    """Return the model, of those that are called by their class, and the name within it."""
+    model, _, rest = name.partition(".")
+    return (model, rest) if model in models and rest else ("", name)
 
 
 def _shape(trace: Trace, held: Held) -> object:

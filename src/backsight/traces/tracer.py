@@ -278,10 +278,9 @@ class Tracer:
         self._page.flush()
         self._operations = self._page.count
         if whole:
-            self._writer.say(
-                b"E",
-                {"step": self._step, "optimizers": hyperparameters(self._alive()), "evaluating": self._evaluating()},
-            )
+            names = {id(tensor): name for name, tensor in self._parameters().items()}
+            optimizers = hyperparameters(self._alive(), names)
+            self._writer.say(b"E", {"step": self._step, "optimizers": optimizers, "evaluating": self._evaluating()})
 
     def _evaluating(self) -> list[str]:
         """Return the modules that are in evaluation mode."""
@@ -297,11 +296,7 @@ class Tracer:
         """Take down what models and optimizers hold now."""
         assert self._page is not None
         self._looked_at = {id(each) for held in self._calls.models.values() if (each := held()) is not None}
-        parameters = {
-            place.name: tensor
-            for place in self._calls.observed.places("_parameters")
-            if (tensor := place.tensor()) is not None
-        }
+        parameters = self._parameters()
         found: dict[str, dict[str, torch.Tensor]] = {"weight": parameters, "buffer": {}, "grad": {}, "state": {}}
         for place in self._calls.observed.places("_buffers"):
             if (tensor := place.tensor()) is not None:
@@ -323,6 +318,10 @@ class Tracer:
                 self._ledger.recheck(held.values())
             if held:
                 self._page.hold(at, kind, held, shards)  # type: ignore[arg-type]  # one of the kinds
+
+    def _parameters(self) -> dict[str, torch.Tensor]:
+        places = self._calls.observed.places("_parameters")
+        return {place.name: tensor for place in places if (tensor := place.tensor()) is not None}
 
     def _state(self, parameters: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         names = {id(tensor): name for name, tensor in parameters.items()}
