@@ -55,13 +55,23 @@ def judged_cut(walk: Walk, flows: tuple[Flow, Flow], ends: tuple[tuple[int, ...]
 
 
 def _differentiated(flow: Flow, value: int) -> Operation | None:
-    """Return the operation that a value is of, if the backward pass of the program goes through it."""
-    maker = flow.operations.get(flow.trace.values[value].maker)
-    while maker is not None and plain_name(maker.op) in VIEWS and maker.inputs:
-        maker = flow.operations.get(flow.trace.values[maker.inputs[0]].maker)
-    if maker is None or not any(each.of == maker.number for each in flow.operations.values()):
-        return None
-    return maker
+    """Return the operation that a value is of, if the backward pass of the program goes through it.
+
+    Of what writes in place, only what it is given tells: its node is that of another tensor by then.
+    """
+    first = flow.operations.get(flow.trace.values[value].maker)
+    differentiated = {each.of for each in flow.operations.values() if each.phase == "backward"}
+    stack, seen = [first], set()
+    while stack:
+        maker = stack.pop()
+        if maker is None or maker.number in seen:
+            continue
+        seen.add(maker.number)
+        if maker.number in differentiated:
+            return first
+        if plain_name(maker.op) in VIEWS | {"clone"} or maker.short.endswith("_"):
+            stack += [flow.operations.get(flow.trace.values[each].maker) for each in maker.inputs]
+    return None
 
 
 def _judged(walk: Walk, cut: Operation, made: Operation, name: str, values: tuple[int, int]) -> Judged:

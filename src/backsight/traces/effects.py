@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from backsight.traces.cuts import judged_cut
+from backsight.traces.distance import factor
 from backsight.traces.enclosed import Enclosed
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
@@ -192,6 +193,10 @@ def _told(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, .
         return tuple(every)
     if not found.differs:
         return tuple(each if _counts_anyway(each, walk) else _harmless(each) for each in every)
+    if found.gradients and not found.loss and not any(found.changed):
+        cut = judged_recomputation(walk) or judged_cut(walk, found.flows, found.ends) or _scaled(walk, found)
+        if cut is not None:
+            return (cut, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
     if _nearly(walk):
         return tuple(every)
     return _by_flow(every, walk, found)
@@ -221,10 +226,6 @@ def _harmless(each: Judged) -> Judged:
 
 def _by_flow(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, ...]:
     """Return the origins that are on the way to what differs, with the first of all before them."""
-    if found.gradients and not found.loss and not any(found.changed):
-        cut = judged_recomputation(walk) or judged_cut(walk, found.flows, found.ends)
-        if cut is not None:
-            return (cut, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
     starts, first = _started(every, walk, found), _first(walk, found)
     if starts:
         return tuple(starts)
@@ -233,6 +234,30 @@ def _by_flow(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged
         return tuple(kept or every)
     first = next((each for each in every if _is_at(each, first)), first)
     return (first, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
+
+
+def _scaled(walk: Walk, found: Effect) -> Judged | None:
+    """Return the origin where parts of a batch are added up, so that all gradients are those of A, times one number."""
+    parts = max(flow.parts for flow in found.flows)
+    a, b = walk.distances.a, walk.distances.b
+    pairs = [(ours.value, theirs.value) for ours, theirs in walk.held("end") if ours.kind == "grad"]
+    ratios = [factor(a, b, a.values[x], b.values[y]) for x, y in pairs if x in found.ends[0] or y in found.ends[1]]
+    known = [each for each in ratios if each is not None]
+    if parts == 1 or len(known) < max(1, len(ratios) // 2) or max(known) - min(known) > 1e-2 * max(map(abs, known)):
+        return None
+    losses = [losses_of(trace, walk.step) for trace in (a, b)]
+    makers = [_maker(flow, held) for flow, held in zip(found.flows, losses, strict=True)]
+    values = pairs[0]
+    origin = Origin(
+        "held", walk.step, "backward", *makers, values, walk.distances(*values), names=("grad each weight",)
+    )  # type: ignore[arg-type]
+    name = "A" if found.flows[0].parts == parts else "B"
+    said = f"every gradient of B is that of A times {median(known):.4g}"
+    return Judged(origin, "semantics", "BS507", (f"{said}; {name} adds up those of {parts} parts of the batch",))
+
+
+def _maker(flow: Flow, losses: Sequence[int]) -> Operation | None:
+    return flow.operations.get(flow.trace.values[losses[0]].maker) if losses else None
 
 
 def _is_at(each: Judged, first: Judged) -> bool:

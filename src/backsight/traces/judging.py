@@ -95,10 +95,17 @@ def _judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
             return Judged(origin, "noise", "BS503", (again, *reasons[:2]))
         return Judged(origin, "semantics", _code(origin), (*reasons, *_numbers(origin, a, b)))
     if random:
-        return Judged(origin, "semantics", "BS506", (*_of_generators(origin.step, a, b), *_numbers(origin, a, b)))
+        drawn = _devices(origin, a, b)
+        told = () if drawn is None else (f"{drawn}: their generators draw other numbers, whatever the seed",)
+        return Judged(
+            origin, "semantics", "BS506", (*told, *_of_generators(origin.step, a, b), *_numbers(origin, a, b))
+        )
+    device = _devices(origin, a, b)
     if origin.rounds or settled:
-        return Judged(origin, "noise", "BS503", (_reordered(origin, a, b),))
-    if origin.apart.relative < _COARSE and (precision := [*_precision(origin.step, a, b)]):
+        return Judged(origin, "noise", "BS503", (device or _reordered(origin, a, b),))
+    if origin.apart.relative < _COARSE and (
+        precision := [*([device] if device is not None else []), *_precision(origin.step, a, b)]
+    ):
         return Judged(origin, "precision", "BS502", tuple(precision))
     why = [] if exactly is None or exactly.equally_good else [_float64(exactly)]
     why += _numbers(origin, a, b)
@@ -308,10 +315,14 @@ def _of_generators(step: int, a: Trace, b: Trace) -> Iterator[str]:
             return
 
 
+def _devices(origin: Origin, a: Trace, b: Trace) -> str | None:
+    """Say that a result is of another kind of device in B."""
+    x, y = (trace.values[each].device.partition(":")[0] for trace, each in zip((a, b), origin.values, strict=True))
+    return f"the device is {x} in A and {y} in B" if x != y else None
+
+
 def _precision(step: int, a: Trace, b: Trace) -> Iterator[str]:
     ours, theirs = (trace.settings.get(step, {}) for trace in (a, b))
     for name in ("float32 matmul precision", "TF32 in cuBLAS", "TF32 in cuDNN"):
         if ours.get(name) != theirs.get(name):
             yield f"{name} is {ours.get(name)} in A and {theirs.get(name)} in B"
-    if a.head.get("device") != b.head.get("device"):
-        yield f"the device is {a.head.get('device')} in A and {b.head.get('device')} in B"

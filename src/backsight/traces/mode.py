@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from backsight.traces._torch import FAKE, answers_itself, put_below, take_out
+from backsight.traces._torch import FAKE, answers_itself, is_being_saved, put_below, take_out
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -24,8 +24,13 @@ def _says_nothing(func: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _cuts(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a gradient would pass but for this operation."""
-    return func is torch.ops.aten.detach.default and torch.is_grad_enabled() and bool(args) and args[0].requires_grad
+    """Whether the program detaches a tensor, where a gradient would pass else."""
+    if func is not torch.ops.aten.detach.default or not torch.is_grad_enabled() or not args:
+        return False
+    try:
+        return bool(args[0].requires_grad) and not is_being_saved(args[0])
+    except RuntimeError:  # what was saved is freed
+        return False
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped

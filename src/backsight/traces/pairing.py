@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 
 from backsight.traces.records import Held, Operation, Trace
 
@@ -106,9 +107,35 @@ def plain_name(op: str) -> str:
     return op.removeprefix("aten.").partition(".")[0].rstrip("_")
 
 
+_OF_DEVICES = (
+    (("_scaled_dot_product_", "_safe_softmax_attention"), "attention"),
+    (
+        ("cudnn_convolution", "mkldnn_convolution", "miopen_convolution", "_convolution", "convolution_overrideable"),
+        "convolution",
+    ),
+    (
+        ("cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_with_update", "_native_batch_norm_legit"),
+        "native_batch_norm",
+    ),
+    (("_cudnn_rnn", "miopen_rnn", "mkldnn_rnn_layer"), "rnn"),
+    (("_cudnn_ctc_loss", "_ctc_loss"), "ctc_loss"),
+)
+"""Operators of one device, by how they begin, and what they compute."""
+
+
+@cache
+def role(op: str) -> str:
+    """Return what an operator computes, whatever the device whose kernel has a name of its own."""
+    name = plain_name(op)
+    for starts, what in _OF_DEVICES:
+        if name.startswith(starts):
+            return f"{what}_backward" if "backward" in name else what
+    return name
+
+
 def _token(operation: Operation, modules: Mapping[str, str]) -> tuple[Hashable, ...]:
     module = modules.get(operation.module, operation.module)
-    return operation.phase, plain_name(operation.op), module, len(operation.outputs) if operation.op == "module" else 0
+    return operation.phase, role(operation.op), module, len(operation.outputs) if operation.op == "module" else 0
 
 
 def _renamed(a: Sequence[Operation], b: Sequence[Operation]) -> dict[str, str]:
@@ -131,7 +158,7 @@ def _renamed(a: Sequence[Operation], b: Sequence[Operation]) -> dict[str, str]:
 
 
 def _nameless(operation: Operation) -> tuple[Hashable, ...]:
-    return operation.phase, plain_name(operation.op), len(operation.inputs)
+    return operation.phase, role(operation.op), len(operation.inputs)
 
 
 def _matched(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:

@@ -125,7 +125,8 @@ def given_otherwise(walk: Walk) -> Given:
             continue  # the program updates it itself
         for said in _said(mine, others):
             found.setdefault(said, []).append((name, other))
-    return found
+    return {said.replace("{}", "the optimizer") if len(names) == len(stepped) else said: names for said, names in
+            found.items()}  # fmt: skip
 
 
 def _left_alone(walk: Walk, name: str, other: str, *, in_a: bool) -> bool:
