@@ -204,8 +204,12 @@ def replaced(trace: Trace, step: int, names: Iterable[str]) -> set[str]:
 
     The second model of a program has its class before its names.
     """
-    used = {trace.values[number].name.partition(" ")[2] for each in trace.operations if each.step == step
-            for number in each.inputs if trace.values[number].name.startswith(("weight ", "buffer "))}  # fmt: skip
+    taken_by: dict[bool, set[str]] = {True: set(), False: set()}
+    for each in (one for one in trace.operations if one.step == step):
+        named = (trace.values[number].name for number in each.inputs)
+        found = (each.partition(" ")[2] for each in named if each.startswith(("weight ", "buffer ")))
+        taken_by[each.phase == "optimizer"].update(found)
+    used = taken_by[True] or taken_by[False]  # what is saved is read, too
     known = set(names)
     models = {each.partition(".")[0] for each in known if each.partition(".")[2] in known}
     roots = {each: _rooted(each, models) for each in known}
