@@ -204,11 +204,11 @@ def replaced(trace: Trace, step: int, names: Iterable[str]) -> set[str]:
 
     The second model of a program has its class before its names.
     """
+    held = {each.value: each.name for each in trace.held if each.step == step and each.kind in ("weight", "buffer")}
     taken_by: dict[bool, set[str]] = {True: set(), False: set()}
     for each in (one for one in trace.operations if one.step == step):
-        named = (trace.values[number].name for number in each.inputs)
-        found = (each.partition(" ")[2] for each in named if each.startswith(("weight ", "buffer ")))
-        taken_by[each.phase == "optimizer"].update(found)
+        found = (held.get(number) for number in each.inputs)
+        taken_by[each.phase == "optimizer"].update(name for name in found if name is not None)
     used = taken_by[True] or taken_by[False]  # what is saved is read, too
     known = set(names)
     models = {each.partition(".")[0] for each in known if each.partition(".")[2] in known}
