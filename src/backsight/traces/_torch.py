@@ -60,3 +60,23 @@ def answers_itself(kind: type) -> bool:
 
 FAKE: Any = take("torch._subclasses.fake_tensor.FakeTensor", _FEATURE, without=None)
 """Tensors without values, as DTensor makes to find out how results are sharded: their mode lies below all others."""
+
+_raw: str = take(
+    "torch._C._functions.ExpBackward0._raw_saved_result",
+    _FEATURE,
+    without="none of the names",
+    read=lambda _: "_raw_saved_",
+)
+"""Prefix of the handles on what a node has saved; their `.data` runs nothing, and is None before there is anything."""
+
+
+@cache
+def _results(node: type) -> tuple[str, ...]:
+    """Return the handles of a class of nodes on results of their own forward."""
+    return tuple(each for each in dir(node) if each.startswith((f"{_raw}result", f"{_raw}output")))
+
+
+def is_being_saved(tensor: torch.Tensor) -> bool:
+    """Whether autograd is about to save a result for its own backward, which it detaches for that."""
+    node = tensor.grad_fn
+    return node is not None and any(getattr(node, each).data is None for each in _results(type(node)))

@@ -6,12 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from backsight.traces.cuts import judged_cut
+from backsight.traces.distance import factor
+from backsight.traces.enclosed import Enclosed
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
 from backsight.traces.judging import RANDOM, Judged, hyperparameters_differ, modes
 from backsight.traces.origins import Origin, Walk, differing
 from backsight.traces.pairing import plain_name
+from backsight.traces.recomputing import judged_recomputation
 from backsight.traces.records import Operation, Phase, Trace
+from backsight.traces.updating import (
+    Given,
+    Update,
+    given_otherwise,
+    judged_update,
+    updated_otherwise,
+    with_reasons,
+)
 
 _TOGETHER = 1e-4
 """The relative difference of the norms of gradients that have no counterpart, as of weights that are one in B."""
@@ -53,8 +65,8 @@ class Effect:
         return self.loss or self.gradients or self.updates or self.buffers
 
 
-def effect(walk: Walk, points: Sequence[Point]) -> Effect:
-    """Find what of a step differs."""
+def effect(walk: Walk, points: Sequence[Point], otherwise: Sequence[Update], given: Given) -> Effect:
+    """Find what of a step differs; otherwise, given: the parameters that are updated otherwise, and why."""
     a, b = walk.distances.a, walk.distances.b
     both = flows(a, b, walk.step)
     losses = [losses_of(trace, walk.step) for trace in (a, b)]
@@ -64,13 +76,15 @@ def effect(walk: Walk, points: Sequence[Point]) -> Effect:
     held = all(_last(trace, walk.step, "grad") for trace in (a, b))
     loss = known and any(alone) and (any(grads) or not held)  # that of a part of a batch is none of both
     buffers = _buffers(walk, both)
-    updates = not any(grads) and _updates(walk, both, points)
+    updates = not any(grads) and (bool(otherwise or given) or _updates(walk, both, points))
     if loss:
         ends: Sequence[Sequence[int]] = alone
     elif any(grads):
         ends = grads
     elif updates:
         ends = _ends(walk, "weight")
+        if otherwise:
+            ends = [each.ours.value for each in otherwise], [each.theirs.value for each in otherwise]
     else:
         ends = ((), ())
     for flow, each in zip(both, ends, strict=True):
@@ -162,13 +176,27 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
     """
     if after and not _nearly(walk):
         return tuple(each for each in every if each.cls == "noise")
-    if all(each.cls == "noise" for each in every) and _nearly(walk):
+    otherwise = [] if after else updated_otherwise(walk)
+    given = {} if after else given_otherwise(walk)
+    if not otherwise and not given and all(each.cls == "noise" for each in every) and _nearly(walk):
         return tuple(every)
-    found = effect(walk, points)
+    found = effect(walk, points, otherwise, given)
+    told = _told(every, walk, found)
+    if found.updates and not any(each.cls == "semantics" for each in told):
+        update = judged_update(walk, otherwise, given)
+        told = told if update is None else (update, *told)
+    return tuple(with_reasons(each, walk, given) for each in told)
+
+
+def _told(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, ...]:
     if not found.known:
         return tuple(every)
     if not found.differs:
         return tuple(each if _counts_anyway(each, walk) else _harmless(each) for each in every)
+    if found.gradients and not found.loss and not any(found.changed):
+        cut = judged_recomputation(walk) or judged_cut(walk, found.flows, found.ends) or _scaled(walk, found)
+        if cut is not None:
+            return (cut, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
     if _nearly(walk):
         return tuple(every)
     return _by_flow(every, walk, found)
@@ -206,6 +234,30 @@ def _by_flow(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged
         return tuple(kept or every)
     first = next((each for each in every if _is_at(each, first)), first)
     return (first, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
+
+
+def _scaled(walk: Walk, found: Effect) -> Judged | None:
+    """Return the origin where parts of a batch are added up, so that all gradients are those of A, times one number."""
+    parts = max(flow.parts for flow in found.flows)
+    a, b = walk.distances.a, walk.distances.b
+    pairs = [(ours.value, theirs.value) for ours, theirs in walk.held("end") if ours.kind == "grad"]
+    ratios = [factor(a, b, a.values[x], b.values[y]) for x, y in pairs if x in found.ends[0] or y in found.ends[1]]
+    known = [each for each in ratios if each is not None]
+    if parts == 1 or len(known) < max(1, len(ratios) // 2) or max(known) - min(known) > 1e-2 * max(map(abs, known)):
+        return None
+    losses = [losses_of(trace, walk.step) for trace in (a, b)]
+    makers = [_maker(flow, held) for flow, held in zip(found.flows, losses, strict=True)]
+    values = pairs[0]
+    origin = Origin(
+        "held", walk.step, "backward", *makers, values, walk.distances(*values), names=("grad each weight",)
+    )  # type: ignore[arg-type]
+    name = "A" if found.flows[0].parts == parts else "B"
+    said = f"every gradient of B is that of A times {median(known):.4g}"
+    return Judged(origin, "semantics", "BS507", (f"{said}; {name} adds up those of {parts} parts of the batch",))
+
+
+def _maker(flow: Flow, losses: Sequence[int]) -> Operation | None:
+    return flow.operations.get(flow.trace.values[losses[0]].maker) if losses else None
 
 
 def _is_at(each: Judged, first: Judged) -> bool:
@@ -266,7 +318,7 @@ def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
     """
     if any(found.changed):
         return found.changed
-    roots = found.flows[0].roots, found.flows[1].roots
+    roots = _not_enclosed(found.flows[0]), _not_enclosed(found.flows[1])
     order: tuple[tuple[Phase, ...], ...] = (("backward",), ("forward", "recomputation"), ("optimizer",))
     if found.loss:
         order = (("forward", "recomputation"), ("backward",), ("optimizer",))
@@ -280,6 +332,12 @@ def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
         return both[0], both[1]
     either = [next((each[side] for each in firsts if each[side] is not None), None) for side in (0, 1)]
     return either[0], either[1]
+
+
+def _not_enclosed(flow: Flow) -> tuple[Operation, ...]:
+    """Return the roots that are no part of another way to compute the same, if there are others."""
+    enclosed = Enclosed(flow.trace, list(flow.operations.values()), lambda number: number in flow.ok)
+    return tuple(each for each in flow.roots if not enclosed(each)) or flow.roots
 
 
 def _before_backward(flow: Flow, roots: Sequence[Operation]) -> Operation | None:

@@ -16,7 +16,7 @@ import torch
 from backsight.tape import no_torch_dispatch, no_torch_function
 from backsight.traces.arguments import tensors_in, written
 from backsight.traces.distance import Distances
-from backsight.traces.origins import Origin
+from backsight.traces.origins import Origin, differing
 from backsight.traces.pairing import VIEWS, plain_name
 from backsight.traces.records import Operation, Trace
 
@@ -104,7 +104,7 @@ def measured_exactly(origin: Origin, distances: Distances) -> Exactly | None:
 def _formula(origin: Origin, distances: Distances, ours: torch.Tensor | None) -> float | None:
     """Return how far B's operation is from A's if it is given what A's was given."""
     assert origin.a is not None and origin.b is not None
-    if not origin.arguments:
+    if not differing(origin.a, origin.b):
         return 0.0
     y = origin.values[1]
     if len(origin.a.inputs) != len(origin.b.inputs) or y not in origin.b.outputs or ours is None:

@@ -18,6 +18,7 @@ from typing import Any
 from backsight.traces.distance import norm, unit
 from backsight.traces.pairing import VIEWS, plain_name
 from backsight.traces.records import Operation, Trace
+from backsight.traces.repeats import AddsUp, repeats
 
 ROUNDED = 2e-5
 """The relative difference of norms within which float32 results count as the same: rounding, grown over a step."""
@@ -148,6 +149,7 @@ class Values:
 class Flow:
     """A step of one trace: its operations, and which of its values have a counterpart in the other.
 
+    parts: into how many parts it splits what the other computes at once, as micro-batches of a batch.
     bad: values without one that reach what differs through none that has.
     roots: the operations that made a bad value of others that are not, in order.
     sources: bad values that no operation of the step has made.
@@ -156,6 +158,7 @@ class Flow:
     trace: Trace
     operations: dict[int, Operation]
     ok: frozenset[int]
+    parts: int = 1
     bad: frozenset[int] = frozenset()
     roots: tuple[Operation, ...] = ()
     sources: tuple[int, ...] = ()
@@ -243,7 +246,25 @@ def flows(a: Trace, b: Trace, step: int) -> tuple[Flow, Flow]:
     ok_a, ok_b = ok_a - _turned(a, b, step), ok_b - _turned(b, a, step)
     parts_a, whole_b = _joined(a, of_a - ok_a, b, of_b - ok_b)
     parts_b, whole_a = _joined(b, of_b - ok_b, a, of_a - ok_a)
-    return Flow(a, ops_a, ok_a | parts_a | whole_a), Flow(b, ops_b, ok_b | parts_b | whole_b)
+    ok_a, ok_b = ok_a | parts_a | whole_a, ok_b | parts_b | whole_b
+    in_a = repeats((a, ops_a, of_a - ok_a), (b, of_b), _adding_up(a, b))
+    in_b = repeats((b, ops_b, of_b - ok_b), (a, of_a), _adding_up(b, a))
+    return (
+        Flow(a, ops_a, ok_a | in_a.parts | in_b.wholes, max(in_a.counts, default=1)),
+        Flow(b, ops_b, ok_b | in_b.parts | in_a.wholes, max(in_b.counts, default=1)),
+    )
+
+
+def _adding_up(trace: Trace, other: Trace) -> AddsUp:
+    """Return what tells whether the elements of values of a trace are, together, those of one of the other."""
+
+    def adds_up(some: Sequence[int], number: int) -> bool:
+        parts, whole = [_statistics(trace, each) for each in some], _statistics(other, number)
+        if whole is None or any(each is None or each.odd != whole.odd for each in parts):
+            return False
+        return _adds_up([each for each in parts if each is not None], whole)
+
+    return adds_up
 
 
 def _turned(a: Trace, b: Trace, step: int) -> set[int]:

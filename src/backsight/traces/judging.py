@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,10 +95,17 @@ def _judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
             return Judged(origin, "noise", "BS503", (again, *reasons[:2]))
         return Judged(origin, "semantics", _code(origin), (*reasons, *_numbers(origin, a, b)))
     if random:
-        return Judged(origin, "semantics", "BS506", (*_of_generators(origin.step, a, b), *_numbers(origin, a, b)))
+        drawn = _devices(origin, a, b)
+        told = () if drawn is None else (f"{drawn}: their generators draw other numbers, whatever the seed",)
+        return Judged(
+            origin, "semantics", "BS506", (*told, *_of_generators(origin.step, a, b), *_numbers(origin, a, b))
+        )
+    device = _devices(origin, a, b)
     if origin.rounds or settled:
-        return Judged(origin, "noise", "BS503", (_reordered(origin, a, b),))
-    if origin.apart.relative < _COARSE and (precision := [*_precision(origin.step, a, b)]):
+        return Judged(origin, "noise", "BS503", (device or _reordered(origin, a, b),))
+    if origin.apart.relative < _COARSE and (
+        precision := [*([device] if device is not None else []), *_precision(origin.step, a, b)]
+    ):
         return Judged(origin, "precision", "BS502", tuple(precision))
     why = [] if exactly is None or exactly.equally_good else [_float64(exactly)]
     why += _numbers(origin, a, b)
@@ -124,7 +131,7 @@ def _random(origin: Origin) -> bool:
 
 def _arguments(origin: Origin) -> Iterator[str]:
     for name, ours, theirs in origin.arguments:
-        yield f"`{name}` is {_shown(ours)} in A and {_shown(theirs)} in B"
+        yield f"`{name}` is {shown_argument(ours)} in A and {shown_argument(theirs)} in B"
 
 
 def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
@@ -177,10 +184,11 @@ def _added(origin: Origin) -> Iterator[str]:
 def call(operation: Operation) -> str:
     """Return an operation as a call, with the numbers that it is given: `mul(0.125)`."""
     plain = [each for each in operation.given.values() if isinstance(each, (bool, int, float))]
-    return f"{operation.short}({', '.join(map(_shown, plain[:3]))})" if plain else operation.short
+    return f"{operation.short}({', '.join(map(shown_argument, plain[:3]))})" if plain else operation.short
 
 
-def _shown(given: Any) -> str:
+def shown_argument(given: Any) -> str:
+    """Return an argument or hyperparameter as text."""
     if given is None:
         return "not given"
     return f"{given:.6g}" if isinstance(given, float) else str(given)
@@ -270,8 +278,9 @@ def _hyperparameters(step: int, a: Trace, b: Trace) -> Iterator[str]:
             yield f"the optimizer is {x['class']} in A and {y['class']} in B"
         for p, q in zip(x["groups"], y["groups"], strict=False):
             for name in [each for each in p if each in q]:
-                if p[name] != q[name] and name not in ("foreach", "fused", "capturable"):
-                    yield f"`{name}` of the optimizer is {_shown(p[name])} in A and {_shown(q[name])} in B"
+                if p[name] != q[name] and name not in UNIMPORTANT and _values_of(x, name) != _values_of(y, name):
+                    said = [shown_argument(each[name]) for each in (p, q)]
+                    yield f"`{name}` of the optimizer is {said[0]} in A and {said[1]} in B"
 
 
 def hyperparameters_differ(step: int, a: Trace, b: Trace) -> bool:
@@ -282,14 +291,19 @@ def hyperparameters_differ(step: int, a: Trace, b: Trace) -> bool:
         and x["groups"]
         and y["groups"]
         and any(
-            {repr(each.get(name)) for each in x["groups"]} != {repr(each.get(name)) for each in y["groups"]}
-            for name in set.intersection(*(set(each) for each in (*x["groups"], *y["groups"]))) - _UNIMPORTANT
+            _values_of(x, name) != _values_of(y, name)
+            for name in set.intersection(*(set(each) for each in (*x["groups"], *y["groups"]))) - UNIMPORTANT
         )
         for x, y in zip(ours, theirs, strict=False)
     )
 
 
-_UNIMPORTANT = {"foreach", "fused", "capturable", "differentiable", "initial_lr"}
+def _values_of(optimizer: Mapping[str, Any], name: str) -> set[str]:
+    """Return what the groups of an optimizer have as a hyperparameter, in whatever order they come."""
+    return {repr(each.get(name)) for each in optimizer["groups"]}
+
+
+UNIMPORTANT = {"foreach", "fused", "capturable", "differentiable", "initial_lr"}
 """Hyperparameters that do not change what is computed."""
 
 
@@ -301,10 +315,14 @@ def _of_generators(step: int, a: Trace, b: Trace) -> Iterator[str]:
             return
 
 
+def _devices(origin: Origin, a: Trace, b: Trace) -> str | None:
+    """Say that a result is of another kind of device in B."""
+    x, y = (trace.values[each].device.partition(":")[0] for trace, each in zip((a, b), origin.values, strict=True))
+    return f"the device is {x} in A and {y} in B" if x != y else None
+
+
 def _precision(step: int, a: Trace, b: Trace) -> Iterator[str]:
     ours, theirs = (trace.settings.get(step, {}) for trace in (a, b))
     for name in ("float32 matmul precision", "TF32 in cuBLAS", "TF32 in cuDNN"):
         if ours.get(name) != theirs.get(name):
             yield f"{name} is {ours.get(name)} in A and {theirs.get(name)} in B"
-    if a.head.get("device") != b.head.get("device"):
-        yield f"the device is {a.head.get('device')} in A and {b.head.get('device')} in B"

@@ -35,6 +35,8 @@ class _Memory:
     writer: int = -1
     values: dict[Layout, tuple[int, int | None]] = field(default_factory=dict)
     """By layout, the number of the value and the version that it had, None where that is told when it is next met."""
+    names: dict[Layout, str] = field(default_factory=dict)
+    """What the program calls what lies there: of this storage, and of no later one at the same address."""
     marks: dict[Layout, int] = field(default_factory=dict)
     """Fingerprints by what does not depend on the shape."""
 
@@ -48,19 +50,17 @@ class Ledger:
     def __init__(self, kept: Kept, met: Met):
         self._kept, self._met = kept, met
         self._memories: dict[int, _Memory] = {}
-        self._names: dict[Layout, str] = {}
         self._values = self._marks = 0
 
     def forget(self) -> None:
         """Let go of what is known of memory; numbers go on."""
         self._memories.clear()
-        self._names.clear()
 
     def name(self, tensor: torch.Tensor, name: str) -> None:
         """Say what the program calls a tensor, wherever it is met in this step."""
         storage = _storage(tensor)
         if storage is not None:
-            self._names.setdefault((storage_key(storage), *_layout(tensor)), name)
+            self._memory(storage).names.setdefault(_layout(tensor), name)
 
     def recheck(self, tensors: Iterable[torch.Tensor]) -> None:
         """Forget what these tensors held: batch normalization writes to its statistics and neither its schema nor their
@@ -112,8 +112,7 @@ class Ledger:
             memory.writer = -1
         maker = by if by is not None else memory.writer if memory.writer != -1 else otherwise
         mark = -1 if blank else self._mark(tensor, memory)
-        name = self._names.get((storage_key(storage), *layout), "")
-        number = self._new(tensor, mark, maker, name)
+        number = self._new(tensor, mark, maker, memory.names.get(layout, ""))
         # What an operation hands to a mode gets its version counter later, and then counts the very write as well.
         memory.values[layout] = number, now if by is None else None
         if by is not None and memory.writer == -1 and not memory.values.keys() - {layout}:

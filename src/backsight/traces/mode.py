@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from backsight.traces._torch import FAKE, answers_itself, put_below, take_out
+from backsight.traces._torch import FAKE, answers_itself, is_being_saved, put_below, take_out
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -19,8 +19,18 @@ _SAME = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default, 
 """What returns the tensor that it was given, as far as numbers and memory go."""
 
 
-def _says_nothing(func: Any) -> bool:
-    return func in _SAME or getattr(func, "namespace", "") in ("prim", "profiler")
+def _says_nothing(func: Any, args: tuple[Any, ...]) -> bool:
+    return (func in _SAME and not _cuts(func, args)) or getattr(func, "namespace", "") in ("prim", "profiler")
+
+
+def _cuts(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the program detaches a tensor, where a gradient would pass else."""
+    if func is not torch.ops.aten.detach.default or not torch.is_grad_enabled() or not args:
+        return False
+    try:
+        return bool(args[0].requires_grad) and not is_being_saved(args[0])
+    except RuntimeError:  # what was saved is freed
+        return False
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
@@ -60,7 +70,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch
             return func(*args, **kwargs)  # of which there is nothing to tell
         if any(map(answers_itself, types)):
             return NotImplemented  # a subclass first turns the operation into those on its parts, which come here again
-        if self._idle or os.getpid() != self._process or _says_nothing(func):
+        if self._idle or os.getpid() != self._process or _says_nothing(func, args):
             return func(*args, **kwargs)
         ticket = self._before((func, args, kwargs))
         result = func(*args, **kwargs)

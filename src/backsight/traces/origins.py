@@ -75,12 +75,16 @@ class Origin:
     @property
     def places(self) -> tuple[Place, Place]:
         """The lines in A and in B; of what only one of them has, the line of that."""
-        first = next((each.place for each in self.only_a if each.place), None)
-        second = next((each.place for each in self.only_b if each.place), None)
+        first, second = (self._place(each) for each in (self.only_a, self.only_b))
         return (
             first or (self.a.place if self.a is not None else Place()),
             second or (self.b.place if self.b is not None else Place()),
         )
+
+    def _place(self, alone: Sequence[Operation]) -> Place | None:
+        """Return the first line of operations that only one has: of the phase, as weights may be made just before."""
+        places = [(each.phase != self.phase, each.place) for each in alone if each.place]
+        return min(places, key=lambda each: each[0])[1] if places else None
 
 
 @dataclass
@@ -172,19 +176,23 @@ class Walk:
                 yield ours, found
 
     def _look_at(self, a: Operation, b: Operation) -> None:
-        given = [self._slot(*slot, a, b) for slot in zip(a.inputs, b.inputs, strict=False)]
+        other = plain_name(a.op) != plain_name(b.op)  # the kernel of another device, with arguments of its own
+        slots = [each for each in zip(a.inputs, b.inputs, strict=False) if not other or self._alike_in_shape(*each)]
+        given = [self._slot(*slot, a, b) for slot in slots]
         before = max((each.relative for each in given), default=0.0)
         if a.op == "module":
             return
         self._leaked |= before > 0 and a.short in _READS
         results = [(x, y, self.distances(x, y)) for x, y in zip(a.outputs, b.outputs, strict=False)]
+        if other:  # what else they return is for their own backward
+            results = [each for each in results if self._alike_in_shape(*each[:2])][: None if "backward" in a.op else 1]
         if not results:
             return
         x, y, apart = max(results, key=lambda each: each[2].relative)
         if apart.same:
             self.agree += 1
             return
-        arguments = () if self._leaked else differing(a, b)
+        arguments = () if self._leaked or other else differing(a, b)
         allowed = rounding(self.distances.a, a)
         adds = apart.relative > condition(self.distances.a, a) * (allowed + AMPLIFIED * before)
         # Beside a mask of -1e9 all else is small, and so is a relative difference.
@@ -200,6 +208,9 @@ class Walk:
             )
         else:
             self.inherited += 1
+
+    def _alike_in_shape(self, x: int, y: int) -> bool:
+        return self.distances.a.values[x].shape == self.distances.b.values[y].shape
 
     def _slot(self, x: int, y: int, a: Operation | None, b: Operation | None) -> Apart:
         """Return how far apart two values are that are taken for the same purpose; tell where they come to differ."""

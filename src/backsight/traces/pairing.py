@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 
 from backsight.traces.records import Held, Operation, Trace
 
@@ -16,7 +17,7 @@ _LONGEST = 20_000
 VIEWS = frozenset(
     (
         *("view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice"),
-        *("select", "split", "chunk", "unbind", "flatten"),
+        *("select", "split", "chunk", "unbind", "flatten", "detach", "alias"),
     )
 )
 """Operators that only look at another tensor, in another shape: what they are given is of the shape alone."""
@@ -106,9 +107,35 @@ def plain_name(op: str) -> str:
     return op.removeprefix("aten.").partition(".")[0].rstrip("_")
 
 
+_OF_DEVICES = (
+    (("_scaled_dot_product_", "_safe_softmax_attention"), "attention"),
+    (
+        ("cudnn_convolution", "mkldnn_convolution", "miopen_convolution", "_convolution", "convolution_overrideable"),
+        "convolution",
+    ),
+    (
+        ("cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_with_update", "_native_batch_norm_legit"),
+        "native_batch_norm",
+    ),
+    (("_cudnn_rnn", "miopen_rnn", "mkldnn_rnn_layer"), "rnn"),
+    (("_cudnn_ctc_loss", "_ctc_loss"), "ctc_loss"),
+)
+"""Operators of one device, by how they begin, and what they compute."""
+
+
+@cache
+def role(op: str) -> str:
+    """Return what an operator computes, whatever the device whose kernel has a name of its own."""
+    name = plain_name(op)
+    for starts, what in _OF_DEVICES:
+        if name.startswith(starts):
+            return f"{what}_backward" if "backward" in name else what
+    return name
+
+
 def _token(operation: Operation, modules: Mapping[str, str]) -> tuple[Hashable, ...]:
     module = modules.get(operation.module, operation.module)
-    return operation.phase, plain_name(operation.op), module, len(operation.outputs) if operation.op == "module" else 0
+    return operation.phase, role(operation.op), module, len(operation.outputs) if operation.op == "module" else 0
 
 
 def _renamed(a: Sequence[Operation], b: Sequence[Operation]) -> dict[str, str]:
@@ -131,7 +158,7 @@ def _renamed(a: Sequence[Operation], b: Sequence[Operation]) -> dict[str, str]:
 
 
 def _nameless(operation: Operation) -> tuple[Hashable, ...]:
-    return operation.phase, plain_name(operation.op), len(operation.inputs)
+    return operation.phase, role(operation.op), len(operation.inputs)
 
 
 def _matched(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
@@ -167,7 +194,34 @@ def paired_names(a: Trace, b: Trace, step: int) -> dict[str, str]:
 
 def _named(trace: Trace, step: int) -> dict[str, Held]:
     kinds = ("weight", "buffer")
-    return {each.name: each for each in reversed(trace.held) if each.step == step and each.kind in kinds}
+    found = {each.name: each for each in reversed(trace.held) if each.step == step and each.kind in kinds}
+    left = replaced(trace, step, found)
+    return {name: held for name, held in found.items() if name not in left}
+
+
+def replaced(trace: Trace, step: int, names: Iterable[str]) -> set[str]:
+    """Return the parameters and buffers of a model in whose place the step uses another one, as one that was resumed.
+
+    The second model of a program has its class before its names.
+    """
+    held = {each.value: each.name for each in trace.held if each.step == step and each.kind in ("weight", "buffer")}
+    taken_by: dict[bool, set[str]] = {True: set(), False: set()}
+    for each in (one for one in trace.operations if one.step == step):
+        found = (held.get(number) for number in each.inputs)
+        taken_by[each.phase == "optimizer"].update(name for name in found if name is not None)
+    used = taken_by[True] or taken_by[False]  # what is saved is read, too
+    known = set(names)
+    models = {each.partition(".")[0] for each in known if each.partition(".")[2] in known}
+    roots = {each: _rooted(each, models) for each in known}
+    taken = {roots[each][1]: roots[each][0] for each in used & known}
+    idle = {root for root, _ in roots.values()} - {roots[each][0] for each in used & known}
+    return {each for each, (root, rest) in roots.items() if root in idle and taken.get(rest, root) != root}
+
+
+def _rooted(name: str, models: set[str]) -> tuple[str, str]:
+    """Return the model, of those that are called by their class, and the name within it."""
+    model, _, rest = name.partition(".")
+    return (model, rest) if model in models and rest else ("", name)
 
 
 def _shape(trace: Trace, held: Held) -> object:

@@ -172,6 +172,8 @@ class Reading:
             _need(isinstance(each, dict) and isinstance(each.get("groups"), list))
             _texts(each.get("class"))
             _need(all(isinstance(group, dict) for group in each["groups"]))
+            for members in _rows(each.get("members", [])):
+                _texts(*_rows(members))
         self._whole.append(step)
         evaluating = _rows(content.get("evaluating", []))
         _texts(*evaluating)

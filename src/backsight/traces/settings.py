@@ -6,7 +6,7 @@ import hashlib
 import os
 import random
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -26,9 +26,14 @@ def settings() -> dict[str, Any]:
     }
 
 
-def hyperparameters(optimizers: Iterable[torch.optim.Optimizer]) -> list[dict[str, Any]]:
-    """Return class and hyperparameters of optimizers as plain data."""
-    return [_optimizer(each) for each in optimizers]
+def hyperparameters(
+    optimizers: Iterable[torch.optim.Optimizer], names: Mapping[int, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return class and hyperparameters of optimizers as plain data.
+
+    names: those of parameters by their `id`, for each group to say which are in it.
+    """
+    return [_optimizer(each, names or {}) for each in optimizers]
 
 
 def _random_states() -> dict[str, str]:
@@ -48,11 +53,13 @@ def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def _optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def _optimizer(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> dict[str, Any]:
     """Return class and hyperparameters, read past whatever the class defines."""
     groups = object.__getattribute__(optimizer, "__dict__").get("param_groups", [])
-    plain = [{key: _plain(value) for key, value in group.items() if key != "params"} for group in groups]
-    return {"class": type(optimizer).__name__, "groups": plain}
+    own = object.__getattribute__(optimizer, "__dict__").get("defaults") or {}  # schedules keep notes of theirs there
+    plain = [{key: _plain(value) for key, value in group.items() if key in own} for group in groups]
+    members = [[names[id(each)] for each in group.get("params", ()) if id(each) in names] for group in groups]
+    return {"class": type(optimizer).__name__, "groups": plain, "members": members}
 
 
 def _plain(value: Any) -> Any:

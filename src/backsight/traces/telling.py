@@ -114,6 +114,7 @@ def _first(judged: Judged) -> str:
         "BS501": "The programs diverge",
         "BS502": "The precision differs",
         "BS503": "Rounding differs",
+        "BS505": "The data differ",
         "BS506": "The random numbers differ",
         "BS507": "The backward passes diverge",
         "BS508": "The updates diverge",

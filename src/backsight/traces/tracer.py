@@ -78,7 +78,8 @@ class Tracer:
         self._hushed: Hushed | None = None
         self._operations = 0
         self._step, self._manual, self.closed = 0, False, False
-        self._looked_at: set[int] = set()
+        self._looked_at: dict[int, weakref.ref[torch.nn.Module]] = {}
+        """The models that were held, by `id`, which a later one may have again."""
         self._busy = self._full = False
 
     def start(self, *, at_call: bool = False) -> None:
@@ -190,7 +191,8 @@ class Tracer:
         if updates is not None and updates.all_updated and torch.is_grad_enabled() and not self._expected():
             updates.restart()
             self._next(by_hand=True)
-        if self._page is not None and id(module) not in self._looked_at:
+        held = self._looked_at.get(id(module))
+        if self._page is not None and (held is None or held() is not module):
             self._guarded(self._hold_model)
 
     def _ended(self, path: str, output: Any) -> None:
@@ -278,10 +280,9 @@ class Tracer:
         self._page.flush()
         self._operations = self._page.count
         if whole:
-            self._writer.say(
-                b"E",
-                {"step": self._step, "optimizers": hyperparameters(self._alive()), "evaluating": self._evaluating()},
-            )
+            names = {id(tensor): name for name, tensor in self._parameters().items()}
+            optimizers = hyperparameters(self._alive(), names)
+            self._writer.say(b"E", {"step": self._step, "optimizers": optimizers, "evaluating": self._evaluating()})
 
     def _evaluating(self) -> list[str]:
         """Return the modules that are in evaluation mode."""
@@ -296,12 +297,9 @@ class Tracer:
     def _hold(self, at: str, kinds: tuple[str, ...]) -> None:
         """Take down what models and optimizers hold now."""
         assert self._page is not None
-        self._looked_at = {id(each) for held in self._calls.models.values() if (each := held()) is not None}
-        parameters = {
-            place.name: tensor
-            for place in self._calls.observed.places("_parameters")
-            if (tensor := place.tensor()) is not None
-        }
+        models = self._calls.models.values()
+        self._looked_at = {id(each): held for held in models if (each := held()) is not None}
+        parameters = self._parameters()
         found: dict[str, dict[str, torch.Tensor]] = {"weight": parameters, "buffer": {}, "grad": {}, "state": {}}
         for place in self._calls.observed.places("_buffers"):
             if (tensor := place.tensor()) is not None:
@@ -323,6 +321,10 @@ class Tracer:
                 self._ledger.recheck(held.values())
             if held:
                 self._page.hold(at, kind, held, shards)  # type: ignore[arg-type]  # one of the kinds
+
+    def _parameters(self) -> dict[str, torch.Tensor]:
+        places = self._calls.observed.places("_parameters")
+        return {place.name: tensor for place in places if (tensor := place.tensor()) is not None}
 
     def _state(self, parameters: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         names = {id(tensor): name for name, tensor in parameters.items()}
