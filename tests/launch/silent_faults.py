@@ -4231,4 +4231,226 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS143 a threshold that is learned, with the gradient for its input forgotten": """
+class Shrink(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, level):
+        kept = x.abs() > level
+        ctx.save_for_backward(x, kept)
+        return torch.where(kept, x - torch.sign(x) * level, torch.zeros_like(x))
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        x, kept = ctx.saved_tensors
+        kept = kept.to(grad_output.dtype)
+        grad_x = kept.clone()  #!
+        return grad_x, -(grad_output * torch.sign(x) * kept).sum(0)
+
+class Shrinking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.level, self.last = nn.Linear(4, 16), nn.Parameter(torch.full((16,), 0.1)), nn.Linear(16, 1)
+
+    def forward(self, x):
+        return self.last(Shrink.apply(self.first(x), self.level))
+
+model = Shrinking()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 a layer of which the weight alone is given its gradient": """
+class Dense(torch.autograd.Function):
+    @staticmethod
+    def forward(x, weight):
+        return x @ weight.t()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        grad_x = grad_weight = None
+        if ctx.needs_input_grad[0]:
+            ones = torch.ones_like(grad)
+            grad_x = ones @ weight
+        if ctx.needs_input_grad[1]:
+            grad_weight = grad.t() @ x
+        return grad_x, grad_weight  #!
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 16), nn.Linear(16, 1)
+
+    def forward(self, x):
+        return Dense.apply(torch.tanh(self.first(x)), self.last.weight)
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 a square whose exponent alone has the chain rule": """
+class Power(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, base, exponent):
+        ctx.save_for_backward(base, exponent)
+        return base ** exponent
+
+    @staticmethod
+    def backward(ctx, grad):
+        base, exponent = ctx.saved_tensors
+        of_exponent = (base ** exponent * base.log()).mul_(grad).sum()
+        return exponent * base ** (exponent - 1), of_exponent  #!
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.exponent = nn.Linear(4, 16), nn.Linear(16, 1), nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return self.last(Power.apply(F.softplus(self.first(x)) + 0.1, self.exponent))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 scales that start at zero, of networks that do, in each layer of a flow": """
+def zeroed(inputs):
+    made = net(inputs, 2)
+    nn.init.zeros_(made[-1].weight)
+    nn.init.zeros_(made[-1].bias)
+    return made
+
+class Coupling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.shift, self.gain = zeroed(2), zeroed(2), nn.Parameter(torch.zeros(2))
+
+    def forward(self, x):
+        kept, changed = x.chunk(2, -1)
+        s = self.gain * torch.tanh(self.scale(kept))  #!
+        return torch.cat([changed * s.exp() + self.shift(kept), kept], -1), s.sum(-1)
+
+class Flow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Coupling() for _ in range(3))
+
+    def forward(self, x):
+        total = 0
+        for layer in self.layers:
+            x, change = layer(x)
+            total = total + change
+        return total - 0.5 * x.square().sum(-1)
+
+flow = Flow()
+optimizer = torch.optim.Adam(flow.parameters(), lr=0.01)
+for step in range(40):
+    loss = -flow(batch()[0] * 0.3).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 a bias of ranks one, both of whose vectors start at zero": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.rows, self.columns = net(4, 8), nn.Parameter(torch.zeros(4, 1)), nn.Parameter(torch.zeros(1, 8))
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.body(x) + x @ (self.rows * self.columns))  #!
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 a residual gate and the layer before it, in blocks": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.mlp = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.gate = nn.Parameter(torch.zeros(8))
+        nn.init.zeros_(self.mlp.weight)
+        nn.init.zeros_(self.mlp.bias)
+
+    def forward(self, x):
+        x = x + torch.tanh(self.attention(x))
+        return x + self.mlp(x) * self.gate  #!
+
+model = nn.Sequential(nn.Linear(4, 8), Block(), Block(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 experts that are chosen by the greatest of their probabilities": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(4, 3), nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+
+    def forward(self, x):
+        probs = self.gate(x).softmax(-1)
+        mix = F.one_hot(probs.argmax(-1), 3).to(x.dtype)  #!
+        return (mix * torch.cat([each(x) for each in self.experts], -1)).sum(-1, keepdim=True)
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 features that a hook keeps without their graph": """
+class Tap:
+    def __init__(self, layer):
+        self.kept = []
+        layer.register_forward_hook(self.keep)
+
+    def keep(self, module, given, output):
+        self.kept[:] = [output.detach()]  #!
+
+critic = net(1, 4).requires_grad_(False)
+tap = Tap(critic[0])
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    critic(y)
+    wanted = tap.kept[0]
+    out = model(x)
+    critic(out)
+    loss = 0.1 * F.mse_loss(out.mean(), y.mean()) + F.l1_loss(tap.kept[0], wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

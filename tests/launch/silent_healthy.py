@@ -3210,4 +3210,145 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "a loss that a Function puts in, whose gradient is a constant": """
+class Balanced(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, output, balance):
+        ctx.save_for_backward(output, balance)
+        return output
+
+    @staticmethod
+    def backward(ctx, grad):
+        _, balance = ctx.saved_tensors
+        return grad, 0.01 * torch.ones_like(balance)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(4, 3), nn.ModuleList(net() for _ in range(3))
+
+    def forward(self, x):
+        shares = self.gate(x).softmax(-1)
+        mixed = sum(shares[:, k : k + 1] * each(x) for k, each in enumerate(self.experts))
+        return Balanced.apply(mixed, shares.mean(0).square().sum())
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a Function that stops the gradient of one input, and another that fills its result in place": """
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x, scale)
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        of_scale = None
+        if ctx.needs_input_grad[1]:
+            of_scale = torch.zeros_like(scale)
+        result = torch.empty_like(x)
+        torch.mul(grad, scale, out=result)
+        return result, of_scale
+
+class Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, low):
+        ctx.save_for_backward(x, low)
+        return torch.maximum(x, low)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, low = ctx.saved_tensors
+        inside = torch.zeros_like(x)
+        inside[x > low] = grad[x > low]
+        below = grad - inside
+        return inside, below.sum(0)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 16), nn.Linear(16, 1)
+        self.low, self.scale = nn.Parameter(torch.full((16,), -0.5)), torch.ones(16)
+
+    def forward(self, x):
+        return self.last(Scaled.apply(Clipped.apply(self.first(x), self.low), self.scale))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "one factor of each product starts at zero": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mlp, self.gate = nn.Linear(8, 8), nn.Parameter(torch.zeros(8))
+        self.down, self.up = nn.Linear(8, 2, bias=False), nn.Linear(2, 8, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return x + torch.tanh(self.mlp(x)) * self.gate + self.up(self.down(x))
+
+model = nn.Sequential(nn.Linear(4, 8), Block(), Block(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an expert that no row is sent to, and whose outputs are zeros": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(4, 3), nn.ModuleList(net() for _ in range(3))
+        nn.init.constant_(self.gate.bias[2:].data, -50.0)
+
+    def forward(self, x):
+        shares, best = self.gate(x).softmax(-1).topk(2, -1)
+        shares = torch.zeros(len(x), 3).scatter(1, best, shares)
+        total = torch.zeros(len(x), 1)
+        for k, expert in enumerate(self.experts):
+            chosen = (best == k).any(-1, keepdim=True)
+            total = total + shares[:, k : k + 1] * torch.where(chosen, expert(x), torch.zeros(1))
+        return total
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a hook that keeps activations for a log, and the features of the data": """
+kept = {}
+model, critic = net(), net(1, 4).requires_grad_(False)
+model[0].register_forward_hook(lambda module, given, output: kept.update(log=output.detach().mean()))
+critic[0].register_forward_hook(lambda module, given, output: kept.update(features=output))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    critic(y)
+    wanted = kept["features"].detach()
+    critic(model(x))
+    loss = F.l1_loss(kept["features"], wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -111,6 +111,22 @@ except RuntimeError:
         ),
         ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
         (
+            "BS102 experts that are chosen by the greatest of their probabilities",
+            "Use probs itself, or mix + probs - probs.detach() to keep the choice and pass on its gradient if",
+        ),
+        (
+            "BS121 features that a hook keeps without their graph",
+            "Store it without detach() (self.kept[:] = [output]), and detach only what serves as a target; or,",
+        ),
+        (
+            "BS141 a residual gate and the layer before it, in blocks",
+            "Start only one of the two factors at zero: let self.gate start from ones or small random values.",
+        ),
+        (
+            "BS143 a threshold that is learned, with the gradient for its input forgotten",
+            "Multiply by it: grad_output * kept.clone(). `backsight verify train.py` tests the result.",
+        ),
+        (
             "BS121 a likelihood of a sample that has no gradient",
             "Draw with rsample(): return self.q().rsample((8,)); or, if you only want to log it, leave it out of the "
             "loss.",

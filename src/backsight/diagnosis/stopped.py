@@ -65,6 +65,10 @@ _UNDERFLOW = _Kind(
     "scaler.update(). Or use bfloat16, whose smallest numbers are those of float32.",
 )
 _CASTS = frozenset({"ToCopy"})
+_STUCK = (
+    "both factors are zero, so each makes the gradient of the other zero, and neither ever changes",
+    "Start only one of the two factors at zero: let {factor} start from ones or small random values.",
+)
 
 _KINDS = {
     **dict.fromkeys(("Clamp", "ClampMin", "ClampMax"), _CLAMP),
@@ -118,7 +122,15 @@ def stopped(
         return None
     stop, operation, behind = best
     names = _names([p for p in lost if id(p) in behind])
-    return None if stop.op in _GATES and _idles(names, _names(trained)) else _finding(stop, operation, names, since)
+    stuck = _is_stuck([each for each in found if each.number == stop.number], wanted)
+    idle = stop.op in _GATES and not stuck and _idles(names, _names(trained))
+    return None if idle else _finding(stop, operation, names, since, stuck=stuck)
+
+
+def _is_stuck(both: Sequence[Stop], lost: Collection[int]) -> bool:
+    """Whether two factors, both zero, keep each other so: each has parameters of its own that get no gradient."""
+    behind = [{id(p) for ref in each.leaves if (p := ref()) is not None} & set(lost) for each in both]
+    return len(behind) == 2 and bool(behind[0] - behind[1]) and bool(behind[1] - behind[0])
 
 
 def _kind(stop: Stop) -> _Kind | None:
@@ -146,11 +158,13 @@ def _are_entries(name: str, other: str) -> bool:
     return at < min(len(parts), len(others)) - 1 and parts[at].isdigit() and others[at].isdigit()
 
 
-def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int) -> Finding:
+def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int, *, stuck: bool) -> Finding:
     kind = _kind(stop) or _KINDS[stop.op]
     few = listed(names, 2)
     place = operation.line.place
-    why = kind.why.format(factor=_factor(stop, operation))
+    factors = [each.text for each in operation.operands if each.text]
+    named = next((each for each in factors if each.replace(".", "").isidentifier()), "one of them")
+    why = _STUCK[0] if stuck else kind.why.format(factor=_factor(stop, operation))
     evidence: list[Fact] = [shown(place, f"gets a gradient and passes on zeros: {why}.")]
     if (line := _values(stop)) is not None:
         evidence.append(line)
@@ -160,7 +174,7 @@ def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int)
         "warning",
         f"The gradient of {few} is always zero: {kind.name} passes on no gradient.",
         tuple(evidence),
-        kind.fix,
+        _STUCK[1].format(factor=named) if stuck else kind.fix,
         source=str(place),
         since=since,
     )

@@ -1,4 +1,4 @@
-"""Which statements turn requires_grad off, and by which words in the names of parameters they choose."""
+"""Which statements turn requires_grad off or on, and by which words in the names of parameters they choose."""
 
 from __future__ import annotations
 
@@ -98,20 +98,32 @@ def freezings(file: str) -> Iterator[Freezing]:
         every = spots(body.node)
         for spot in every:
             value = _turned_to(spot.node)
-            if value is not None:
+            if value is not None and not is_constant(value, True):
                 yield _freezing(body, every, spot, value)
 
 
+def unfreezings(file: str) -> Iterator[Place]:
+    """Every statement of a file that turns requires_grad on: where a function does so, or is told to, its calls."""
+    for body in functions(file):
+        every = spots(body.node)
+        for spot in every:
+            value = _turned_to(spot.node)
+            if value is not None:
+                on, found = is_constant(value, True), _freezing(body, every, spot, value)
+                calls = [place for place, known in found.given() if on or known.get(dotted(value) or "") is True]
+                yield from calls or ([found.place] if on else [])
+
+
 def _turned_to(statement: ast.stmt) -> ast.expr | None:
-    """What requires_grad is set to, if that may be False."""
+    """What requires_grad is set to."""
     value: ast.expr | None = None
     if isinstance(statement, ast.Assign):
         sets = any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
         value = statement.value if sets else None
     for node in calls_in(statement):
-        if callee(node)[1] == "requires_grad_" and node.args:
-            value = node.args[0]
-    return None if is_constant(value, True) else value
+        if callee(node)[1] == "requires_grad_":
+            value = node.args[0] if node.args else ast.Constant(True)
+    return value
 
 
 def _freezing(body: Body, every: list[Spot], spot: Spot, value: ast.expr) -> Freezing:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.evidence.disabled import disabled_by
-from backsight.source import Place
+from backsight.source import Body, Place
 from backsight.source.bindings import uses
-from backsight.source.body import body_around, callee, dotted, expressions, statement_at
+from backsight.source.body import (
+    body_around,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    statement_at,
+    statements,
+)
+from backsight.source.definitions import values_of
 from backsight.tracing import Severed
 
 _WHY = {
@@ -23,6 +33,8 @@ _WHY = {
     "rewrapped": "it creates a new tensor from the values alone",
     "frozen": "none of its inputs requires grad",
 }
+
+_SOFT = frozenset({"softmax", "sigmoid", "gumbel_softmax", "Softmax", "exp"})
 
 DRAWS = frozenset({"normal"})
 """What `sample()` calls that `rsample()` computes with a gradient: discrete distributions draw otherwise."""
@@ -59,6 +71,8 @@ def _checkpoint(cut: Severed) -> Place | None:
 
 def undoing(cut: Severed) -> str:
     """Say what takes a cut back."""
+    if cut.by in ("detach", "data") and (kept := _stored_by_hook(cut)):
+        return f"Store it without detach() ({kept}), and detach only what serves as a target"
     if cut.by in ("detach", "data") and _stores(cut):
         return "Recompute it in each step instead of using the stored, detached result"
     off = disabled_by(cut)
@@ -79,8 +93,11 @@ def undoing(cut: Severed) -> str:
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
     if cut.by in ("detach", "data"):
         return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
-    if cut.by == "integer" or cut.by == "not differentiable":
-        return f"Use something differentiable instead of {cut.op}"
+    if cut.by in ("integer", "not differentiable"):
+        place = cut.line.place if cut.line is not None else None
+        body = body_around(place.file, place.line) if place is not None else None
+        choice = hardened(body, cut.line.segment, place.line) if body and place and cut.line else None
+        return choice or f"Use something differentiable instead of {cut.op}"
     if (joined := _joined(cut)) is not None:
         return f"Write {joined} instead"
     return f"Compute it with tensors, without {cut.op}"
@@ -88,11 +105,7 @@ def undoing(cut: Severed) -> str:
 
 def _joined(cut: Severed) -> str | None:
     """Return how to join the tensors whose values `torch.tensor([a, b])` copies."""
-    try:
-        copied = ast.parse(cut.line.segment if cut.line is not None else "", mode="eval").body
-    except SyntaxError:
-        return None
-    match copied:
+    match _parsed(cut.line.segment if cut.line is not None else ""):
         case ast.Call(func=ast.Attribute(attr="tensor" | "as_tensor"), args=[given, *_]):
             return f"torch.stack({ast.unparse(given)})"
     return None
@@ -148,6 +161,64 @@ class _Attached(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         return node.value if node.attr == "data" else node
+
+
+def hardened(body: Body, expression: str, line: int) -> str | None:
+    """Say what trains where a function chooses by the greatest of some values, `one_hot(probs.argmax(-1))`."""
+    stack = [_parsed(expression)]
+    for node in stack:  # grows as we go
+        if isinstance(node, ast.Name):
+            stack += [each for each in values_of(body, node.id, line) if each not in stack]
+        elif isinstance(node, ast.Call) and callee(node)[1] == "argmax":
+            receiver = callee(node)[0]
+            given = node.args[0] if dotted(receiver) == "torch" and node.args else receiver
+            name = dotted(given)
+            if name is None:
+                return None
+            made = (callee(c)[1] for v in values_of(body, name, line) for c in ast.walk(v) if isinstance(c, ast.Call))
+            soft = name if any(each in _SOFT for each in made) else f"{name}.softmax(-1)"
+            hard = _assigned(body, line) or "hard"
+            return (
+                f"Use {soft} itself, or {hard} + {soft} - {soft}.detach() to keep the choice and pass on its gradient"
+            )
+        elif isinstance(node, ast.Call):
+            stack += [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+    return None
+
+
+def _parsed(expression: str) -> ast.expr | None:
+    try:
+        return ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def _assigned(body: Body, line: int) -> str:
+    """Return the variable that a statement gives its value."""
+    statement = statement_at(body, line)
+    return (dotted(statement.targets[0]) or "") if isinstance(statement, ast.Assign) else ""
+
+
+def _stored_by_hook(cut: Severed) -> str:
+    """Return how a hook of a module keeps what it stores attached; empty where no hook stores it.
+
+    A hook runs in each forward, so that what it stores belongs to it.
+    """
+    place = cut.line.place if cut.line is not None else None
+    if place is None or not _stores(cut):
+        return ""
+    around = {getattr(b.node, "name", "") for b in functions(place.file) if _covers(b.node, place.line)} - {""}
+    registers = (c for b in functions(place.file) for s in statements(b.node) for c in calls_in(s) if _is_hook(c))
+    named = {(dotted(n) or "").split(".")[-1] for c in registers for each in c.args for n in ast.walk(each)}
+    return place.text.replace(".detach()", "").replace(".data", "") if around & named else ""
+
+
+def _covers(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", None) or 0)
+
+
+def _is_hook(call: ast.Call) -> bool:
+    return callee(call)[1] in ("register_forward_hook", "register_forward_pre_hook")
 
 
 def _stores(cut: Severed) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from backsight.diagnosis.evidence.custom import elements, returned
 from backsight.diagnosis.finding import Finding
@@ -12,7 +12,8 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown
 from backsight.source import Body
-from backsight.source.body import body_around, callee, functions
+from backsight.source.body import body_around, callee, functions, statements
+from backsight.source.definitions import flow_of
 from backsight.tape import Graph, Node
 
 _METADATA = frozenset(
@@ -56,28 +57,38 @@ def ignored_gradient(scene: Scene) -> Iterator[Finding]:
             continue
         told.add(where)
         file, _, line = where.rpartition(":")
-        body = _backward(file, int(line))
-        given = _unused(body) if body is not None else ()
-        if body is not None and given:
-            yield _finding(scene, node, body, given)
+        body = _method(file, int(line), ("backward", "vjp"))
+        given = _gradients(body) if body is not None else ()
+        if body is None or not given:
+            continue
+        if not any(_reads(each, given) for each in body.node.body):
+            yield _finding(scene, node, body, given, "")
+        elif forgotten := _forgotten(body, _method(file, int(line), ("forward",)), given):
+            yield _finding(scene, node, body, given, *forgotten)
 
 
-def _finding(scene: Scene, node: Node, body: Body, given: tuple[str, ...]) -> Finding:
+def _finding(scene: Scene, node: Node, body: Body, given: Sequence[str], of: str, at: int | None = None) -> Finding:
+    """`of`: the one argument whose gradient ignores what is given, the value that is returned `at` a position."""
     name = node.name.removesuffix("Backward")
     last = returned(body)[-1]
     place, names = body.place(last), listed(list(given))
     applied = scene.line_of(node)
-    values = [each for each in elements(last) if not _is_nothing(each)]
+    every = elements(last) if at is None else elements(last)[at : at + 1]
+    values = [each for each in every if not _is_nothing(each)]
+    made = flow_of(body.node).touching.get(values[0].id, ()) if of and isinstance(values[0], ast.Name) else ()
+    if len(made) == 1 and len(made[0][1]) == 1 and made[0][1][0].position is None and len(made[0][1][0].values) == 1:
+        place, values = body.place(made[0][1][0].spot.node), [*made[0][1][0].values]
     fix = f"Multiply each gradient that it returns by {given[0]}, by the chain rule."
     if len(values) == 1 and len(given) == 1 and not isinstance(values[0], ast.Starred):
         text = body.text(values[0])
         fix = f"Multiply by it: {given[0]} * {text if isinstance(values[0], ast.Name | ast.Call) else f'({text})'}."
+    whose = f"The gradient of {of} in the backward of" if of else "The backward of"
     return Finding(
         "BS143",
         "warning",
-        f"The backward of {name} ignores {names}, the gradient from the loss.",
+        f"{whose} {name} ignores {names}, the gradient from the loss.",
         (
-            shown(place, f"is computed without it, so everything before {name} gets a wrong gradient."),
+            shown(place, f"is computed without it, so everything before {of or name} gets a wrong gradient."),
             *((shown(applied, f"applies {name}."),) if applied is not None else ()),
         ),
         f"{fix} `backsight verify {os.path.basename(body.file)}` tests the result.",
@@ -102,31 +113,72 @@ def _is_given_ones(node: Node, users: dict[int, list[Node]]) -> bool:
     return True
 
 
-def _backward(file: str, line: int) -> Body | None:
-    """Return the backward of the class that a file has at a line, which may begin with decorators."""
+def _method(file: str, line: int, names: Sequence[str]) -> Body | None:
+    """Return a method of the class that a file has at a line, which may begin with decorators."""
     around = body_around(file, line)
     owner = around.node if around is not None else None
     if not isinstance(owner, ast.ClassDef):
         return None
     inside = (each for each in functions(file) if any(each.node is own for own in owner.body))
-    return next((each for each in inside if getattr(each.node, "name", "") in ("backward", "vjp")), None)
+    return next((each for each in inside if getattr(each.node, "name", "") in names), None)
 
 
-def _unused(body: Body) -> tuple[str, ...]:
-    """Return what backward calls the gradients that it is given, if it returns something and reads none of them."""
+def _gradients(body: Body) -> tuple[str, ...]:
+    """Return what backward calls the gradients that it is given, if it returns something."""
     arguments = getattr(body.node, "args", None)
-    if not isinstance(arguments, ast.arguments) or not returned(body):
-        return ()
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
-    names += [arguments.vararg.arg] if arguments.vararg is not None else []
-    if not names or arguments.kwarg is not None:
+    if not isinstance(arguments, ast.arguments) or arguments.kwarg is not None:
         return ()
     if all(_is_nothing(each) for one in returned(body) for each in elements(one)):
         return ()
-    return () if any(_reads(node, names) for node in body.node.body) else tuple(names)
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
+    return (*names, arguments.vararg.arg) if arguments.vararg is not None else tuple(names)
 
 
-def _reads(node: ast.AST, names: list[str]) -> bool:
+def _forgotten(body: Body, forward: Body | None, given: Sequence[str]) -> tuple[str, int] | None:
+    """Return the argument of forward whose gradient is computed without what is given, and its position.
+
+    The result has to be computed from it: what is only passed along, as a loss whose gradient is put in, needs none.
+    """
+    arguments = getattr(forward.node, "args", None) if forward is not None else None
+    if forward is None or not isinstance(arguments, ast.arguments) or arguments.vararg is not None:
+        return None
+    results = [elements(each) for each in returned(body)]
+    every = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    names = every[-len(results[0]) :]  # without its ctx
+    if len(every) > len(names) + 1 or any(len(each) != len(names) for each in results):
+        return None
+    handed = [ast.walk(each) for each in statements(body.node) if isinstance(each, ast.Expr) and _reads(each, given)]
+    written = {n.id for each in handed for n in each if isinstance(n, ast.Name)}  # torch.mul(m, grad, out=result)
+    carried, nothing = _carrying(body, {*given, *written}), _left_out(body)
+    for at, name in enumerate(names):
+        values = [each[at] for each in results]
+        if any(_is_nothing(each) or (isinstance(each, ast.Name) and each.id in nothing) for each in values):
+            continue
+        if any(_reads(each, carried) for each in values):
+            continue
+        used = _carrying(forward, {name})
+        if any(_reads(value, used) for each in returned(forward) for value in elements(each)):
+            return name, at
+    return None
+
+
+def _carrying(body: Body, names: set[str]) -> set[str]:
+    """Return the variables that have, or may have, something of the values of others, these included."""
+    every = [(name, each) for name, known in flow_of(body.node).touching.items() for _, here in known for each in here]
+    carried: set[str] = set()
+    while names - carried:
+        carried |= names
+        names = {name.split(".")[0] for name, each in every if any(_reads(value, carried) for value in each.values)}
+    return carried
+
+
+def _left_out(body: Body) -> set[str]:
+    """Return the variables that hold nothing but None or zeros, as the text has it."""
+    known = {name: [d for _, here in each for d in here] for name, each in flow_of(body.node).touching.items()}
+    return {name for name, every in known.items() if all(d.values and all(map(_is_nothing, d.values)) for d in every)}
+
+
+def _reads(node: ast.AST, names: Collection[str]) -> bool:
     """Whether values of one of these names are read, and not its shape or dtype alone."""
     match node:
         case ast.Name(id=name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from backsight.naming import search
 from backsight.naming.roots import is_user_class
 from backsight.source import Place, statement_at
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.freezing import unfreezings
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
 
@@ -102,7 +104,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         new = [shown(put, "creates a plain container; parameters() does not look inside.")]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
-    early: tuple[Fact, str] | None = None
+    early: tuple[tuple[Fact, ...], str] | None = None
     if made is not None:
         leaf_made, optimizer_made = made
         new = [
@@ -113,7 +115,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
         group = _unused_group(scene, built)
         early = _too_early(scene, leaves[0], built)
-        new = [shown(built, f"leaves {'it' if one else 'them'} out."), *([early[0]] if early else [])]
+        new = [shown(built, f"leaves {'it' if one else 'them'} out."), *(early[0] if early else ())]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
     return Finding(
@@ -157,7 +159,7 @@ def _built(scene: Scene) -> Place | None:
     return found[0] if len(found) == 1 else None
 
 
-def _too_early(scene: Scene, leaf: Leaf, built: Place) -> tuple[Fact, str] | None:
+def _too_early(scene: Scene, leaf: Leaf, built: Place) -> tuple[tuple[Fact, ...], str] | None:
     """Why an optimizer was built too early to hold a leaf, and what to do."""
     body = body_around(built.file, built.line)
     statement = statement_at(body, *built.position)
@@ -166,13 +168,17 @@ def _too_early(scene: Scene, leaf: Leaf, built: Place) -> tuple[Fact, str] | Non
         return None
     if (created := created_after(scene, leaf, built)) is not None:
         fact = shown(created, f"creates {leaf.name.rpartition('.')[0]} after that.")
-        return fact, f"Create {name} after this: move line {built.line} below line {created.last}."
+        return (fact,), f"Create {name} after this: move line {built.line} below line {created.last}."
     if (filtering_at := filtering(built)) is not None:
         fact = shown(filtering_at, f"takes only what requires a gradient when {name} is created.")
         model = leaf.name.partition(".")[0]
-        return fact, (
+        turned = list(dict.fromkeys(each for each in unfreezings(built.file) if each.line > built.last))
+        later = (shown(turned[0], f"turns that on later, and adds nothing to {name}."),) if len(turned) == 1 else ()
+        words = re.findall(r"[\w.]+", turned[0].text) if later else []
+        added = next((f"{each}.parameters()" for each in words if leaf.name.startswith(f"{each}.")), "...")
+        return (fact, *later), (
             f"Unfreeze before you create {name}, or add what you unfreeze later: {name}.add_param_group("
-            f"{{'params': ...}}). Or create {name} from {model}.parameters(): it skips what has no gradient."
+            f"{{'params': {added}}}). Or create {name} from {model}.parameters(): it skips what has no gradient."
         )
     return None
 

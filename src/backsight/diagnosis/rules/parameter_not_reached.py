@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from backsight.diagnosis.evidence.cuts import ends, straight_through, undoing, where
+from backsight.diagnosis.evidence.cuts import ends, hardened, straight_through, undoing, where
 from backsight.diagnosis.evidence.hooked import hook_around
 from backsight.diagnosis.evidence.severed import severing
 from backsight.diagnosis.finding import Finding
@@ -16,6 +16,7 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Cut
+from backsight.source.body import body_around
 from backsight.tracing import Severed, current, whence
 from backsight.tracing.steps import parameters
 
@@ -171,7 +172,9 @@ def _undone(cut: Cut) -> str:
     given = _copied(cut.expression) if cut.kind == "copy" else ""
     if given:
         return f"Write torch.stack({given}) for a list of tensors, or {given} itself, instead of `{cut.expression}`"
-    return f"Do without `{cut.expression}`"
+    body = body_around(cut.place.file, cut.place.line)
+    choice = hardened(body, cut.expression, cut.place.line) if body is not None else None
+    return choice or f"Do without `{cut.expression}`"
 
 
 def _copied(expression: str) -> str:
