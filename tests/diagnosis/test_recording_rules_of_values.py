@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,10 +77,10 @@ class TestNonFinite:
         report = train(tmp_path / "run", model, lambda step: model(torch.randn(4, 8), step == 12).square().mean())
         finding = one(report, "BS301")
         assert finding.title == "attn.out.input first contained NaN at step 12."
-        assert finding.fix == (
+        assert finding.fix.startswith(
             "Check the forward of attn: its input is finite, and so are the outputs of the modules inside it, so it "
             "arose in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
-            "half precision, or a fully masked row. backsight run --nonfinite names the line."
+            "half precision, or a fully masked row. backsight run --nonfinite"
         )
 
     @pytest.mark.parametrize("marks", [True, False])
@@ -109,10 +110,36 @@ class TestNonFinite:
             return (model(x) - y).square().mean() * (math.nan if step == 12 else 1.0)
 
         finding = one(train(tmp_path / "run", model, loss, marks=True), "BS301")
-        assert finding.fix == (
+        assert finding.fix.startswith(
             "The loss of this step was not finite itself: check it and its inputs for a division by 0, log(0), or an "
-            "overflow."
+            "overflow. backsight run --nonfinite"
         )
+
+    @pytest.mark.parametrize(
+        ("started", "arguments", "command"),
+        [
+            (["python", "-u", "train it.py", "--lr", "1"], ["--lr", "1"], " 'train it.py' --lr 1"),
+            (["python", "bin/backsight", "run", "--record", "t.py"], [], " t.py"),
+            (["python", "-m", "pack.train", "x"], ["x"], " -m pack.train x"),
+            (["python", "-m", "ipykernel_launcher", "-f", "k"], ["-f", "k"], ""),
+            (["python", "-c", "import t", "x"], ["x"], ""),
+            (["python", "t.py", "--a"], ["--b"], ""),
+            (["python", "t.py", "x" * 200], ["x" * 200], ""),
+        ],
+    )
+    def test_the_command_that_names_the_line_is_that_of_the_recorded_program(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        started: list[str],
+        arguments: list[str],
+        command: str,
+    ) -> None:
+        monkeypatch.setattr(sys, "orig_argv", started)
+        monkeypatch.setattr(sys, "argv", ["t.py", *arguments])
+        model = layers(1)
+        report = train(tmp_path / "run", model, lambda step: model(batch()[0]).mean() * math.nan, marks=True)
+        assert one(report, "BS301").fix.endswith(f" backsight run --nonfinite{command} names the line.")
 
     def test_of_a_loss_that_a_module_returned_it_is_known_that_it_was_finite(self, tmp_path: Path) -> None:
         class Rooted(nn.Module):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from contextlib import closing
 
+import numpy as np
 import pytest
 from looking import at, drawn, expect, shades
 from recorded_runs import HOSTILE
+
+from backsight.runs import STATISTICS, RunWriter
+from backsight.viewer import Library, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -547,3 +553,65 @@ def test_events_are_sentences(look):
     assert "optimizer AdamW: " in text
     assert "lr 0.003" in text
     assert "{" not in text
+
+
+def test_what_is_selected_is_compared_by_a_key(look):
+    page = look()
+    page.get_by_label("choose first").check()
+    page.keyboard.press("c")
+    assert at(page) in ("", "#/")
+    page.get_by_label("choose other").check()
+    page.keyboard.press("c")
+    drawn(page)
+    assert at(page).startswith("#/first/compare?with=other")
+    page.keyboard.press("?")
+    assert "compare the selected ones" in page.locator("dialog").inner_text()
+
+
+def test_two_runs_part_within_the_steps_of_the_shorter_one(tmp_path, browser):
+    for name, steps in (("long", 3000), ("short", 700)):
+        with RunWriter(tmp_path / name) as writer:
+            for step in range(steps):
+                writer.mark(step, loss=3 + 10 * math.exp(-step / 400) + 0.01 * (step % 2))
+    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/long/compare?with=short")
+        drawn(page)
+        assert "not permanently" in page.locator(".verdict").inner_text()
+
+
+def test_numbers_beyond_single_precision_are_not_called_infinite(tmp_path, browser):
+    with RunWriter(tmp_path / "run") as writer:
+        for step in range(20):
+            writer.mark(step, huge=1e38 * (step + 1), swinging=1.7e308 * (-1) ** step, tiny=1e-50 * (step + 1))
+    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/run/metrics")
+        drawn(page)
+        said = page.locator("main").inner_text()
+        assert "∞" not in said
+        assert "2e39" in said
+        assert "2e−49" in said
+
+
+def test_a_long_name_leaves_room_for_its_value(look):
+    page = look("#/hostile/about")
+    widths = page.locator("dd").evaluate_all("all => all.map(each => each.clientWidth)")
+    assert min(widths) > 200
+
+
+def test_a_tensor_without_elements_has_no_numbers(tmp_path, browser):
+    rows = np.zeros(1, STATISTICS)
+    with RunWriter(tmp_path / "run") as writer:
+        tensor = writer.tensor("none", "grad", "", (0,), "float32")
+        for step in range(100):
+            writer.append(step, [tensor] if step < 3 else [], rows[: step < 3])
+    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/run/tensor?tensor=none&kind=grad")
+        drawn(page)
+        table = page.locator(".slot table").inner_text()
+        assert table.count("–") >= 3

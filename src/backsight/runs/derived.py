@@ -88,7 +88,8 @@ def absmax(rows: Columns) -> Numbers:
 def l2(rows: Columns) -> Numbers:
     """Euclidean norm of the finite elements; also called "norm"."""
     scale = np.sqrt(np.maximum(finite(rows), 0))
-    norm: Numbers = np.hypot(np.sqrt(where_any(rows, "m2")), scale * where_any(rows, "mean"))
+    with np.errstate(over="ignore"):  # of doubles near their limit
+        norm: Numbers = np.hypot(np.sqrt(where_any(rows, "m2")), scale * where_any(rows, "mean"))
     return norm
 
 

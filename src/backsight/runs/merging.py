@@ -122,5 +122,6 @@ def _chan(
     means = np.where(n > 0, rows["mean"], 0.0)
     mean = np.add.reduceat(means * share, starts)
     away = np.where(n > 0, means - mean[group], 0.0)
-    m2 = np.add.reduceat(np.where(n > 0, rows["m2"], 0.0) + n * away * away, starts)
+    with np.errstate(over="ignore"):  # of doubles near their limit
+        m2 = np.add.reduceat(np.where(n > 0, rows["m2"], 0.0) + n * away * away, starts)
     return mean, m2

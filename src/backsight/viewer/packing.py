@@ -13,11 +13,20 @@ from numpy.typing import NDArray
 def packed(values: NDArray[Any], kind: str) -> dict[str, Any]:
     """Return an array for the page: `kind` is "f4", "u1" or "f8"; a page reads it with a typed array.
 
-    A number that is too large for "f4" becomes infinite, as it does in float32.
+    What "f4" would make infinite or would lose the digits of is sent as "f8": a number that is finite is shown so.
     """
+    if kind == "f4" and not _fits(values):
+        kind = "f8"
     with np.errstate(over="ignore", invalid="ignore"):
         data = np.ascontiguousarray(values.astype(f"<{kind}")).tobytes()
     return {"kind": kind, "shape": list(values.shape), "data": base64.b64encode(data).decode("ascii")}
+
+
+def _fits(values: NDArray[Any]) -> bool:
+    """Whether float32 holds all of these numbers with its full precision."""
+    size = np.abs(values)
+    limits = np.finfo(np.float32)
+    return not bool(((np.isfinite(size) & (size > limits.max)) | ((size > 0) & (size < limits.tiny))).any())
 
 
 _EXACT = 2**53

@@ -11,6 +11,7 @@ from backsight.diagnosis.recordings.marks import is_lost, losses
 from backsight.diagnosis.recordings.origin import Strange, label, norms_before, origin, surroundings
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.rerun import nonfinite_command
 from backsight.diagnosis.recordings.rows import Mask, Rows
 from backsight.diagnosis.wording import counted, listed
 
@@ -19,6 +20,9 @@ _KEPT = ("weight", "state", "buffer")
 
 _GRADIENTS = ("grad", "averaged_grad", "output_grad", "update")
 
+_NAMED = ("between", "output", "gradient", "lost loss", "unknown loss")
+"""Where an operation produced it, whose line is named when the program runs again."""
+
 _GROWN = 100.0
 """How many times gradients grow in the steps before where a training diverges."""
 
@@ -26,13 +30,13 @@ _FIXES = {
     "input": "Check the data of this step, and the code that prepares it for the model.",
     "between": "Check the forward of {0}: its input is finite, and so are the outputs of the modules inside it, so it "
     "arose in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a "
-    "fully masked row. backsight run --nonfinite names the line.",
+    "fully masked row.",
     "output": (
         "Check the module: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a fully "
         "masked row."
     ),
     "gradient": "The forward pass was finite, so look for an infinite derivative: sqrt or norm at 0, a power below 1 "
-    "at 0, torch.where around a division by 0, or an overflow in half precision.",
+    "at 0, torch.where around log(0) or a division by 0, or an overflow in half precision.",
     "lost loss": (
         "The loss of this step was not finite itself: check it and its inputs for a division by 0, log(0), or an "
         "overflow."
@@ -40,7 +44,7 @@ _FIXES = {
     "unknown loss": (
         "The recording does not say whether the loss of this step was finite. Check the loss for a division by 0, "
         "log(0), or an overflow, and for an infinite derivative: sqrt or norm at 0, a power below 1 at 0, "
-        "torch.where around a division by 0."
+        "torch.where around log(0) or a division by 0."
     ),
     "weight": "Check the previous step: its update was too large or not finite. Lower the learning rate, or clip "
     "gradients.",
@@ -141,13 +145,14 @@ def _spoilt(recording: Recording) -> list[str]:
 
 
 def _fix(recording: Recording, first: Strange, step: int) -> str:
-    kind = first.kind.removeprefix("eval_")
-    if kind in ("grad", "output_grad"):
+    cause, around = first.kind.removeprefix("eval_"), _around(recording, first)
+    if cause in ("grad", "output_grad"):
         finite = _loss_was_finite(recording, step)
-        return _FIXES["unknown loss" if finite is None else "gradient" if finite else "lost loss"]
-    if kind == "input" and (around := _around(recording, first)):
-        return _FIXES["between"].format(around)
-    return _FIXES.get(kind, _FIXES["weight"])
+        cause = "unknown loss" if finite is None else "gradient" if finite else "lost loss"
+    elif cause == "input" and around:
+        cause = "between"
+    fix = _FIXES.get(cause, _FIXES["weight"]).format(around)
+    return f"{fix} {nonfinite_command(recording.run)} names the line." if cause in _NAMED else fix
 
 
 def _around(recording: Recording, first: Strange) -> str | None:

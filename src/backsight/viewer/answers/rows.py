@@ -49,7 +49,7 @@ def numbers_line(steps: NDArray[np.int64], values: NDArray[np.float64], columns:
     last = float(values[-1])
     if len(steps) > columns:
         starts = np.linspace(0, len(steps), columns, endpoint=False).astype("<i8")
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             values = np.add.reduceat(values, starts) / np.diff(np.append(starts, len(steps)))
         steps = steps[starts]
     return {"steps": steps.tolist(), "values": packed(values, "f4"), "last": plain(last)}

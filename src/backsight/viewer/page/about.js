@@ -61,7 +61,8 @@ function eventText(event, details) {
   if (event === "optimizer" && Array.isArray(details.groups))
     return `optimizer ${details.optimizer}${details.name ? ` (${details.name})` : ""}: ${details.groups.map(groupText).join("; ")}`;
   if (event === "loss") return `backward() ran on ${details.name}`;
-  if (event === "graph") return `captured the graph: ${plural(details.nodes, "node")}, ${count(details.leaves)} of them leaves`;
+  if (event === "graph")
+    return `captured the graph: ${plural(details.nodes, "node")}, ${count(details.leaves)} of them leaves`;
   return `${event}: ${Object.entries(details)
     .map(([k, v]) => `${k} ${said(v)}`)
     .join(", ")}`;

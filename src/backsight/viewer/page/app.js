@@ -252,7 +252,14 @@ addEventListener("click", (event) => {
   follow(link_.getAttribute("href"));
 });
 addEventListener("keydown", (event) => {
-  if (event.target.matches("input, select, textarea") || event.metaKey || event.ctrlKey || event.altKey) return;
+  // What is ticked stays in focus, and takes no letters.
+  if (
+    event.target.matches("input:not([type=checkbox]), select, textarea") ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.altKey
+  )
+    return;
   const state = stateIn(here),
     box = main.querySelector("input[type=search]");
   if (event.key === "/" && box) {

@@ -103,10 +103,11 @@ function chart({
         if (each[k] < bottom) bottom = each[k];
         if (each[k] > top) top = each[k];
       }
-  const nothing = bottom > top;
+  const nothing = bottom > top,
+    seenAny = log && lines.some((line) => line.values.some(Number.isFinite));
   if (!nothing && isFlat(bottom, top)) {
     bottom = log ? bottom / 2 : bottom - (Math.abs(bottom) || 1) / 2;
-    top = log ? top * 2 : top + (Math.abs(top) || 1) / 2;
+    top = log ? Math.min(top * 2, Number.MAX_VALUE) : top + (Math.abs(top) || 1) / 2;
   }
   const board = canvas(height, draw, label);
 
@@ -114,11 +115,18 @@ function chart({
     pen.clearRect(0, 0, width, height);
     x = timeAxis(pen, width, height, first, last, edge, axis);
     const room = height - edge.top - edge.bottom;
-    const place = log ? (v) => Math.log(v / bottom) / Math.log(top / bottom) : (v) => (v - bottom) / (top - bottom);
+    // Halves, as the whole range may be more than a number can hold.
+    const place = log
+      ? (v) => (Math.log(v) - Math.log(bottom)) / (Math.log(top) - Math.log(bottom))
+      : (v) => (v / 2 - bottom / 2) / (top / 2 - bottom / 2);
     y = (v) => edge.top + room * (1 - place(v));
     if (nothing) {
-      pen.textAlign = "left";
-      pen.fillText(log ? "no number above 0" : "no finite number", edge.left, height / 2);
+      pen.textAlign = "center";
+      pen.fillText(
+        seenAny ? "no number above 0" : "no finite number",
+        (edge.left + width - edge.right) / 2,
+        height / 2,
+      );
       return;
     }
     pen.textAlign = "right";
@@ -158,7 +166,8 @@ function chart({
         while (end < values.length && values[end]) end++;
         const left = Math.max(x(at(k)) - 1, edge.left),
           right = Math.min(x(at(end)), width - edge.right);
-        if (right >= edge.left && left <= width - edge.right) pen.fillRect(left, edge.top, Math.max(2, right - left), 4);
+        if (right >= edge.left && left <= width - edge.right)
+          pen.fillRect(left, edge.top, Math.max(2, right - left), 4);
         k = end;
       }
     if (board.dragged) {
@@ -279,7 +288,7 @@ function chart({
   return board;
 }
 
-// The last point of a line that is not after a place.
+// The last point of a line that is not after a place; none where the line has ended before, as that of a shorter run.
 function nearest(line, step) {
   let low = 0,
     high = line.values.length - 1;
@@ -288,7 +297,9 @@ function nearest(line, step) {
     const mid = (low + high + 1) >> 1;
     line.at(mid) <= step ? (low = mid) : (high = mid - 1);
   }
-  return low;
+  const end = line.values.length - 1,
+    gap = end ? line.at(end) - line.at(end - 1) : 0;
+  return low === end && step > line.at(end) + gap ? -1 : low;
 }
 function newCursor(step) {
   const cursor = {

@@ -11,9 +11,14 @@ function chosenApart(lists) {
     const values = valuesOf(name),
       partition = values.map((value) => values.indexOf(value)).join();
     // What an optimizer is set to often follows from an argument, which stands before it, and says nothing new.
-    if (new Set(values).size > 1 && !apart.some((each) => each.partition === partition)) apart.push({ name, partition });
+    if (new Set(values).size > 1 && !apart.some((each) => each.partition === partition))
+      apart.push({ name, partition });
   }
   return maps.map((map) => apart.slice(0, MOST_APART).map(({ name }) => [name, map.get(name) ?? "–"]));
 }
-const toldApart = (pairs) => pairs.map(([name, value]) => `${name} ${value}`).join(", ");
+const toldApart = (pairs) =>
+  pairs
+    .filter(([, value]) => value !== "–")
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
 const isChosen = (group) => group === "arguments" || group === "optimizer";

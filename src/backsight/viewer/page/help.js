@@ -2,6 +2,7 @@
 const KEYS = [
   ["e  h  g  f  m  c  a", "Metrics, Heatmap, Graph, Findings, Memory, Compare, About"],
   ["r", "all runs"],
+  ["c", "all runs: compare the selected ones"],
   ["/", "find: several words, layers.*.weight, or /expression/"],
   ["Escape", "reset the zoom"],
   ["arrows, Page Up, Page Down", "move through the heatmap; Enter opens the cell; with Shift ten columns"],
@@ -9,6 +10,7 @@ const KEYS = [
   ["← →", "graph and tensor: one step; with Shift ten"],
   ["?", "this help"],
 ];
+const OF_RUNS = ["r", "c"]; // a report holds one run
 const WITH_MOUSE = [
   ["drag in a chart or the heatmap", "zoom in; a double click resets"],
   ["click in a chart of a tensor", "pin that step"],
@@ -32,7 +34,7 @@ function toggleHelp() {
     h("button", { class: "drop", "aria-label": "close", onclick: () => helpDialog.close() }, "×"),
     h("h2", {}, "Keys"),
     table(
-      KEYS.filter(([key]) => LIVE || key !== "r"),
+      KEYS.filter(([key]) => LIVE || !OF_RUNS.includes(key)),
       "kbd",
     ),
     h("h2", {}, "Mouse"),
@@ -71,11 +73,11 @@ function strangeIn(state, info) {
 const ranksOf = (info) => [...info.ranks.map(String), ...(info.rank === null ? [] : [ALL_RANKS])];
 function wishesWithout(state, info) {
   const one = (what, key, there) =>
-      state[key] !== undefined && !there.includes(state[key])
-        ? `This link asks for ${what} “${state[key]}”, which this run does not have${
-            there.length && there.length < 30 ? `: it has ${there.filter(Boolean).join(", ")}` : ""
-          }.`
-        : null;
+    state[key] !== undefined && !there.includes(state[key])
+      ? `This link asks for ${what} “${state[key]}”, which this run does not have${
+          there.length && there.length < 30 ? `: it has ${there.filter(Boolean).join(", ")}` : ""
+        }.`
+      : null;
   return [
     one("the kind", "kind", info.kinds),
     one("the statistic", "stat", [...info.stats, ...info.metrics]),

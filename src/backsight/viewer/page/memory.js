@@ -27,7 +27,7 @@ function memoryPage(state, info, app) {
           h(
             "pre",
             {},
-            "with backsight.measure_memory(model, optimizer) as m:\n    ...                 # one training step\nrec.memory(m)",
+            "with backsight.measure_memory(model, optimizer) as m:\n    ...  # one training step\nrec.memory(m)",
           ),
         ),
       );
@@ -243,7 +243,7 @@ function drawMemory(answer) {
               {},
               h("td", { class: "long", title: name }, swatch, name),
               h("td", { class: "right" }, memoryAmount(size)),
-              h("td", {}, `${shape} ${dtype}`.trim()),
+              h("td", { class: "long", title: `${shape} ${dtype}`.trim() }, `${shape} ${dtype}`.trim()),
               h("td", {}, kind),
               h("td", { class: "long", title: module }, module),
               h("td", { class: "long" }, codeLine(source)),
@@ -314,7 +314,7 @@ function drawMemory(answer) {
     h(
       "div",
       { class: "memory" },
-      h("h2", {}, where),
+      h("h2", { title: where }, where),
       h("p", { class: "soft" }, `Step ${count(answer.step)}, ${answer.about}`),
     ),
     keys,

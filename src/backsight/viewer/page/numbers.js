@@ -22,7 +22,7 @@ function num(v, digits = 3) {
       .replace("e+", "e")
       .replace(/e(-?)(\d+)/, (_, s, d) => `e${s ? "−" : ""}${d}`);
   else text = Number(v.toPrecision(digits)).toString();
-  return text.replace(/^-/, "−").replace(/\.0+e/, "e");
+  return text.replace(/^-/, "−").replace(/\.?0+e/, "e");
 }
 const count = (v) => (v === null || v === undefined ? "–" : v.toLocaleString("en"));
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
@@ -64,7 +64,7 @@ const isFlat = (low, high) => high - low <= 1e-12 * Math.max(Math.abs(low), Math
 // Round values for the ticks of an axis: 1, 2 or 5 times a power of ten, or powers of ten alone where it is logarithmic.
 function ticks(low, high, most) {
   if (!(high > low) || isFlat(low, high)) return [low];
-  const rough = (high - low) / Math.max(most, 1),
+  const rough = high / Math.max(most, 1) - low / Math.max(most, 1),
     power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
   const found = [];

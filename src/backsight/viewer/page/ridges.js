@@ -7,9 +7,7 @@ function ridges(answer, { tensor, pick, finite }) {
     of = Object.fromEntries(sides.map((side) => [side, unpacked(answer.ridges[side])])),
     some = (side) => of[side]?.some((v) => v > 0),
     bins = answer.ridges.positive.shape[1],
-    shares = Object.fromEntries(
-      sides.map((side) => [side, Float32Array.from(of[side], (v) => most * (v / 255) ** 2)]),
-    ),
+    shares = Object.fromEntries(sides.map((side) => [side, Float32Array.from(of[side], (v) => most * (v / 255) ** 2)])),
     n = columns.length;
   // What stands where, from left to right: a side and a bin, or the zeros.
   const upward = Array.from({ length: bins }, (_, b) => ({ side: "positive", bin: b })),
@@ -83,7 +81,10 @@ function ridges(answer, { tensor, pick, finite }) {
       }
       pen.fillStyle = ink("soft");
       pen.textAlign = "center";
-      const stride = Math.max(1, Math.ceil(slots.length / Math.max(2, Math.floor((width - EDGE.left - EDGE.right) / 76))));
+      const stride = Math.max(
+        1,
+        Math.ceil(slots.length / Math.max(2, Math.floor((width - EDGE.left - EDGE.right) / 76))),
+      );
       slots.forEach((slot, at) => {
         // The same magnitudes on both sides, and none so near to the zero that the two run into each other.
         const away = signed ? Math.abs(at - middle) : at;

@@ -44,6 +44,7 @@ function runsPage(state, app) {
     },
     "compare",
   );
+  app.keys = (event) => event.key === "c" && compare.click();
   app.refreshed = async () => {
     const before = answer;
     answer = await askRuns(app.signal);
@@ -209,7 +210,8 @@ function spark({ name, values: packed, last }) {
     (pen, width, height) => {
       pen.clearRect(0, 0, width, height);
       if (!finite.length) return;
-      pen.strokeStyle = ink("line3");
+      pen.strokeStyle = pen.fillStyle = ink("line3");
+      if (values.length === 1) pen.fillRect(2, height / 2 - 1.5, 3, 3);
       pen.lineWidth = 1.4;
       pen.beginPath();
       values.forEach((v, k) => {

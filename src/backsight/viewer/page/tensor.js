@@ -270,7 +270,7 @@ async function valueTable(place, { state, info, step, app }) {
   const middle = step === null ? info.steps.last : step,
     span = Math.max(12, Math.round((info.steps.last - info.steps.first) / Math.max(info.steps.count - 1, 1)) * 12);
   try {
-    const answer = await ask(
+    let answer = await ask(
       state.run,
       "rows",
       {
@@ -282,6 +282,12 @@ async function valueTable(place, { state, info, step, app }) {
       },
       app.signal,
     );
+    // Of one that was recorded long before the end, as by a rule of its own, the last there are.
+    if (!answer.rows.length && step === null) {
+      const given = { tensor: state.tensor, kind: state.kind, rank: state.rank };
+      answer = await ask(state.run, "rows", given, app.signal);
+      answer.rows = answer.rows.slice(-2 * span);
+    }
     if (!answer.rows.length) {
       fill(place, h("p", { class: "soft" }, "No rows around this step."));
       return;
@@ -293,12 +299,16 @@ async function valueTable(place, { state, info, step, app }) {
           !(name === "call" && answer.rows.every((r) => r[at] === 0)) &&
           !(name === "ranks" && answer.rows.every((r) => r[at] === 1)),
       );
-    const cellText = (name, v) =>
+    const elements = answer.columns.indexOf("count"),
+      isEmpty = (row, name) => row[elements] === 0 && !["nans", "infs", "ranks"].includes(name);
+    const cellText = (name, v, row) =>
       name === "step" || name === "call" || name === "count"
         ? count(v)
-        : name === SHARE
-          ? percent(asNumber(v))
-          : num(v, 4);
+        : isEmpty(row, name)
+          ? "–"
+          : name === SHARE
+            ? percent(asNumber(v))
+            : num(v, 4);
     fill(
       place,
       h(
@@ -327,7 +337,7 @@ async function valueTable(place, { state, info, step, app }) {
                   h(
                     "td",
                     { class: (name === "nans" || name === "infs") && row[at] ? "bad" : "" },
-                    cellText(name, row[at]),
+                    cellText(name, row[at], row),
                   ),
                 ),
               ),

@@ -7,19 +7,45 @@ function endOf(values) {
   return Number.isFinite(values[values.length - 1]) ? last.reduce((a, b) => a + b, 0) / last.length : Number.NaN;
 }
 
-// The first step from which on two smoothed curves stay apart; null if they are together at the end.
-function partsAt(one, other) {
-  const a = smoothed(one.values, 0.8),
-    b = smoothed(other.values, 0.8),
-    line = { at: (k) => other.steps[k], values: b };
+// The values of both at the same steps, of those that both have reached. Where one has more points, as the shorter of two
+// long runs has, they are the mean of those that a point of the other stands for.
+function together(one, other) {
+  const from = Math.max(one.steps[0], other.steps[0]),
+    to = Math.min(one.steps[one.steps.length - 1], other.steps[other.steps.length - 1]),
+    within = ({ steps }) => steps.map((_, k) => k).filter((k) => steps[k] >= from && steps[k] <= to),
+    mine = within(one),
+    yours = within(other),
+    swapped = yours.length < mine.length,
+    [few, many] = swapped ? [yours, mine] : [mine, yours],
+    [coarse, fine] = swapped ? [other, one] : [one, other],
+    found = { steps: [], a: [], b: [] };
+  let at = 0;
+  few.forEach((k, n) => {
+    const end = n + 1 < few.length ? coarse.steps[few[n + 1]] : Infinity;
+    let sum = 0,
+      count_ = 0;
+    for (; at < many.length && fine.steps[many[at]] < end; at++) {
+      sum += fine.values[many[at]];
+      count_++;
+    }
+    if (!count_) return;
+    found.steps.push(coarse.steps[k]);
+    found[swapped ? "b" : "a"].push(coarse.values[k]);
+    found[swapped ? "a" : "b"].push(sum / count_);
+  });
+  return found;
+}
+
+// The first step from which on two smoothed curves stay apart; null if they are together at the end of the shorter one.
+function partsAt({ steps, a: mine, b: yours }) {
+  const a = smoothed(mine, 0.8),
+    b = smoothed(yours, 0.8);
   let found = null;
   for (let k = a.length - 1; k >= 0; k--) {
-    const near_ = nearest(line, one.steps[k]);
-    if (near_ < 0) break;
-    const [v, w] = [a[k], b[near_]],
+    const [v, w] = [a[k], b[k]],
       apart = Number.isFinite(v) !== Number.isFinite(w) || Math.abs(v - w) > CLOSE * Math.max(Math.abs(v), Math.abs(w));
     if (!apart) break;
-    found = one.steps[k];
+    found = steps[k];
   }
   return found;
 }
@@ -41,8 +67,10 @@ function verdict(sets) {
   const parted = (row) => {
     if (!best || row === best) return "";
     const bad = row.values.findIndex((v) => !Number.isFinite(v)),
-      step = partsAt(best, row);
+      both = together(best, row),
+      step = partsAt(both);
     if (!Number.isFinite(row.end) && bad >= 0) return `not finite from step ${count(row.steps[bad])} on`;
+    if (!both.steps.length) return "no step in common";
     return step === null ? "not permanently" : `from step ${count(step)} on`;
   };
   return h(
