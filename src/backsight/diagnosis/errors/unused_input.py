@@ -20,7 +20,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, loop_facts, statement_at
+from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.evaluated import value_of
@@ -294,6 +294,37 @@ def cut_off(case: Unused) -> Finding | None:
     return None
 
 
+def enabled_late(case: Unused) -> Finding | None:
+    """The input was used before its gradient was turned on, so that nothing was recorded of it."""
+    level, ancestor = case.failure.user, case.ancestors.get(case.name)
+    if level is None or level.body is None or ancestor is None:
+        return None
+    turned = next(
+        (place for place in _enabling(level.body, case.name) if ancestor.read.line < place.line <= level.line), None
+    )
+    if turned is None:
+        return None
+    return explanation(
+        f"{case.output} does not depend on {case.name}, which was used before its gradient was turned on.",
+        (
+            shown(ancestor.read, f"uses {case.name}, without a gradient at that moment."),
+            shown(turned, "turns it on, which does not change what was computed before."),
+            case.asked,
+        ),
+        f"Move `{turned.text}` above line {ancestor.read.line}.",
+        source=str(turned),
+    )
+
+
+def _enabling(body: Body, name: str) -> Iterator[Place]:
+    """The statements that turn on the gradient of a variable."""
+    for each in statements(body.node):
+        if any(callee(c)[1] == "requires_grad_" and dotted(callee(c)[0]) == name for c in calls_in(each)) or (
+            isinstance(each, ast.Assign) and any(dotted(t) == f"{name}.requires_grad" for t in each.targets)
+        ):
+            yield body.place(each)
+
+
 def _enabled_late(case: Unused, cut: Place) -> str:
     """Say that the gradient of the input is asked for after the statement that uses it, if it is."""
     body = case.failure.user.body if case.failure.user else None
@@ -396,6 +427,7 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     replaced,
     is_linear,
     cut_off,
+    enabled_late,
     copied,
     takes_no_part,
 )
