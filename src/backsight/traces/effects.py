@@ -245,12 +245,9 @@ def _scaled(walk: Walk, found: Effect) -> Judged | None:
     known = [each for each in ratios if each is not None]
     if parts == 1 or len(known) < max(1, len(ratios) // 2) or max(known) - min(known) > 1e-2 * max(map(abs, known)):
         return None
-    losses = [losses_of(trace, walk.step) for trace in (a, b)]
-    makers = [_maker(flow, held) for flow, held in zip(found.flows, losses, strict=True)]
-    values = pairs[0]
-    origin = Origin(
-        "held", walk.step, "backward", *makers, values, walk.distances(*values), names=("grad each weight",)
-    )  # type: ignore[arg-type]
+    ours, theirs = (_maker(flow, losses_of(flow.trace, walk.step)) for flow in found.flows)
+    values, names = pairs[0], ("grad each weight",)
+    origin = Origin("held", walk.step, "backward", ours, theirs, values, walk.distances(*values), names=names)
     name = "A" if found.flows[0].parts == parts else "B"
     said = f"every gradient of B is that of A times {median(known):.4g}"
     return Judged(origin, "semantics", "BS507", (f"{said}; {name} adds up those of {parts} parts of the batch",))

@@ -66,20 +66,23 @@ def judged_recomputation(walk: Walk) -> Judged | None:
     partner = next((each for each in other.operations if each.number == partners.get(first.number)), None)
     name = "A" if ours is not None else "B"
     result = "draws other random numbers" if plain_name(again.op) in RANDOM else "computes something else"
-    fix = ": `checkpoint` was called with preserve_rng_state=False" if plain_name(again.op) in RANDOM else ""
-    reasons = (f"{name} runs this again in its backward pass, and {result} than in its forward pass{fix}",)
+    reasons = [f"{name} runs this again in its backward pass, and {result} than in its forward pass"]
+    if plain_name(again.op) in RANDOM:
+        reasons.append(
+            "`checkpoint(..., preserve_rng_state=False)` does that, and so does a torch.Generator of its own"
+        )
     there = partner if partner is not None and partner.outputs else None
     pair = (again.outputs[-1], (there or first).outputs[-1])
     if there is None:  # of the same program, then
-        origin = _alone(walk, again, pair[0], in_a=ours is not None)
+        origin = _alone(walk, again, in_a=ours is not None)
     else:
-        sides = (again, there) if ours is not None else (there, again)
-        values = pair if ours is not None else pair[::-1]
-        origin = Origin("operation", walk.step, "backward", *sides, values, walk.distances(*values))
-    return Judged(origin, "semantics", "BS507", reasons)
+        one, another = (again, there) if ours is not None else (there, again)
+        values = pair if ours is not None else (pair[1], pair[0])
+        origin = Origin("operation", walk.step, "backward", one, another, values, walk.distances(*values))
+    return Judged(origin, "semantics", "BS507", tuple(reasons))
 
 
-def _alone(walk: Walk, again: Operation, value: int, *, in_a: bool) -> Origin:
+def _alone(walk: Walk, again: Operation, *, in_a: bool) -> Origin:
     """Return the origin where the other program has no such operation."""
     grads = [(ours.value, theirs.value) for ours, theirs in walk.held("end") if ours.kind == "grad"]
     values = max(grads, key=lambda pair: walk.distances(*pair).relative)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,8 @@ def updated_otherwise(walk: Walk) -> list[Update]:
         if ours.kind != "weight" or ours.name not in began or gradient > _DETERMINED:
             continue
         apart = _systematically(walk, began[ours.name], (ours, theirs))
-        if apart > max(_APART, _AMPLIFIED * max(gradient, states.get(ours.name, 0.0))):
+        rounded: float = max(gradient, states.get(ours.name, 0.0))
+        if apart > max(_APART, _AMPLIFIED * rounded):
             found.append(Update(ours, theirs, gradient, apart))
     return sorted(found, key=lambda each: -each.apart)
 
@@ -87,11 +88,11 @@ def _systematically(walk: Walk, began: tuple[Held, Held], ended: tuple[Held, Hel
     if x is None or y is None or x.shape != y.shape:
         return 0.0
     value = a.values[ended[0].value]
-    rounded = _ROUNDED * unit(value.dtype) * norm(a, value) / max(1.0, float(np.sqrt(x.size)))
+    rounded = _ROUNDED * unit(value.dtype) * norm(a, value) / sqrt(max(1, x.size))
     size = max(float(np.linalg.norm(x)), float(np.linalg.norm(y)))
     difference = np.abs(x - y)
-    parts = np.count_nonzero((x != 0) | (y != 0))
-    level = max(rounded, _APART * size / max(1.0, float(np.sqrt(parts))) / 4)
+    parts = int(np.count_nonzero((x != 0) | (y != 0)))
+    level = max(rounded, _APART * size / sqrt(max(1, parts)) / 4)
     if not size or np.count_nonzero(difference > level) < _SPREAD * max(1, parts):
         return 0.0
     apart = float(np.linalg.norm(difference))
@@ -153,7 +154,7 @@ def _alike(x: Any, y: Any) -> bool:
     numbers = [each if isinstance(each, list) else [each] for each in (x, y)]
     if len(numbers[0]) != len(numbers[1]) or not all(isinstance(each, (int, float)) for one in numbers for each in one):
         return bool(x == y) or type(x) is not type(y)
-    return bool(np.allclose(*numbers, rtol=1e-6, atol=0.0, equal_nan=True))
+    return bool(np.allclose(numbers[0], numbers[1], rtol=1e-6, atol=0.0, equal_nan=True))
 
 
 def _hyperparameters(trace: Trace, step: int) -> dict[str, dict[str, Any]]:
@@ -201,10 +202,10 @@ def judged_update(walk: Walk, updates: list[Update], given: Given) -> Judged | N
         return None
     first = told[0]
     a, b = walk.distances.a, walk.distances.b
-    makers = [_maker(a, walk.step, first.ours), _maker(b, walk.step, first.theirs)]
+    ours, theirs = _maker(a, walk.step, first.ours), _maker(b, walk.step, first.theirs)
     apart = walk.distances(first.ours.value, first.theirs.value)
-    origin = Origin("held", walk.step, "optimizer", *makers, (first.ours.value, first.theirs.value), apart,
-                    first.gradient, names=(f"weight {first.ours.name}",))  # fmt: skip
+    values, names = (first.ours.value, first.theirs.value), (f"weight {first.ours.name}",)
+    origin = Origin("held", walk.step, "optimizer", ours, theirs, values, apart, first.gradient, names=names)
     reasons = [*_reasons(given)]
     if (state := unrestored(walk)) is not None:
         reasons.append(state)
