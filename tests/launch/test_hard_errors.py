@@ -23,7 +23,7 @@ def observed(bench, source, *options, **more):
 def _last(err: str) -> str:
     others = ("backsight: ", " ", "nanobind: ", "See https://nanobind")  # compiled code lets go of some things never
     lines = [line for line in err.splitlines() if line and not line.startswith(others)]
-    return lines[-1] if lines else ""
+    return lines[-1].partition(" while calling ")[0] if lines else ""  # of a recursion: which call was one too many
 
 
 CHECKPOINTED = """

@@ -43,8 +43,8 @@ _WANTS_GRADIENT = re.compile(r"doesn't require gradient|has requires_grad=False"
 
 def refused(error: BaseException) -> Finding | None:
     """Say where PyTorch has refused what, in an error that no explanation knows; None for one that is not PyTorch's."""
-    if not issubclass(type(error), _KINDS) or elsewhere(error) is not None:
-        return None
+    if not issubclass(type(error), _KINDS) or issubclass(type(error), RecursionError) or elsewhere(error) is not None:
+        return None  # wherever it ends, a recursion is the program's
     failure = failure_of(error)
     found = Refusal(failure, failure.user) if failure.user else None
     if found is None or not _is_of_torch(found):

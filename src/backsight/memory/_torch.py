@@ -102,6 +102,16 @@ _fake_key: Any = take("torch._C._TorchDispatchModeKey.FAKE", _FORECAST, without=
 below_autograd: Any = take("torch._C._AutoDispatchBelowAutograd", _FORECAST, without=None)
 """A context in which an operator that is composed of others for the CPU is called as one, without a node."""
 
+
+def _operator(name: str) -> Any:
+    """Return an operator of PyTorch that CUDA's functions call; None where this PyTorch composes it of others."""
+    return getattr(torch.ops.aten, name, None)
+
+
+fused_rms_norm, fused_rms_norm_backward = _operator("_fused_rms_norm"), _operator("_fused_rms_norm_backward")
+flash_attention = _operator("_scaled_dot_product_flash_attention")
+efficient_attention = _operator("_scaled_dot_product_efficient_attention")
+
 inside_transform: Callable[[], bool] = take(
     "torch._C._are_functorch_transforms_active", _FORECAST, without=lambda: False
 )

@@ -7,11 +7,9 @@ from typing import Any
 import torch
 from torch.autograd import Function
 
-from backsight.memory._torch import below_autograd
+from backsight.memory._torch import below_autograd, fused_rms_norm, fused_rms_norm_backward
 
-_aten = torch.ops.aten
-
-FUSED_NORM = below_autograd is not None and hasattr(_aten, "_fused_rms_norm_backward")
+FUSED_NORM = below_autograd is not None and fused_rms_norm_backward is not None
 """Whether this PyTorch has RMSNorm as one operator on CUDA. In older ones it is composed there, too."""
 
 GATES = 5
@@ -29,7 +27,7 @@ class FusedRmsNorm(Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, shape: list[int], weight: torch.Tensor | None, eps: float | None) -> Any:
         with below_autograd():
-            result, rstd = _aten._fused_rms_norm(x, shape, weight, eps)
+            result, rstd = fused_rms_norm(x, shape, weight, eps)
         ctx.save_for_backward(x, rstd, weight)
         ctx.shape = shape
         return result
@@ -39,7 +37,7 @@ class FusedRmsNorm(Function):
         x, rstd, weight = ctx.saved_tensors
         needed = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
         with below_autograd():
-            of_x, of_weight = _aten._fused_rms_norm_backward(gradient, x, ctx.shape, rstd, weight, needed)
+            of_x, of_weight = fused_rms_norm_backward(gradient, x, ctx.shape, rstd, weight, needed)
         return of_x, None, of_weight if needed[1] else None, None
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from backsight.memory._torch import inside_transform
+from backsight.memory._torch import efficient_attention, flash_attention, inside_transform
 from backsight.memory.cuda_autocast import HALVES, called, is_half
 from backsight.memory.cuda_operators import FUSED_NORM, CudnnLSTM, FusedRmsNorm
 
@@ -181,13 +181,13 @@ def _attention(
         return None
     half = query.dtype in HALVES
     if half and attn_mask is None and _fits_flash(heads) and (not is_causal or query.size(2) == key.size(2)):
-        return _aten._scaled_dot_product_flash_attention(*tensors, dropout_p, is_causal, False, scale=scale)[0]
+        return flash_attention(*tensors, dropout_p, is_causal, False, scale=scale)[0]
     aligned = not any(head % (8 if half else 4) for head in heads)
     if enable_gqa or not aligned or not _cuda.mem_efficient_sdp_enabled():
         return None
     mask = None if attn_mask is None else _bias(attn_mask, query, key)
     trained = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
-    found = _aten._scaled_dot_product_efficient_attention(*tensors, mask, trained, dropout_p, is_causal, scale=scale)
+    found = efficient_attention(*tensors, mask, trained, dropout_p, is_causal, scale=scale)
     return found[0]
 
 

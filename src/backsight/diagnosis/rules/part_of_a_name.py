@@ -26,10 +26,14 @@ def part_of_a_name(scene: Scene) -> Iterator[Finding]:
     """
     file = scene.site[0]
     for freezing in freezings(file):
-        calls = [(None, _constants(file)), *freezing.given()]
-        for place, known in calls:
+        for place, known in (*freezing.given(), (None, _constants(file))):
             words, begins = freezing.words(known)
+            given = [
+                each for value in known.values() for each in (value if isinstance(value, list | tuple) else (value,))
+            ]
             for word in () if begins else words:
+                if place is not None and word not in given:
+                    continue
                 for variable, names in _frozen(scene, word):
                     meant, inside = _apart(names, word)
                     if meant and inside:
