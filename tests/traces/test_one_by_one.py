@@ -147,6 +147,7 @@ def test_micro_batches_whose_gradients_are_added_up_are_said_to_be(compared):
     assert "every gradient of B is that of A times 4; B adds up those of 4 parts of the batch" in (
         difference.origin.reasons
     )
+    assert difference.first.fix == "If the loss is a mean, divide that of each part by 4 before its backward()."
 
 
 def test_micro_batches_of_which_each_is_averaged_by_itself_differ_in_the_loss_and_not_in_the_data(compared, batch):

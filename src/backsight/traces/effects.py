@@ -250,7 +250,9 @@ def _scaled(walk: Walk, found: Effect) -> Judged | None:
     origin = Origin("held", walk.step, "backward", ours, theirs, values, walk.distances(*values), names=names)
     name = "A" if found.flows[0].parts == parts else "B"
     said = f"every gradient of B is that of A times {median(known):.4g}"
-    return Judged(origin, "semantics", "BS507", (f"{said}; {name} adds up those of {parts} parts of the batch",))
+    reason = f"{said}; {name} adds up those of {parts} parts of the batch"
+    fix = f"If the loss is a mean, divide that of each part by {parts} before its backward()."
+    return Judged(origin, "semantics", "BS507", (reason,), fix)
 
 
 def _maker(flow: Flow, losses: Sequence[int]) -> Operation | None:

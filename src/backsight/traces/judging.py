@@ -51,12 +51,14 @@ _COARSE = 2.0**-6
 
 @dataclass(frozen=True)
 class Judged:
-    """An origin with its class, its code, and the reasons, most telling first."""
+    """An origin with its class, its code, and the reasons, most telling first; `fix`, where it is not that of the
+    code."""
 
     origin: Origin
     cls: Class
     code: str
     reasons: tuple[str, ...]
+    fix: str = ""
 
 
 def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:

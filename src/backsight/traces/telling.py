@@ -64,13 +64,15 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
         _SEVERITY[judged.cls],
         title,
         tuple(evidence),
-        _OF_RANKS
-        if origin.kind == "held" and origin.phase == "backward" and not origin.rounds
-        else _FIXES[judged.code],
+        judged.fix or (_OF_RANKS if _is_of_ranks(origin) else _FIXES[judged.code]),
         source=_source(place) if place else None,
         exact=origin.apart.exact or not origin.rounds,
         since=None,
     )
+
+
+def _is_of_ranks(origin: Origin) -> bool:
+    return origin.kind == "held" and origin.phase == "backward" and not origin.rounds
 
 
 def _source(place: Place) -> str:
