@@ -135,3 +135,26 @@ except RuntimeError:
 )
 def test_the_fix_says_what_to_write_where(bench, name, fix):
     assert f"fix: {fix}" in " ".join(said(bench, FAULTS[name]).split())
+
+
+def test_fast_weights_that_are_made_into_parameters_are_named_by_their_dict(bench):
+    err = said(
+        bench,
+        """
+from torch.func import functional_call
+
+model = net()
+meta = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    fast = dict(model.named_parameters())
+    loss = F.mse_loss(functional_call(model, fast, (x,)), y)
+    grads = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
+    fast = {name: nn.Parameter(w - 0.1 * g) for (name, w), g in zip(fast.items(), grads)}
+    meta.zero_grad()
+    F.mse_loss(functional_call(model, fast, (x,)), y).backward()
+    meta.step()
+""",
+    )
+    assert re.findall(r"^warning (BS\d+)", err, re.MULTILINE) == ["BS115"], err
+    assert "If fast is computed from what meta holds, keep it attached: no nn.Parameter()" in " ".join(err.split())

@@ -190,6 +190,14 @@ def _of_another_model(
 ) -> _Reason:
     of, model = names_of(parameters(optimizer)), _owner(others)
     evidence: list[Fact] = [f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."]
+    containers = list(dict.fromkeys(each.partition("[")[0] for each in others if each.endswith("]")))
+    if containers:
+        return _Reason(
+            tuple(evidence),
+            f"If {listed(containers, 2)} is computed from what {name} holds, keep it attached: no nn.Parameter(), "
+            f"detach() or torch.tensor() around the results. If it is what should be trained, pass it to {name}.",
+            None,
+        )
     places = constructions(frame, optimizer, name)
     if len(places) == 1:
         evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
