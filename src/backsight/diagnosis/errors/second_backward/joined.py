@@ -35,7 +35,7 @@ from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.memory import is_module
+from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.tape import Node
 from backsight.tracing import Line
@@ -76,15 +76,18 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
     if found is None:
         return None
     name = found.name
+    held = next((value for level in case.failure.users if (value := level.value(name)) is not None), None)
+    several = type(held) is tuple and all(map(is_tensor, held))
+    detached = f"tuple(each.detach() for each in {name})" if several else f"{name}.detach()"
     return explanation(
-        f"{name}, {_kind(joint.old)}, carries the graph of one pass into the next, and "
+        f"{name}, {'a tuple with ' * several}{_kind(joint.old)}, carries the graph of one pass into the next, and "
         "backward() has freed that graph.",
         (
             shown(found.read, f"reads {name} from the previous pass, still attached to its graph, and reassigns it."),
             *_freed(case),
         ),
-        f"Detach after each step: {name} = {name}.detach(). retain_graph=True won't help: the graph would "
-        "grow with every pass.",
+        f"Detach after each step: {name} = {detached}. retain_graph=True won't help: the graph would grow with every "
+        "pass.",
         source=str(found.read),
     )
 
