@@ -1532,6 +1532,18 @@ for step in range(40):
     scaler.step(optimizer)  #!
     scaler.update()
 """,
+    "BS113 a scaler that no scale helps": """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) + model[0].weight.sub(model[0].weight.detach()).norm(dim=1).sqrt().sum()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)  #!
+    scaler.update()
+""",
     "BS141 gradients too small for half precision": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=100.0)

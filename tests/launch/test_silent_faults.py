@@ -158,3 +158,14 @@ for step in range(20):
     )
     assert re.findall(r"^warning (BS\d+)", err, re.MULTILINE) == ["BS115"], err
     assert "If fast is computed from what meta holds, keep it attached: no nn.Parameter()" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("BS113 a scaler that backs off too slowly", "Create scaler with its defaults"),
+        ("BS113 a scaler that no scale helps", "Smaller scales did not help"),
+    ],
+)
+def test_the_fix_of_a_scaler_depends_on_how_small_its_scale_became(bench, name, fix):
+    assert f"fix: {fix}" in said(bench, FAULTS[name])

@@ -19,7 +19,7 @@ from backsight.source.body import body_around, calls_in, statements
 CODES = ("BS113",)
 
 _USUAL = 2.0**16
-"""The scale that a scaler begins with, if nothing is said; it is halved each time."""
+"""The scale that a scaler begins with, if nothing is said. What is not finite below it is so whatever the scale."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def scaled(site: Site) -> Scaled | None:
 
 def never_stepped(seen: Scaled, backwards: int) -> Finding:
     """Return the finding that no step was made in the whole run."""
-    slow = seen.scale > _USUAL or seen.backoff > 0.5
+    slow = seen.scale * seen.backoff**backwards > _USUAL
     evidence: list[Fact] = (
         [shown(seen.step, "skips the step while a gradient is infinite or NaN.")] if seen.step else []
     )
