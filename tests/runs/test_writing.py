@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sharded import examples
 from written import rows_of, write, wrong_numbers
 
 from backsight.runs import BINS, STATISTICS, NotARun, RunExists, RunNotWritable, RunWriter, open_run, outlet
@@ -230,7 +231,8 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_flushed(path: Path) -> N
     code = """
         import resource, sys
         from pathlib import Path
-        from written import rows_of
+        from sharded import examples
+from written import rows_of
         from backsight.runs import RunNotWritable, RunWriter
         writer = RunWriter(Path(sys.argv[1]))
         ids = [writer.tensor(f"t{k}", "weight", f"m{k}", (1000,), "float32") for k in range(3)]
@@ -283,7 +285,8 @@ def test_every_flushed_step_survives_a_kill_at_any_moment(tmp_path: Path) -> Non
     code = """
         import sys
         from pathlib import Path
-        from written import rows_of
+        from sharded import examples
+from written import rows_of
         from backsight.runs import RunWriter, outlet, tidying
         outlet.SEGMENT_FLUSHES, tidying.FAN = 5, 3  # so that sorting and merging are hit as well
         writer = RunWriter(Path(sys.argv[1]))
@@ -297,7 +300,7 @@ def test_every_flushed_step_survives_a_kill_at_any_moment(tmp_path: Path) -> Non
             step += 1
     """
     random.seed(1)
-    for first in range(0, 50, 5):
+    for first in range(0, examples(80), 5):
         children = [(tmp_path / f"run{k}", program(code, tmp_path / f"run{k}")) for k in range(first, first + 5)]
         for _, child in children:
             child.stdout.readline()  # it has begun
@@ -319,7 +322,8 @@ def test_a_process_that_was_forked_off_does_not_write(path: Path) -> None:
     code = """
         import os, sys
         from pathlib import Path
-        from written import rows_of
+        from sharded import examples
+from written import rows_of
         from backsight.runs import RunNotWritable, RunWriter
         writer = RunWriter(Path(sys.argv[1]))
         writer.tensor("t0", "weight", "m0", (1000,), "float32")

@@ -56,7 +56,17 @@ def look(browser, server):
             drawn(page)
         return page
 
-    look.complaints = complaints
+    def each(*views, **options):
+        """Open several views in one page, one after the other, each as if it were the first."""
+        page = look(views[0], **options)
+        yield page
+        for view in views[1:]:
+            page.goto("about:blank")
+            page.goto(here + view)
+            drawn(page)
+            yield page
+
+    look.complaints, look.each = complaints, each
     yield look
     for context in contexts:
         context.close()
