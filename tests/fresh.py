@@ -253,7 +253,7 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     beforehand = held.Held(*(held.imported(*row) for row in there))
     del sys.path[0]
     assert threading.active_count() == 1, "a thread would not be there in a child"
-    spared = _Spared()
+    _spare_what_is_there()
     lines = line.makefile("rb")
     children: list[int] = []
     while True:
@@ -271,7 +271,6 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             sys.modules["numpy"].random.seed()  # `random` does so itself
             beforehand.hold()
             _leave_without_ado()
-            atexit.register(spared.spare)  # the first of the child's, so the last that is called
             return request
         for stream in streams:
             os.close(stream)
@@ -282,68 +281,16 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
 
 
-class _Spared:
-    """What was there before the first child. It is kept from the collector as a child ends, and from being freed.
+def _spare_what_is_there() -> None:
+    """Keep what is there from the collector, in every child, and from being freed as one ends.
 
-    The collector would look at PyTorch for most of a second, and to free it object by object, just before the process
-    is gone with all of it, takes long too. To list it, or only to count a reference to each object, copies its memory.
+    A collection would look at PyTorch for a fifth of a second, and copy all of its memory for this process. To free it
+    object by object, just before the process is gone with all of it, takes long too. But `gc.get_referrers` answers
+    with nothing of it: a program that asks who of PyTorch's holds something calls `gc.unfreeze` first.
     """
-
-    def __init__(self) -> None:
-        gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
-        self.there = gc.get_objects(2)  # held, so that no id becomes another's
-        _UNTRACK(id(self.there))  # nor does any collection go through all of it
-        self.first, self.last = (id(self.there[at]) - _HEADER for at in (0, -1))
-        self.ring = _field(self.last, _NEXT)  # the head of the list, which is a ring
-        self.known = sys.version_info < (3, 14) and self._in_one_piece()
-        self.collected = _full_collections()
-
-    def spare(self) -> None:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.there))
-        if self.known and self.collected == _full_collections() and self._in_one_piece():
-            self._cut_out()
-        else:
-            self._freeze()
-
-    def _in_one_piece(self) -> bool:
-        """Whether the oldest generation begins with what was there. It does until all is collected."""
-        return _field(self.ring, _NEXT) == self.first and _field(self.first, _PREVIOUS) & ~_FLAGS == self.ring
-
-    def _cut_out(self) -> None:
-        """Make a list of its own of what was there, which no collection looks at."""
-        _link(self.ring, _field(self.last, _NEXT))
-        _link(self.last, self.first)
-
-    def _freeze(self) -> None:
-        """`gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that."""
-        known = {*map(id, self.there)}
-        made = [each for each in gc.get_objects() if id(each) not in known]
-        gc.freeze()
-        for each in made:
-            _UNTRACK(id(each))
-            _TRACK(id(each))
-
-
-_HEADER, _NEXT, _PREVIOUS, _FLAGS = 16, 0, 8, 3
-"""Before each object that the collector knows lie two pointers, to the next one and, with two flags, to that before."""
-
-
-_UNTRACK, _TRACK = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track
-_UNTRACK.argtypes = _TRACK.argtypes = [ctypes.c_void_p]  # for an object ctypes would ask it for its class
-_UNTRACK.restype = _TRACK.restype = None
-
-
-def _field(header: int, offset: int) -> int:
-    return ctypes.c_size_t.from_address(header + offset).value
-
-
-def _link(header: int, following: int) -> None:
-    ctypes.c_size_t.from_address(header + _NEXT).value = following
-    ctypes.c_size_t.from_address(following + _PREVIOUS).value = header | _field(following, _PREVIOUS) & _FLAGS
-
-
-def _full_collections() -> int:
-    return int(gc.get_stats()[2]["collections"])
+    gc.collect()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(gc.get_objects()))
+    gc.freeze()
 
 
 def _leave_without_ado() -> None:

@@ -231,8 +231,7 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_flushed(path: Path) -> N
     code = """
         import resource, sys
         from pathlib import Path
-        from sharded import examples
-from written import rows_of
+        from written import rows_of
         from backsight.runs import RunNotWritable, RunWriter
         writer = RunWriter(Path(sys.argv[1]))
         ids = [writer.tensor(f"t{k}", "weight", f"m{k}", (1000,), "float32") for k in range(3)]
@@ -285,8 +284,7 @@ def test_every_flushed_step_survives_a_kill_at_any_moment(tmp_path: Path) -> Non
     code = """
         import sys
         from pathlib import Path
-        from sharded import examples
-from written import rows_of
+        from written import rows_of
         from backsight.runs import RunWriter, outlet, tidying
         outlet.SEGMENT_FLUSHES, tidying.FAN = 5, 3  # so that sorting and merging are hit as well
         writer = RunWriter(Path(sys.argv[1]))
@@ -322,8 +320,7 @@ def test_a_process_that_was_forked_off_does_not_write(path: Path) -> None:
     code = """
         import os, sys
         from pathlib import Path
-        from sharded import examples
-from written import rows_of
+        from written import rows_of
         from backsight.runs import RunNotWritable, RunWriter
         writer = RunWriter(Path(sys.argv[1]))
         writer.tensor("t0", "weight", "m0", (1000,), "float32")
