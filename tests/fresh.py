@@ -4,8 +4,8 @@
 done = fresh.run([sys.executable, "train.py"], cwd=tmp_path)
 ```
 
-The program runs in a child forked off a process that has imported torch, and nothing of backsight unless that is asked
-for (`watching`). It has its own `__main__`, arguments, environment, folder and streams; torch arrives as it imports
+The program runs in a child forked off a process that has imported torch, and what `backsight run` imports. It has its
+own `__main__`, arguments, environment, folder and streams; torch, and what there is of backsight, arrives as it imports
 that (`held.py`); and it ends as an interpreter ends: threads are joined, `atexit` is heard, objects are torn down, and
 the status is its own. For what is about more than that, the command line of python, what an import runs or costs,
 signals, `subprocess.run` is right.
@@ -20,7 +20,7 @@ import contextlib
 import ctypes
 import functools
 import gc
-import importlib
+import importlib.util
 import io
 import json
 import os
@@ -34,9 +34,19 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import IO, Any
 
-BEFOREHAND = ("numpy", "torch", "torch._dynamo")  # an optimizer's constructor imports torch._dynamo
-WATCHING = tuple(f"backsight{name}" for name in ("", ".cli", ".launch", ".launch.training", ".launch.first_steps"))
-"""What `backsight run` imports, which takes as long as a small program runs under it."""
+_LATER = "first_steps threads caught summary lines newness"
+BEFOREHAND = (
+    ("backsight", "backsight.cli", "backsight.launch", "backsight.launch.training"),
+    (
+        *("numpy", "torch", "torch._dynamo"),  # an optimizer's constructor imports torch._dynamo
+        *(f"backsight.launch.{name}" for name in _LATER.split()),
+        *(f"backsight.{name}" for name in ("diagnosis.heeding", "diagnosis.explained", "text.console", "text.rich")),
+    ),
+    ("torch.distributed.fsdp",),
+    ("pytest",),
+    ("IPython",),
+)
+"""What is imported before any program, if it is there; the first row knows nothing of torch, as the last two."""
 
 # What torch, what it imports and the interpreter read of the environment once, as they start.
 _READ_AT_START = (
@@ -56,7 +66,6 @@ def run(
     stderr: int | None = None,
     timeout: float = 300,
     check: bool = False,
-    watching: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run `[sys.executable, "-c", CODE]`, `"-m", MODULE` or a script, as `subprocess.run` does; all of it is text.
 
@@ -64,16 +73,13 @@ def run(
     `subprocess.STDOUT` for `stderr`. A real process does it elsewhere than on Linux, where a fork of torch is not safe,
     and for a command that only a real process can take: another program, flags of the interpreter, an environment that
     matters at its start.
-
-    With `watching` what `backsight run` imports is imported beforehand as well: for many programs that are run under
-    it, none of which is about how it arrives.
     """
     given = input.encode()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         first = out.fileno() if stdout is None else stdout
         second = {None: err.fileno(), subprocess.STDOUT: first}.get(stderr, stderr)
         program = _program(command, cwd, env)
-        (status,) = _ended([program], [given], [(first, second)], timeout, watching)
+        (status,) = _ended([program], [given], [(first, second)], timeout)
         done = subprocess.CompletedProcess(program["words"], status, _text(out), _text(err))
     if check and status:
         raise subprocess.CalledProcessError(status, done.args, done.stdout, done.stderr)
@@ -123,7 +129,6 @@ def _ended(
     given: list[bytes],
     outputs: list[tuple[int, int]],
     timeout: float,
-    watching: bool = False,
 ) -> list[int]:
     """Run programs at once; return the status of each."""
     with contextlib.ExitStack() as stack:
@@ -134,7 +139,7 @@ def _ended(
             file.seek(0)
             streams.append((file.fileno(), out, err))
         if all(_can_be_forked(each["words"], each["env"]) for each in programs):
-            return _server(watching).run(programs, streams, timeout)
+            return _server().run(programs, streams, timeout)
         started = [
             stack.enter_context(
                 subprocess.Popen(each["words"], cwd=each["cwd"], env=each["env"], stdin=first, stdout=out, stderr=err)
@@ -183,12 +188,12 @@ def _text(file: IO[bytes]) -> str:
 class _Server:
     """The process that has imported torch. It lives until this one ends, or closes its end of the line."""
 
-    def __init__(self, watching: bool) -> None:
+    def __init__(self) -> None:
         self.line, theirs = socket.socketpair()
         with theirs:
             env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-            ours = [os.path.dirname(os.path.dirname(importlib.import_module("backsight").__file__))] if watching else []
-            command = [sys.executable, __file__, str(theirs.fileno()), *ours]
+            ours = os.path.dirname(os.path.dirname(str(importlib.import_module("backsight").__file__)))
+            command = [sys.executable, __file__, str(theirs.fileno()), ours]
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
 
     def run(self, requests: list[dict[str, Any]], streams: list[tuple[int, int, int]], timeout: float) -> list[int]:
@@ -225,8 +230,8 @@ class _Server:
 
 
 @functools.cache
-def _server(watching: bool) -> _Server:
-    server = _Server(watching)
+def _server() -> _Server:
+    server = _Server()
     atexit.register(server.close)
     return server
 
@@ -243,12 +248,12 @@ def _serve(line: socket.socket) -> dict[str, Any]:
 
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
     del sys.modules["held"]
-    ours = sys.argv[2:]  # the folder of backsight, if that is to be there
-    sys.path[:0] = ours
-    beforehand = held.Held(held.imported(*BEFOREHAND, *(WATCHING if ours else ())))
-    del sys.path[: len(ours)]
+    sys.path.insert(0, sys.argv[2])  # the folder of backsight
+    there = [[name for name in row if importlib.util.find_spec(name.partition(".")[0])] for row in BEFOREHAND]
+    beforehand = held.Held(*(held.imported(*row) for row in there))
+    del sys.path[0]
     assert threading.active_count() == 1, "a thread would not be there in a child"
-    spared = _Spared()
+    _spare_what_is_there()
     lines = line.makefile("rb")
     children: list[int] = []
     while True:
@@ -266,7 +271,6 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             sys.modules["numpy"].random.seed()  # `random` does so itself
             beforehand.hold()
             _leave_without_ado()
-            atexit.register(spared.spare)  # the first of the child's, so the last that is called
             return request
         for stream in streams:
             os.close(stream)
@@ -277,68 +281,16 @@ def _serve(line: socket.socket) -> dict[str, Any]:
             line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
 
 
-class _Spared:
-    """What was there before the first child. It is kept from the collector as a child ends, and from being freed.
+def _spare_what_is_there() -> None:
+    """Keep what is there from the collector, in every child, and from being freed as one ends.
 
-    The collector would look at PyTorch for most of a second, and to free it object by object, just before the process
-    is gone with all of it, takes long too. To list it, or only to count a reference to each object, copies its memory.
+    A collection would look at PyTorch for a fifth of a second, and copy all of its memory for this process. To free it
+    object by object, just before the process is gone with all of it, takes long too. But `gc.get_referrers` answers
+    with nothing of it: a program that asks who of PyTorch's holds something calls `gc.unfreeze` first.
     """
-
-    def __init__(self) -> None:
-        gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
-        self.there = gc.get_objects(2)  # held, so that no id becomes another's
-        _UNTRACK(id(self.there))  # nor does any collection go through all of it
-        self.first, self.last = (id(self.there[at]) - _HEADER for at in (0, -1))
-        self.ring = _field(self.last, _NEXT)  # the head of the list, which is a ring
-        self.known = sys.version_info < (3, 14) and self._in_one_piece()
-        self.collected = _full_collections()
-
-    def spare(self) -> None:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.there))
-        if self.known and self.collected == _full_collections() and self._in_one_piece():
-            self._cut_out()
-        else:
-            self._freeze()
-
-    def _in_one_piece(self) -> bool:
-        """Whether the oldest generation begins with what was there. It does until all is collected."""
-        return _field(self.ring, _NEXT) == self.first and _field(self.first, _PREVIOUS) & ~_FLAGS == self.ring
-
-    def _cut_out(self) -> None:
-        """Make a list of its own of what was there, which no collection looks at."""
-        _link(self.ring, _field(self.last, _NEXT))
-        _link(self.last, self.first)
-
-    def _freeze(self) -> None:
-        """`gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that."""
-        known = {*map(id, self.there)}
-        made = [each for each in gc.get_objects() if id(each) not in known]
-        gc.freeze()
-        for each in made:
-            _UNTRACK(id(each))
-            _TRACK(id(each))
-
-
-_HEADER, _NEXT, _PREVIOUS, _FLAGS = 16, 0, 8, 3
-"""Before each object that the collector knows lie two pointers, to the next one and, with two flags, to that before."""
-
-
-_UNTRACK, _TRACK = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track
-_UNTRACK.argtypes = _TRACK.argtypes = [ctypes.c_void_p]  # for an object ctypes would ask it for its class
-_UNTRACK.restype = _TRACK.restype = None
-
-
-def _field(header: int, offset: int) -> int:
-    return ctypes.c_size_t.from_address(header + offset).value
-
-
-def _link(header: int, following: int) -> None:
-    ctypes.c_size_t.from_address(header + _NEXT).value = following
-    ctypes.c_size_t.from_address(following + _PREVIOUS).value = header | _field(following, _PREVIOUS) & _FLAGS
-
-
-def _full_collections() -> int:
-    return int(gc.get_stats()[2]["collections"])
+    gc.collect()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(gc.get_objects()))
+    gc.freeze()
 
 
 def _leave_without_ado() -> None:

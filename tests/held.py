@@ -44,9 +44,10 @@ class Arrival:
     def give_back(self, names: Iterable[str]) -> None:
         for name in names:
             module = self.modules.pop(name)
-            # Where multiprocessing keeps the program for processes that it spawns.
-            sys.modules[name] = sys.modules["__main__"] if name == "__mp_main__" else module
-            if name in self.packages:
+            if name == "__mp_main__":  # where multiprocessing keeps the program for processes that it spawns
+                module = sys.modules["__main__"]
+            # A program may have said already that there is none.
+            if sys.modules.setdefault(name, module) is module and name in self.packages:
                 setattr(self.packages[name], name.rpartition(".")[2], module)
 
     def end(self) -> None:
@@ -85,11 +86,15 @@ def _imported(name: str) -> Arrival:
 class Held(MetaPathFinder):
     """Modules that are out of sight until a program imports one: that is back then, and what is below it.
 
-    With the modules that were imported by name all is back that came with them, and with those before.
+    With the modules that were imported by name all is back that came with them, and with those before in their row.
     """
 
-    def __init__(self, arrivals: Sequence[Arrival]) -> None:
-        self._arrivals = [*arrivals]
+    def __init__(self, *rows: Sequence[Arrival]) -> None:
+        self._rows = [[*row] for row in rows]
+
+    @property
+    def _arrivals(self) -> list[Arrival]:
+        return [arrival for row in self._rows for arrival in row]
 
     def hold(self) -> None:
         """Take the modules away, and stand before the finder of files, so behind whoever wants to be asked first."""
@@ -113,15 +118,16 @@ class Held(MetaPathFinder):
         return spec
 
     def give_back(self, name: str) -> None:
-        names = [arrival.name for arrival in self._arrivals]
-        come = names.index(name) + 1 if name in names else 0
-        for arrival in self._arrivals[:come]:
-            arrival.give_back([*arrival.modules])
-            arrival.end()
-        del self._arrivals[:come]
-        for arrival in self._arrivals:
-            if not come and name in arrival.modules:
-                arrival.give_back([each for each in arrival.modules if f"{each}.".startswith(f"{name}.")])
+        for row in self._rows:
+            names = [arrival.name for arrival in row]
+            come = names.index(name) + 1 if name in names else 0
+            for arrival in row[:come]:
+                arrival.give_back([*arrival.modules])
+                arrival.end()
+            del row[:come]
+            for arrival in row:
+                if not come and name in arrival.modules:
+                    arrival.give_back([each for each in arrival.modules if f"{each}.".startswith(f"{name}.")])
 
 
 class _Loader(Loader):

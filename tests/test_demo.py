@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import numpy as np
 import pytest
 
@@ -148,19 +149,27 @@ def test_the_demo_shows_its_acts_with_nothing_but_what_backsight_itself_needs(tm
     assert ended.stdout.count("test accuracy") == 2 and "conv1" in ended.stdout
 
 
-def test_a_backsight_that_cannot_watch_fails_the_demo(tmp_path):
+UNWATCHING = """
+import runpy, sys
+sys.modules["backsight.launch.first_steps"] = None
+sys.argv[0] = "backsight"
+runpy.run_module("backsight", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_backsight_that_cannot_watch_fails_the_demo(monkeypatch, capfd):
     """For true: what takes the watch away must not look like a script in which nothing was found."""
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['backsight.launch.first_steps'] = None\n")
-    ended = subprocess.run(
-        [sys.executable, "-m", "backsight", "demo", "--no-open"],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "utf-8", "TMPDIR": str(tmp_path)},
-    )
-    assert ended.returncode == 1
-    assert "act 1: backsight audited no loss of digits.py" in ended.stderr
-    assert "act 3: backsight did not find BS101 in 18_forgotten_leaf.py" in ended.stderr
+
+    def call(command: list[str], cwd: str | None = None) -> int:
+        assert command[:3] == [sys.executable, "-m", "backsight"]
+        unwatching = [sys.executable, "-c", UNWATCHING, *command[3:]]
+        return fresh.run(unwatching, cwd=cwd, stdout=1, stderr=2).returncode
+
+    monkeypatch.setattr(demo.subprocess, "call", call)
+    assert demo.show(open_browser=False) == 1
+    said = capfd.readouterr().err
+    assert "act 1: backsight audited no loss of digits.py" in said
+    assert "act 3: backsight did not find BS101 in 18_forgotten_leaf.py" in said
 
 
 @pytest.mark.parametrize("script", [act.script for act in demo.ACTS])

@@ -3,13 +3,24 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import fresh
 import pytest
 
 ROOT = Path(__file__).parent.parent
 _SPEC = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
 pictures = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(pictures)
+
+
+def forked(command, *, cwd, env=None, check=False, **captured):
+    return fresh.run(command, cwd=cwd, env=env, check=check)
+
+
+@pytest.fixture(autouse=True)
+def programs_are_forked(monkeypatch):
+    monkeypatch.setattr(pictures, "subprocess", SimpleNamespace(run=forked))
 
 
 @pytest.mark.parametrize("picture", pictures.PICTURES, ids=lambda picture: picture.__name__)

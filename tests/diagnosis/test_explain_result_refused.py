@@ -100,7 +100,8 @@ class Embedded(torch.utils.data.Dataset):
         return self.samples[index]
 
 
-def test_a_sample_that_requires_grad_is_told_of_a_worker():
+def test_a_sample_that_requires_grad_is_told_of_a_worker(monkeypatch):
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.5)  # for so long a worker is waited for
     data = Embedded()
     finding = explained(lambda: next(iter(DataLoader(data, batch_size=2, num_workers=1))))
     assert finding.title.startswith("A sample of the dataset requires grad")

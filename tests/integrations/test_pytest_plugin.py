@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import fresh
@@ -48,7 +49,9 @@ def run(pytester, monkeypatch):
     def run(source: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=source)
         own = (f"--basetemp={pytester.path / 'of-its-own'}", "-p", "no:cacheprovider")
-        command = [sys.executable, "-m", "pytest", *own, *options]
+        others = [each.name for each in entry_points(group="pytest11") if each.value != PLUGIN]
+        unused = [f"-pno:{name}" for name in others if not (name.startswith("xdist") and "-n" in options)]
+        command = [sys.executable, "-m", "pytest", *own, *unused, *options]
         begun = time.perf_counter()
         ended = fresh.run(command, cwd=pytester.path)
         print(ended.stdout, ended.stderr)

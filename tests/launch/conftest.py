@@ -82,14 +82,13 @@ class Workbench:
         env: dict[str, str] | None = None,
         interrupted_at: str | None = None,
         sent: signal.Signals = signal.SIGINT,
-        watching: bool = False,
     ) -> Ended:
         """Run a command to its end; once it has printed the line `interrupted_at` it gets the signal `sent`."""
         env = environment(env or {})
         if not self.real and interrupted_at is None:
             stderr = subprocess.STDOUT if merged else None
             given = {"cwd": self.folder, "env": env, "input": stdin, "stderr": stderr, "timeout": LIMIT}
-            done = fresh.run(command, watching=watching, **given)
+            done = fresh.run(command, **given)
             return Ended(done.returncode, done.stdout, done.stderr)
         process = subprocess.Popen(
             command,

@@ -1376,7 +1376,7 @@ for epoch in range(30):
     trainer.validate()
 """,
     "BS111 what is kept of each long epoch": """
-model = nn.Sequential(nn.Linear(4, 2000), nn.ReLU(), nn.Linear(2000, 2000), nn.ReLU(), nn.Linear(2000, 1))
+model = nn.Sequential(nn.Linear(4, 3000), nn.ReLU(), nn.Linear(3000, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
 curve = []
 for epoch in range(12):

@@ -55,6 +55,7 @@ def test_a_part_that_cannot_be_started_is_told_once_and_the_error_is_explained(b
     assert "error BS201  " in ended.err
 
 
+@pytest.mark.process  # what PyTorch has is looked for as backsight is imported
 @pytest.mark.needs()
 def test_what_this_pytorch_lacks_is_said_in_one_line_and_not_when_quiet(bench):
     script = bench.write("train.py", PROGRAM)

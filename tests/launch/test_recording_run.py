@@ -204,11 +204,11 @@ def test_of_how_many_modules_calls_are_left_out_is_said(bench):
 
 
 def test_of_losses_that_are_made_anew_in_every_step_the_name_is_looked_for_only_a_few_times(bench):
-    asked = "from backsight.recording import called as found\nlooked = []\nsearch = found.search\n"
-    asked += "found.search = lambda *what, **how: looked.append(what) or search(*what, **how)\n"
+    asked = "import torch\nfrom backsight.recording import called\nlooked = []\nframes = called._frames\n"
+    asked += "called._frames = lambda: looked.append(1) or frames()\n"  # once a search; it holds no module
     source = asked + LOOP.replace("criterion(model", "nn.MSELoss()(model").replace("range(6)", "range(50)")
     ended = recorded(bench, source + "print(len(looked))")
-    assert int(ended.out.split()[-1]) <= 4
+    assert 0 < int(ended.out.split()[-1]) <= 4
 
 
 def test_a_compiled_model_is_recorded_without_a_warning(bench):

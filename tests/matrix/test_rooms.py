@@ -89,7 +89,7 @@ def test_a_room_that_hangs_is_stopped_with_all_that_it_started(run, tmp_path):
         "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "    pathlib.Path('pid').write_text(str(child.pid))\n"
         "    time.sleep(600)\n",
-        limit=10,
+        limit=5,
     )
     assert (part.passed, part.failures) == (1, {"(the room)": "did not end in time, in test_it.py::test_hangs"})
     with pytest.raises(ProcessLookupError):

@@ -104,6 +104,7 @@ class Constants(torch.utils.data.Dataset):
 
 @provokes("BS203")
 def backward_of_a_constant_in_a_worker_of_a_loader():
+    torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.5  # for so long a worker that has failed is waited for
     list(torch.utils.data.DataLoader(Constants(), num_workers=1))
 
 

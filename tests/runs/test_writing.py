@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sharded import examples
 from written import rows_of, write, wrong_numbers
 
 from backsight.runs import BINS, STATISTICS, NotARun, RunExists, RunNotWritable, RunWriter, open_run, outlet
@@ -297,7 +298,7 @@ def test_every_flushed_step_survives_a_kill_at_any_moment(tmp_path: Path) -> Non
             step += 1
     """
     random.seed(1)
-    for first in range(0, 50, 5):
+    for first in range(0, examples(80), 5):
         children = [(tmp_path / f"run{k}", program(code, tmp_path / f"run{k}")) for k in range(first, first + 5)]
         for _, child in children:
             child.stdout.readline()  # it has begun

@@ -240,7 +240,7 @@ def test_naming_a_temporary_of_a_deep_graph_is_safe() -> None:
     program = """
 import torch, backsight
 y = torch.ones(1, requires_grad=True)
-for _ in range(200_000):
+for _ in range(100_000):
     y = y * 1.0
 print(backsight.name(y * 2).text)
 del y

@@ -353,10 +353,10 @@ def test_a_long_training_needs_no_more_memory_than_a_short_one():
     try:
         with bs.watch(level="exact") as watch:
             watch._log.threads.here().limit = 1000
-            train(4000)
+            train(1500)
             gc.collect()
             before = tracemalloc.get_traced_memory()[0]
-            train(3000)
+            train(2500)
             gc.collect()
             grown = tracemalloc.get_traced_memory()[0] - before
     finally:

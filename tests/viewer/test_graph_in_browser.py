@@ -387,14 +387,15 @@ def test_what_stands_on_a_coloured_box_is_readable(look, scheme):
           if ((a + 0.05) / (b + 0.05) < 4.3) bad.push(`${text.textContent} ${(a + 0.05) / (b + 0.05)}`);
         } }
       return bad; }"""
-    for view in ("#/first/graph", "#/first/graph?step=0&kind=output", "#/broken/graph", "#/first/graph?kind=state"):
-        assert look(view, color_scheme=scheme).evaluate(measure) == []
+    views = ("#/first/graph", "#/first/graph?step=0&kind=output", "#/broken/graph", "#/first/graph?kind=state")
+    for page in look.each(*views, color_scheme=scheme):
+        assert page.evaluate(measure) == [], page.url
 
 
 def test_nothing_is_wider_than_a_narrow_screen(look):
-    for view in ("#/first/graph", "#/first/memory", "#/hostile/graph", "#/hostile/memory", "#/broken/memory"):
-        page = look(view, viewport={"width": 390, "height": 844})
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
+    views = ("#/first/graph", "#/first/memory", "#/hostile/graph", "#/hostile/memory", "#/broken/memory")
+    for page in look.each(*views, viewport={"width": 390, "height": 844}):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, page.url
 
 
 def test_a_report_holds_the_graph_and_the_memory(runs, visit):

@@ -251,8 +251,9 @@ def test_a_report_holds_its_numbers(runs, visit):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
 def test_pages_of_curves_fit_their_screen(look, scheme, size):
-    for view in ("#/first/metrics", "#/first/compare?with=other,again,broken"):
-        page = look(view, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    window = {"width": size[0], "height": size[1]}
+    views = ("#/first/metrics", "#/first/compare?with=other,again,broken")
+    for page in look.each(*views, viewport=window, color_scheme=scheme):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

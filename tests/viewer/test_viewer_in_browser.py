@@ -285,8 +285,7 @@ def test_names_that_are_markup_are_text(look, view):
 
 
 def test_a_name_that_turns_writing_around_is_spelt_out(look):
-    for view in ("heatmap", "findings", "about"):
-        page = look(f"#/hostile/{view}")
+    for page in look.each("#/hostile/heatmap", "#/hostile/findings", "#/hostile/about"):
         shown = page.locator("main").inner_text()
         assert "\u202e" not in shown
         assert "\\u202e" in shown
@@ -388,14 +387,9 @@ def test_text_is_readable(look, scheme):
         if (ratio < 4.5) bad.push(`${e.className} ${e.textContent.trim().slice(0, 30)} ${ratio.toFixed(2)}`);
       }
       return bad; }"""
-    for view in (
-        "",
-        "#/first/heatmap",
-        "#/broken/findings",
-        "#/first/tensor?tensor=head.weight&kind=grad",
-        "#/first/about",
-    ):
-        assert look(view, color_scheme=scheme).evaluate(measure) == []
+    views = ("", "#/first/heatmap", "#/broken/findings", "#/first/tensor?tensor=head.weight&kind=grad", "#/first/about")
+    for page in look.each(*views, color_scheme=scheme):
+        assert page.evaluate(measure) == [], page.url
 
 
 def test_everything_can_be_reached_by_tab(look):
@@ -419,7 +413,7 @@ def test_everything_can_be_reached_by_tab(look):
 
 
 def test_nothing_is_wider_than_a_narrow_screen(look):
-    for view in (
+    views = (
         "",
         "#/first/heatmap",
         "#/first/tensor?tensor=head.weight&kind=grad",
@@ -428,9 +422,9 @@ def test_nothing_is_wider_than_a_narrow_screen(look):
         "#/hostile/heatmap",
         "#/hostile/findings",
         "#/hostile/memory",
-    ):
-        page = look(view, viewport={"width": 390, "height": 844})
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
+    )
+    for page in look.each(*views, viewport={"width": 390, "height": 844}):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, page.url
 
 
 def test_many_questions_at_once_do_not_stop_the_server(server):

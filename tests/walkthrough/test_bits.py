@@ -1,9 +1,10 @@
 """A walk gives the gradients of `loss.backward()` to the bit, leaves `.grad` alone, and frees nothing."""
 
 import gc
-import multiprocessing
+import sys
 import weakref
 
+import fresh
 import pytest
 import torch
 import walked
@@ -205,7 +206,13 @@ def test_the_graph_lives_no_longer_than_the_walk():
     assert gone() is None
 
 
-def walk_a_deep_graph(ops, keep_loss):
+DEEP = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import torch
+import backsight as bs
+
+def walk(ops, keep_loss):
     x = torch.ones(1, requires_grad=True)
     y = x
     for _ in range(ops // 2):
@@ -216,10 +223,15 @@ def walk_a_deep_graph(ops, keep_loss):
         del w
     del y
 
+threading.stack_size(512 << 10)
+with ThreadPoolExecutor(1) as thread:
+    thread.submit(walk, 20_000, sys.argv[1] == "True").result()
+print("freed")
+"""
+"""A graph of 3,000 could not be freed in a thread with such a stack without a guard."""
+
 
 @pytest.mark.parametrize("keep_loss", [True, False])
 def test_a_deep_graph_can_be_walked_and_dropped(keep_loss):
-    process = multiprocessing.get_context("forkserver").Process(target=walk_a_deep_graph, args=(60_000, keep_loss))
-    process.start()
-    process.join(120)
-    assert process.exitcode == 0
+    done = fresh.run([sys.executable, "-c", DEEP, str(keep_loss)])
+    assert (done.returncode, done.stdout) == (0, "freed\n"), done.stderr
