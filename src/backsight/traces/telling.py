@@ -13,6 +13,7 @@ from backsight.traces.difference import shown
 from backsight.traces.distance import Distances
 from backsight.traces.judging import Class, Judged, call
 from backsight.traces.origins import Origin
+from backsight.traces.pairing import RANDOM, plain_name
 from backsight.traces.records import Place, Trace
 
 _SEVERITY: dict[Class, Severity] = {"semantics": "error", "precision": "warning", "noise": "note"}
@@ -88,6 +89,10 @@ def _title(judged: Judged) -> str:
     if origin.kind == "input":
         taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
         return f"The data differ {where}: {taker} receives a different tensor."
+    if judged.code == "BS505" and origin.a is not None:
+        picked = origin.a if origin.kind == "operation" else (*origin.only_a, *origin.only_b, origin.a)[0]
+        does = "draws another order" if plain_name(picked.op) in RANDOM else "picks other samples"
+        return f"{_first(judged)} {where}: {picked.short} {does}."
     if origin.kind == "held":
         return f"{_first(judged)} {where}: the {_held(origin)} differs."
     if origin.kind == "program":
