@@ -75,7 +75,7 @@ def indexed(seed: int, used: bool = False):
 def test_a_sampler_that_is_not_told_the_epoch_is_the_data_and_its_seed_is_said(tmp_path):
     difference = bs.diff(trained(tmp_path / "a", loaded(True), 3), trained(tmp_path / "b", loaded(False), 3))
     assert (difference.cls, difference.first.code) == ("semantics", "BS505"), difference.text()
-    assert "randperm draws another order" in difference.first.title
+    assert "randperm draws a different order" in difference.first.title
     assert "`generator` is freshly seeded with 1 in A and freshly seeded with 0 in B" in difference.origin.reasons
     assert [each.code for each in difference.findings] == ["BS505"]
 
@@ -85,7 +85,7 @@ def test_indices_that_are_drawn_otherwise_are_the_data(tmp_path, used):
     theirs = indexed(0, used=True) if used else indexed(5)
     difference = bs.diff(trained(tmp_path / "a", indexed(0)), trained(tmp_path / "b", theirs))
     assert difference.first.code == "BS505", difference.text()
-    assert "randint draws another order" in difference.first.title
+    assert "randint draws a different order" in difference.first.title
     assert "picked = torch.randint(len(x), (8,), generator=generator)" in difference.origin.origin.places[1].text
 
 

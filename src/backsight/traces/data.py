@@ -14,7 +14,7 @@ _PICKS = frozenset(("select", "index", "index_select"))
 _COLLECTS = frozenset(("stack", "cat", "_to_copy", "clone"))
 _READS = frozenset(("_local_scalar_dense", "item"))
 
-PICKED = "both pick from data that is there before the step, and pick other samples: the order of the data differs"
+PICKED = "both pick from data that was there before the step, but different samples: the order of the data differs"
 DRAWN = "it draws the order in which samples are picked"
 
 

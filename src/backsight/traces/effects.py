@@ -176,8 +176,6 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
 
     after: whether an earlier step differs beyond rounding, so that this one only inherits.
     """
-    if after:
-        every = [each for each in every if each.cls == "noise" or not each.origin.before or each.origin.decides]
     if after and not _nearly(walk):
         return tuple(each for each in every if each.cls == "noise")
     otherwise = [] if after else updated_otherwise(walk)

@@ -53,7 +53,7 @@ def _judged(walk: Walk, one: Held, apart: Sequence[Held], name: str, values: tup
     users = (again, alone) if name == "B" else (alone, again)
     first, last = apart[0].name, apart[-1].name
     reason = (
-        f"{'A' if name == 'B' else 'B'} shares one weight, {one.name}, where {name} has {len(apart)} that begin alike, "
+        f"{'A' if name == 'B' else 'B'} shares one weight, {one.name}; {name} has {len(apart)} that start equal, "
         f"{first} and {last}, each with a gradient of its own"
     )
     origin = Origin(
