@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import backsight as bs
+from backsight.traces.difference import in_the_loss
+from backsight.traces.growth import Point
 
 
 class Block(nn.Module):
@@ -116,6 +119,17 @@ def test_what_schedules_note_in_groups_is_no_hyperparameter(compared):
 
 def test_formulas_of_equal_value_are_rounding_and_no_mistake(compared):
     assert compared({}, {"model": {"gate": "sum"}}).cls == "noise"
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"), [((1e-7, 2e-6), "too little to show in six digits"), ((1e-7, 3e-4), "visible from step 7 on")]
+)
+def test_rounding_is_said_to_be_visible_in_the_loss_or_not(compared, losses, said):
+    difference = compared({}, {"model": {"gate": "sum"}})
+    (step,) = difference.steps
+    steps = [replace(step, step=7 * k, points=(Point(7 * k, "loss", "loss", apart),)) for k, apart in enumerate(losses)]
+    (note,) = in_the_loss(replace(difference, steps=tuple(steps)))
+    assert f"differ by at most a relative {max(losses):.1e}" in note and said in note
 
 
 @pytest.mark.parametrize("gate", ["product", "sum"])

@@ -75,4 +75,15 @@ def _plain(value: Any, tensors: list[torch.Tensor]) -> Any:
         return str(value)
     if type(value) is complex:
         return [value.real, value.imag]
-    return type(value).__name__  # a generator, a module, a graph: what is in it would be too much
+    if isinstance(value, torch.Generator):
+        return _generator(value)
+    return type(value).__name__  # a module, a graph: what is in it would be too much
+
+
+def _generator(generator: torch.Generator) -> str:
+    """Say how a generator was seeded, and whether anything was drawn from it since."""
+    seed = generator.initial_seed()
+    if generator.device.type != "cpu":  # whose state may be on its device
+        return f"seeded with {seed}"
+    fresh = torch.equal(torch.Generator().manual_seed(seed).get_state(), generator.get_state())
+    return f"freshly seeded with {seed}" if fresh else f"seeded with {seed} and already used"

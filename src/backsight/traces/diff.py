@@ -11,7 +11,7 @@ import numpy as np
 from backsight.text import counted
 from backsight.traces.across import across
 from backsight.traces.agreement import FLOOR, JUMP, Agreement, agreement
-from backsight.traces.difference import Difference, Parted, lasting
+from backsight.traces.difference import Difference, Parted, in_the_loss, lasting
 from backsight.traces.distance import Distances
 from backsight.traces.effects import by_effect
 from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
@@ -78,7 +78,8 @@ _HOW_TO_END = (
 
 
 def _noted(found: Difference) -> Difference:
-    return replace(found, notes=(*found.notes, *lasting(found), *([_HOW_TO_END] if found.uncompared else [])))
+    ending = [_HOW_TO_END] if found.uncompared else []
+    return replace(found, notes=(*found.notes, *lasting(found), *in_the_loss(found), *ending))
 
 
 def _every_rank(trace: Trace, source: Source) -> list[Trace]:

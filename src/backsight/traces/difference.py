@@ -220,6 +220,22 @@ def lasting(difference: Difference) -> tuple[str, ...]:
     return tuple(told)
 
 
+VISIBLE = 1e-5
+"""The relative difference of a loss that is seen where it is printed with six digits."""
+
+
+def in_the_loss(difference: Difference) -> tuple[str, ...]:
+    """Return a note on whether rounding can be seen in the loss of the steps that were traced, and from which on."""
+    found = {point.step: point.relative for step in difference.steps for point in step.points if point.what == "loss"}
+    if difference.cls != "noise" or not any(found.values()) or not all(map(isfinite, found.values())):
+        return ()
+    seen = next((step for step in sorted(found) if found[step] > VISIBLE), None)
+    most = f"the losses of the traced steps differ by at most a relative {max(found.values()):.1e}"
+    return (
+        f"{most}, too little to show in six digits" if seen is None else f"{most}: it is visible from step {seen} on",
+    )
+
+
 def folded(step: Parted) -> list[str]:
     """Return what else there is to say of a step: what is folded, the losses, and the growth in a few lines."""
     if not any((step.agree, step.inherited, step.only_a, step.only_b)):  # of all ranks together

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from backsight.traces.cuts import judged_cut
+from backsight.traces.data import as_data
 from backsight.traces.distance import factor
 from backsight.traces.enclosed import Enclosed
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
-from backsight.traces.judging import RANDOM, Judged, hyperparameters_differ, modes
+from backsight.traces.judging import Judged, hyperparameters_differ, modes
 from backsight.traces.origins import Origin, Walk, differing
-from backsight.traces.pairing import plain_name
+from backsight.traces.pairing import RANDOM, plain_name
 from backsight.traces.recomputing import judged_recomputation
 from backsight.traces.records import Operation, Phase, Trace
+from backsight.traces.sharing import judged_tie
 from backsight.traces.updating import (
     Given,
     Update,
@@ -185,7 +187,7 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
     if found.updates and not any(each.cls == "semantics" for each in told):
         update = judged_update(walk, otherwise, given)
         told = told if update is None else (update, *told)
-    return tuple(with_reasons(each, walk, given) for each in told)
+    return as_data([with_reasons(each, walk, given) for each in told], every, walk)
 
 
 def _told(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, ...]:
@@ -194,7 +196,12 @@ def _told(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, .
     if not found.differs:
         return tuple(each if _counts_anyway(each, walk) else _harmless(each) for each in every)
     if found.gradients and not found.loss and not any(found.changed):
-        cut = judged_recomputation(walk) or judged_cut(walk, found.flows, found.ends) or _scaled(walk, found)
+        cut = (
+            judged_recomputation(walk)
+            or judged_tie(walk, found.ends)
+            or judged_cut(walk, found.flows, found.ends)
+            or _scaled(walk, found)
+        )
         if cut is not None:
             return (cut, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
     if _nearly(walk):

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from backsight.traces.distance import Distances, factor, norm
 from backsight.traces.exactly import Exactly, measured_exactly
-from backsight.traces.origins import Origin
-from backsight.traces.pairing import VIEWS, plain_name
+from backsight.traces.origins import UNSEEN, Origin
+from backsight.traces.pairing import RANDOM, VIEWS, plain_name
 from backsight.traces.records import Operation, Trace, Value
 
 Class = Literal["noise", "precision", "semantics"]
@@ -25,28 +25,17 @@ CODES = {
     "BS508": "the optimizer updates the weights differently",
 }
 
-RANDOM = frozenset(
-    (
-        *("bernoulli", "native_dropout", "dropout", "rand", "randn", "randint", "randperm", "rand_like", "randn_like"),
-        *(
-            "randint_like",
-            "normal",
-            "uniform",
-            "random",
-            "multinomial",
-            "exponential",
-            "geometric",
-            "cauchy",
-            "poisson",
-        ),
-        *("log_normal", "rrelu_with_noise", "_fused_dropout", "feature_dropout", "alpha_dropout", "binomial"),
-    )
-)
-
 _FLOATS = ("float64", "float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 
 _COARSE = 2.0**-6
 """The relative difference beyond which no precision of a matrix product explains it."""
+
+
+_RELATED = 0.5
+"""The relative difference below which two tensors are the same one in another precision, and not two drawn ones."""
+
+_AT_ONE_PRECISION = "Make it in float32 in both, and cast where it is used."
+_INITIALIZE_ALIKE = "Initialize these in the same way in both, or start both from one state_dict."
 
 
 @dataclass(frozen=True)
@@ -73,12 +62,14 @@ def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
 def _judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
     a, b = distances.a, distances.b
     if origin.kind == "start":
-        return Judged(origin, "semantics", "BS504", (*_start(origin, a, b), *_settings(origin.step, a, b)))
+        return _of_start(origin, a, b)
     if origin.kind == "input":
         return Judged(origin, "semantics", "BS505", (*_data(origin, a, b), *_of_generators(origin.step, a, b)))
     if reasons := [*_dtypes(origin, a, b)]:
         return Judged(origin, "precision", "BS502", tuple(reasons))
     random = _random(origin)
+    if random and [name for name, *_ in origin.arguments] == ["generator"]:
+        return Judged(origin, "semantics", "BS506", tuple(_arguments(origin)))
     update = [*_hyperparameters(origin.step, a, b)] if origin.phase == "optimizer" else []
     if update:
         return Judged(
@@ -220,6 +211,24 @@ def _reordered(origin: Origin, a: Trace, b: Trace) -> str:
     return "a different order of a reduction, or a different algorithm for the same result"
 
 
+def _of_start(origin: Origin, a: Trace, b: Trace) -> Judged:
+    """Judge what was different as the step began."""
+    made = [trace.made.get(number, UNSEEN) for trace, number in zip((a, b), origin.values, strict=True)]
+    said = [*_start(origin, a, b)]
+    written = [f"{name}: written last by {each.call}" for name, each in zip("AB", made, strict=True) if each.call]
+    said += ["; ".join(written)] if len({each.call for each in made} - {""}) > 1 else []
+    dtypes = [each.rounded for each in made]
+    if bool(dtypes[0]) != bool(dtypes[1]) and origin.apart.relative < _RELATED:
+        name, dtype = ("A", dtypes[0]) if dtypes[0] else ("B", dtypes[1])
+        rounded = f"the numbers of {name} are rounded to {dtype}, though their dtype is float32"
+        return Judged(origin, "precision", "BS502", (said[0], rounded, *said[1:]), _AT_ONE_PRECISION)
+    if origin.seeded_alike:
+        what = "tensor is" if origin.seeded_alike == 1 else "tensors are"
+        said.append(f"{origin.seeded_alike:,} other {what} drawn at random and the same in both: the seed is the same")
+        return Judged(origin, "semantics", "BS504", (*said, *_hyperparameters(origin.step, a, b)), _INITIALIZE_ALIKE)
+    return Judged(origin, "semantics", "BS504", (*said, *_settings(origin.step, a, b)))
+
+
 def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
     count = len(origin.names)
@@ -312,9 +321,17 @@ UNIMPORTANT = {"foreach", "fused", "capturable", "differentiable", "initial_lr"}
 def _of_generators(step: int, a: Trace, b: Trace) -> Iterator[str]:
     ours, theirs = (trace.settings.get(step, {}).get("random state", {}) for trace in (a, b))
     for name, text in (("torch", "PyTorch's"), ("numpy", "NumPy's"), ("python", "Python's")):
-        if ours.get(name) != theirs.get(name):
+        if ours.get(name) != theirs.get(name) and any(_is_used(name, trace, step) for trace in (a, b)):
             yield f"the state of {text} random generator differs as step {step} begins"
             return
+
+
+def _is_used(generator: str, trace: Trace, step: int) -> bool:
+    """Whether a program has seeded or drawn from a generator by the end of a step: all begin in states of their own."""
+    held = trace.settings.get(step, {})
+    states = [trace.head.get("random state", {}), held.get("random state", {}), held.get("random state at the end", {})]
+    known = [each[generator] for each in states if generator in each]
+    return generator == "torch" or len(known) < 2 or len(set(known)) > 1
 
 
 def _devices(origin: Origin, a: Trace, b: Trace) -> str | None:

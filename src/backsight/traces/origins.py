@@ -8,8 +8,8 @@ from math import inf
 from typing import Any, Literal
 
 from backsight.traces.distance import INCOMPARABLE, Apart, Distances
-from backsight.traces.pairing import VIEWS, Pairing, paired, paired_names, plain_name
-from backsight.traces.records import Held, Operation, Phase, Place, Trace
+from backsight.traces.pairing import RANDOM, VIEWS, Pairing, paired, paired_names, plain_name
+from backsight.traces.records import Held, Made, Operation, Phase, Place, Trace
 from backsight.traces.rounding import condition, rounding
 
 AMPLIFIED = 20.0
@@ -27,6 +27,8 @@ _DEEPEST = 400
 _NO_MATTER = frozenset(("memory_format", "pin_memory", "layout", "device", "non_blocking", "dtype", "input_dtype"))
 """Arguments that do not change results, or (dtypes) do so in a way that the results themselves tell."""
 
+UNSEEN = Made(Place(), "")
+
 _SHAPES = frozenset(("size", "shape", "sizes", "stride", "normalized_shape", "input_sizes", "split_size", "self_size"))
 
 
@@ -43,6 +45,8 @@ class Origin:
     apart: how far apart the results are; allowed: what rounding explains of that.
     arguments: the arguments that differ, with what they are in A and in B.
     names: of "start" and "held", what differs.
+    seeded_alike: of "start", how many others were drawn at random and are the same in both.
+    at: the lines in A and in B, where no operation of the step has them.
     by_values: whether it was found by the values alone, so that the two operations need not belong together.
     """
 
@@ -60,6 +64,8 @@ class Origin:
     arguments: tuple[tuple[str, Any, Any], ...] = ()
     names: tuple[str, ...] = ()
     by_values: bool = False
+    seeded_alike: int = 0
+    at: tuple[Place, Place] = (Place(), Place())
 
     @property
     def rounds(self) -> bool:
@@ -77,8 +83,8 @@ class Origin:
         """The lines in A and in B; of what only one of them has, the line of that."""
         first, second = (self._place(each) for each in (self.only_a, self.only_b))
         return (
-            first or (self.a.place if self.a is not None else Place()),
-            second or (self.b.place if self.b is not None else Place()),
+            self.at[0] or first or (self.a.place if self.a is not None else Place()),
+            self.at[1] or second or (self.b.place if self.b is not None else Place()),
         )
 
     def _place(self, alone: Sequence[Operation]) -> Place | None:
@@ -123,14 +129,25 @@ class Walk:
 
     def _look_at_start(self) -> None:
         found: dict[str, list[tuple[str, Held, Held, Apart]]] = {}
+        alike = 0
         for ours, theirs in self.held("start"):
-            if not (apart := self.distances(ours.value, theirs.value)).same:
+            if (apart := self.distances(ours.value, theirs.value)).same:
+                alike += self._is_drawn(ours.value, self.distances.a)
+            else:
                 found.setdefault(ours.kind, []).append((ours.name, ours, theirs, apart))
         for kind, differing in found.items():
             _, ours, theirs, apart = max(differing, key=lambda each: each[3].relative)
             names = tuple(f"{kind} {name}" for name, *_ in differing)
             values = ours.value, theirs.value
-            self.origins.append(Origin("start", self.step, "forward", None, None, values, apart, names=names))
+            made = self.distances.a.made.get(values[0], UNSEEN), self.distances.b.made.get(values[1], UNSEEN)
+            at = made[0].place, made[1].place
+            self.origins.append(
+                Origin("start", self.step, "forward", None, None, values, apart, names=names, at=at, seeded_alike=alike)
+            )
+
+    @staticmethod
+    def _is_drawn(number: int, trace: Trace) -> bool:
+        return trace.made.get(number, UNSEEN).call.partition("(")[0].rstrip("_") in RANDOM
 
     def _look_at_end(self) -> None:
         """Look at what is held as at what an operation takes: an update may have been made by other operations."""

@@ -23,6 +23,26 @@ VIEWS = frozenset(
 """Operators that only look at another tensor, in another shape: what they are given is of the shape alone."""
 
 
+RANDOM = frozenset(
+    (
+        *("bernoulli", "native_dropout", "dropout", "rand", "randn", "randint", "randperm", "rand_like", "randn_like"),
+        *(
+            "randint_like",
+            "normal",
+            "uniform",
+            "random",
+            "multinomial",
+            "exponential",
+            "geometric",
+            "cauchy",
+            "poisson",
+        ),
+        *("log_normal", "rrelu_with_noise", "_fused_dropout", "feature_dropout", "alpha_dropout", "binomial"),
+    )
+)
+"""Operators that draw from a random generator."""
+
+
 @dataclass(frozen=True)
 class Pairing:
     """The operations of a step of both traces, by number, and the pairs among them.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from backsight.traces.records import PRINT, Held, Kind, Operation, Phase, Place, Shard, Summary, Trace, Value
+from backsight.traces.records import PRINT, Held, Kind, Made, Operation, Phase, Place, Shard, Summary, Trace, Value
 
 _PHASES, _KINDS = get_args(Phase), get_args(Kind)
 _LARGEST = 1 << 62
@@ -45,6 +45,7 @@ class Reading:
         self._operations: dict[int, Operation] = {}
         self._held: list[Held] = []
         self._shards: dict[int, Shard] = {}
+        self._made: dict[int, Made] = {}
         self._places: dict[tuple[Any, ...], Place] = {}
         self._summaries: dict[int, Summary] = {}
         self._summed_up = -1
@@ -99,6 +100,7 @@ class Reading:
             tuple(notes),
             self._shards,
             tuple(self._summaries.values()),
+            self._made,
         )
 
     def _begun(self, content: Any) -> None:
@@ -107,6 +109,7 @@ class Reading:
 
     def _headed(self, content: Any) -> None:
         _need(isinstance(content, dict) and isinstance(content.get("steps", []), list))
+        _need(isinstance(content.get("random state", {}), dict))
         for step in content.get("steps", ()):
             _whole(step)
         self.head = content
@@ -149,6 +152,11 @@ class Reading:
             _need(_whole(dimension, -1) < max(1, len(sizes)) and _whole(coordinate) < _whole(parts))
             self._shards[_whole(number)] = Shard(sizes, dimension, coordinate, parts)
 
+    def _made_at(self, content: Any) -> None:
+        for number, where, call, rounded in _rows(content, 4):
+            _texts(call, rounded)
+            self._made[_whole(number)] = Made(self._place(where), call, rounded)
+
     def _summed(self, content: Any) -> None:
         for step, changed, bits, grads, weights in _rows(content, 5):
             _texts(bits, grads, weights)
@@ -177,7 +185,10 @@ class Reading:
         self._whole.append(step)
         evaluating = _rows(content.get("evaluating", []))
         _texts(*evaluating)
-        self._settings[step] = {**self._settings[step], "optimizers": optimizers, "evaluating": evaluating}
+        random = content.get("random state", {})
+        _need(isinstance(random, dict))
+        ended = {"optimizers": optimizers, "evaluating": evaluating, "random state at the end": random}
+        self._settings[step] = {**self._settings[step], **ended}
 
 
 _TAKES: dict[bytes, Callable[[Reading, Any], None]] = {
@@ -187,6 +198,7 @@ _TAKES: dict[bytes, Callable[[Reading, Any], None]] = {
     b"O": Reading._operated,
     b"S": Reading._held_at,
     b"D": Reading._sharded,
+    b"M": Reading._made_at,
     b"L": Reading._summed,
     b"N": Reading._noted,
     b"E": Reading._ended,

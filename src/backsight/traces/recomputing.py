@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from backsight.traces.distance import Distances
-from backsight.traces.judging import RANDOM, Judged
+from backsight.traces.judging import Judged
 from backsight.traces.origins import Origin, Walk
-from backsight.traces.pairing import VIEWS, plain_name
+from backsight.traces.pairing import RANDOM, VIEWS, plain_name
 from backsight.traces.records import Operation, Trace
 from backsight.traces.rounding import rounding
 

@@ -95,6 +95,19 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Made:
+    """What is known of a weight or buffer that was there before the first traced step.
+
+    place, call: the line that wrote it last, and with what: `normal_(0, 0.02)`; empty where that was not seen.
+    rounded: the coarser dtype that its elements fit though it has another: "bfloat16"; else empty.
+    """
+
+    place: Place
+    call: str
+    rounded: str = ""
+
+
+@dataclass(frozen=True)
 class Shard:
     """Which part of a DTensor a process holds.
 
@@ -156,6 +169,8 @@ class Trace:
     """Of values that are parts of a DTensor, which part, by number."""
     summaries: tuple[Summary, ...] = ()
     """Of every step that ended, as `backsight run --trace` takes them."""
+    made: Mapping[int, Made] = field(default_factory=dict)
+    """Of weights and buffers that were there before, where they come from, by number of the value."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.path!r}, steps {list(self.steps)}, {len(self.operations):,} operations>"

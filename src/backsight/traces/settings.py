@@ -22,7 +22,7 @@ def settings() -> dict[str, Any]:
         "cuDNN benchmark": torch.backends.cudnn.benchmark,
         "threads": torch.get_num_threads(),
         "default dtype": str(torch.get_default_dtype()).removeprefix("torch."),
-        "random state": _random_states(),
+        "random state": random_states(),
     }
 
 
@@ -36,7 +36,8 @@ def hyperparameters(
     return [_optimizer(each, names or {}) for each in optimizers]
 
 
-def _random_states() -> dict[str, str]:
+def random_states() -> dict[str, str]:
+    """Return a digest of the state of each global random generator."""
     found = {"torch": _digest(torch.get_rng_state().numpy().tobytes())}
     found["python"] = _digest(repr(random.getstate()).encode())
     if (legacy := getattr(getattr(sys.modules.get("numpy"), "random", None), "get_state", None)) is not None:

@@ -11,6 +11,8 @@ length of its payload, the CRC-32 of both) and a payload that zlib has packed. K
     O  JSON: a list of operations, as lists of the fields of `Operation`, with the place as a list
     S  JSON: a list of what was held at the beginning or end of a step, as lists of the fields of `Held`
     D  JSON: a list of what is part of a DTensor: the number of the value, then the fields of `Shard`
+    M  JSON: a list of where weights and buffers come from: the number of the value, then the fields of `Made`, with the
+       place as a list
     L  JSON: a list of summaries of steps, as lists: the step, the numbers of optimizers where they have changed, a
        digest, and the norms of gradients and of weights as float32 in Base64
     N  JSON: a sentence on what is not traced

@@ -15,13 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from backsight.recording.statistics import Measured, measure
-from backsight.tape.saved import is_readable
 from backsight.traces.settings import numbers
-from backsight.traces.sharding import parts
 from backsight.traces.store import Writer
 
 MISSING = -1.0
-"""The norm of a gradient that is not there, or cannot be read, as one that is sparse."""
+"""The norm of a gradient that is not there, or cannot be read."""
 
 _AT_ONCE = 32
 """Summaries that are written together: after a kill, so many are missing."""
@@ -84,13 +82,9 @@ class Summaries:
 
     def _take(self, what: str, tensors: Iterable[torch.Tensor | None]) -> None:
         held = list(tensors)
-        local, _ = parts({str(place): each for place, each in enumerate(held) if each is not None})
-        plain = {
-            int(place): each for place, each in local.items() if each.layout == torch.strided and is_readable(each)
-        }
-        read = {place: each.detach() for place, each in plain.items()}
-        measured = measure(list(read.values()), histogram=False)
-        self._taken.append((what, measured, len(held), list(read)))
+        there = [place for place, each in enumerate(held) if each is not None]
+        measured = measure([each for each in held if each is not None], histogram=False)
+        self._taken.append((what, measured, len(held), there))
 
     def _settle(self) -> None:
         """Make a row of the step that has ended last."""
@@ -103,6 +97,7 @@ class Summaries:
             bits = (3 * bits + _digest(measured.rows)) & _ALL
             found = np.full(count, MISSING, np.float32)
             found[there] = _norms(measured.rows)
+            found[[there[index] for index in measured.skipped]] = MISSING
             norms[what].append(found)
         packed = [b64encode(b"".join(map(bytes, norms[what]))).decode() for what in ("grad", "weight")]
         self._bytes += sum(map(len, packed))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from backsight.tape import NO_SEQUENCE, in_backward, next_sequence_number, no_torch_dispatch, sequence_number
 from backsight.traces._torch import current_node
 from backsight.traces.arguments import taken_apart, tensors_in, written
+from backsight.traces.beginnings import Beginnings
 from backsight.traces.fingerprints import as_array
 from backsight.traces.ledger import Ledger
 from backsight.traces.lines import place_here
@@ -91,8 +92,18 @@ class Page:
             made[8] = outputs
             self._add(made)
 
-    def hold(self, at: Any, kind: Kind, tensors: dict[str, torch.Tensor], shards: dict[str, Shard]) -> None:
-        """Take down what the program holds. shards: which of it is a part of what several processes hold."""
+    def hold(
+        self,
+        at: Any,
+        kind: Kind,
+        tensors: dict[str, torch.Tensor],
+        shards: dict[str, Shard],
+        beginnings: Beginnings | None = None,
+    ) -> None:
+        """Take down what the program holds.
+
+        shards: which of it is a part of what several processes hold; beginnings: where it comes from, to be told.
+        """
         numbers = self._ledger.of(tensors.values())
         held = [Held(self.step, at, kind, name, number) for name, number in zip(tensors, numbers, strict=True)]
         self.flush()
@@ -103,6 +114,8 @@ class Page:
                 [of[name], each.shape, each.dimension, each.coordinate, each.parts] for name, each in shards.items()
             ]
             self._writer.say(b"D", rows)
+        if beginnings is not None and (made := beginnings.rows(numbers, tensors.values())):
+            self._writer.say(b"M", made)
 
     def flush(self) -> None:
         """Hand over the operations so far; values and fingerprints go first."""

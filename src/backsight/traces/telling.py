@@ -13,6 +13,7 @@ from backsight.traces.difference import shown
 from backsight.traces.distance import Distances
 from backsight.traces.judging import Class, Judged, call
 from backsight.traces.origins import Origin
+from backsight.traces.pairing import RANDOM, plain_name
 from backsight.traces.records import Place, Trace
 
 _SEVERITY: dict[Class, Severity] = {"semantics": "error", "precision": "warning", "noise": "note"}
@@ -42,10 +43,17 @@ _OF_RANKS = (
 def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, ...]:
     """Return a finding for the first origin of each code, the gravest class first."""
     firsts: dict[str, Judged] = {}
+    parted = min((each.origin.step for each in judged if each.cls != "noise"), default=0)
     for each in judged:
-        firsts.setdefault(each.code, each)
+        if each.cls == "noise" or each.origin.step == parted or not _inherits(each.origin):
+            firsts.setdefault(each.code, each)
     ranked = sorted(firsts.values(), key=lambda each: _RANK.index(each.cls))
     return tuple(_finding(each, sum(other.code == each.code for other in judged) - 1, distances) for each in ranked)
+
+
+def _inherits(origin: Origin) -> bool:
+    """Whether an earlier step may be why a result differs: it is computed from what differs already."""
+    return origin.before > 0 and not origin.decides
 
 
 def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
@@ -88,6 +96,10 @@ def _title(judged: Judged) -> str:
     if origin.kind == "input":
         taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
         return f"The data differ {where}: {taker} receives a different tensor."
+    if judged.code == "BS505" and origin.a is not None:
+        picked = origin.a if origin.kind == "operation" else (*origin.only_a, *origin.only_b, origin.a)[0]
+        does = "draws a different order" if plain_name(picked.op) in RANDOM else "picks different samples"
+        return f"{_first(judged)} {where}: {picked.short} {does}."
     if origin.kind == "held":
         return f"{_first(judged)} {where}: the {_held(origin)} differs."
     if origin.kind == "program":

@@ -21,10 +21,11 @@ from backsight.recording.optimizer_steps import leave, listen
 from backsight.recording.steps import StepEnds
 from backsight.recording.voice import told
 from backsight.tape import Hushed, no_torch_dispatch, no_torch_function
+from backsight.traces.beginnings import Beginnings, Early
 from backsight.traces.ledger import Ledger
 from backsight.traces.mode import Call, Operations
 from backsight.traces.modules import ModuleCalls
-from backsight.traces.settings import hyperparameters, settings
+from backsight.traces.settings import hyperparameters, random_states, settings
 from backsight.traces.sharding import parts
 from backsight.traces.store import Writer, free_folder
 from backsight.traces.summaries import Summaries
@@ -73,6 +74,7 @@ class Tracer:
         self._mode: Operations | None = None
         self._updates: Updates | None = Updates()
         """Where steps end as long as no optimizer has stepped and the program has not said so itself."""
+        self._beginnings = Beginnings()
         self._stale: Operations | None = None
         """A mode that is still on the stack of its thread."""
         self._hushed: Hushed | None = None
@@ -162,7 +164,8 @@ class Tracer:
         try:
             path.mkdir(parents=True, exist_ok=True)
             writer = Writer(path / f"{rank}.trace")
-            writer.say(b"H", {**environment(), "steps": self.steps, "rank": rank, "world": world})
+            writer.say(b"H", {**environment(), "steps": self.steps, "rank": rank, "world": world,
+                              "random state": random_states()})  # fmt: skip
         except (OSError, ValueError) as failure:
             self._say(f"nothing is traced; the training continues: {failure}")
             return None
@@ -282,7 +285,8 @@ class Tracer:
         if whole:
             names = {id(tensor): name for name, tensor in self._parameters().items()}
             optimizers = hyperparameters(self._alive(), names)
-            self._writer.say(b"E", {"step": self._step, "optimizers": optimizers, "evaluating": self._evaluating()})
+            self._writer.say(b"E", {"step": self._step, "optimizers": optimizers, "evaluating": self._evaluating(),
+                                    "random state": random_states()})  # fmt: skip
 
     def _evaluating(self) -> list[str]:
         """Return the modules that are in evaluation mode."""
@@ -320,7 +324,8 @@ class Tracer:
             if kind == "buffer" or shards:  # what writes to a part is not seen to write to it
                 self._ledger.recheck(held.values())
             if held:
-                self._page.hold(at, kind, held, shards)  # type: ignore[arg-type]  # one of the kinds
+                beginnings = self._beginnings if at == "start" and self._step == min(self.steps) else None
+                self._page.hold(at, kind, held, shards, beginnings)  # type: ignore[arg-type]  # one of the kinds
 
     def _parameters(self) -> dict[str, torch.Tensor]:
         places = self._calls.observed.places("_parameters")
@@ -347,6 +352,8 @@ class Tracer:
         if self._updates is not None:
             self._below_autograd(self._follow, self._updates, call, torch.is_grad_enabled())
         page = self._page
+        if page is None and self._step == 0 and 0 in self.steps:
+            return Early(call)
         if page is None or self._full:
             return None
         if page.full:
@@ -371,7 +378,9 @@ class Tracer:
                 self._page.newest = before  # its node is there already
 
     def _result(self, ticket: Any, result: Any) -> None:
-        if self._page is not None:
+        if isinstance(ticket, Early):
+            self._below_autograd(self._beginnings.look, ticket, result)
+        elif self._page is not None:
             self._below_autograd(self._page.after, ticket, result)
 
     def _guarded(self, take: Callable[..., Any], *args: Any) -> Any:

@@ -14,8 +14,14 @@ HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+
+STILL = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)
+"""Of a page that has its style in it, runs nothing, and is shown within the viewer."""
 
 _HEADERS = {
     "content-security-policy": POLICY,
@@ -56,7 +62,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
-                    headers[name] = value
+                    if headers.get(name) != STILL:
+                        headers[name] = value
             await send(message)
 
         await app(scope, receive, send_guarded)

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,21 @@ class Library:
                     return self._searched(run.overview, asked)
                 return QUESTIONS[question](run if question == ABOUT else asked.of(run), asked)
         except (NotInRun, ValueError) as error:
+            raise BadQuestion(_cut(str(error))) from error
+
+    def difference(self, name: str, other: str) -> str:
+        """Return a page on where two runs that were traced diverge, operation by operation.
+
+        Raises:
+            NoSuchThing: if there is no such run.
+            BadQuestion: if one of them has no trace, or one that cannot be read.
+        """
+        from backsight.traces import TraceError, diff  # which imports torch
+
+        a, b = self.run(name), self.run(other)
+        try:
+            return replace(diff(a.path, b.path), a=name, b=other).html()
+        except TraceError as error:
             raise BadQuestion(_cut(str(error))) from error
 
     def _searched(self, run: Run, asked: Asked) -> Answer:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from backsight.runs import RunError
 from backsight.viewer.answers import listing
-from backsight.viewer.guard import Guard
+from backsight.viewer.guard import STILL, Guard
 from backsight.viewer.library import Library, NoSuchThing
 from backsight.viewer.page import script, served, style
 from backsight.viewer.question import Answer, BadQuestion
@@ -36,6 +36,7 @@ def application(library: Library, token: str | None = None, port: int | None = N
         Route("/", served.page),
         Route("/viewer.js", served.script),
         Route("/viewer.css", served.style),
+        Route("/difference", served.difference),
         Route("/api/runs", served.runs),
         Route("/api/ask/{question}", served.ask),
     ]
@@ -59,6 +60,11 @@ class _Served:
     async def style(self, request: Request) -> Response:
         return Response(style(), media_type="text/css")
 
+    async def difference(self, request: Request) -> Response:
+        """Show where two runs that were traced diverge: a page of its own, which runs no script and loads nothing."""
+        one, other = (request.query_params.get(name, "") for name in ("run", "with"))
+        return await self._answered(partial(self._library.difference, one, other), _as_page)
+
     async def runs(self, request: Request) -> Response:
         return await self._answered(partial(listing_of, self._library))
 
@@ -67,7 +73,7 @@ class _Served:
         name = given.pop("run", "")
         return await self._answered(partial(self._library.ask, name, request.path_params["question"], given))
 
-    async def _answered(self, answer: Callable[[], Any]) -> Response:
+    async def _answered(self, answer: Callable[[], Any], told: Callable[[Any], Response] | None = None) -> Response:
         """Answer in a thread: reading a run takes its time, and the page asks for several things at once."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(AT_ONCE)
@@ -81,7 +87,15 @@ class _Served:
             return _failed(410, error)
         except Exception as error:  # a run that nobody foresaw; the rest of the page still has its answers
             return _failed(500, RuntimeError(f"The viewer cannot answer this: {type(error).__name__}: {error}"))
-        return Response(json.dumps(found, allow_nan=False, separators=(",", ":")), media_type="application/json")
+        return _as_json(found) if told is None else told(found)
+
+
+def _as_json(found: Answer) -> Response:
+    return Response(json.dumps(found, allow_nan=False, separators=(",", ":")), media_type="application/json")
+
+
+def _as_page(page: str) -> Response:
+    return Response(page, media_type="text/html", headers={"content-security-policy": STILL})
 
 
 def listing_of(library: Library) -> Answer:

@@ -39,6 +39,7 @@ def compared(one: Run, other: Run, asked: Asked) -> Answer:
         "exact": exact,
         "near": near,
         "tolerance": tolerance,
+        "traced": all(any((run.path / "trace").glob("*.trace")) for run in (one, other)),
     }
 
 

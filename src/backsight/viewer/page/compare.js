@@ -453,9 +453,28 @@ function drawComparison(answer, state, runs) {
       `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.`,
     ),
     ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),
+    answer.traced ? operations(state) : null,
     only(answer.tensors.only_one, state.run),
     only(answer.tensors.only_other, state.with),
   ];
+}
+// The page of `backsight diff`, where both runs were traced: it is made when it is asked for.
+function operations(state) {
+  const at = `difference?${new URLSearchParams({ run: state.run, with: state.with })}`,
+    place = h("div", {});
+  return h(
+    "details",
+    {
+      class: "operations",
+      ontoggle: (event) =>
+        event.target.open &&
+        !place.firstChild &&
+        fill(place, h("iframe", { src: at, title: "The first operation that differs", sandbox: "" })),
+    },
+    h("summary", {}, "The first operation that differs, with both lines and the graph"),
+    h("p", { class: "soft" }, h("a", { href: at, target: "_blank", rel: "noopener" }, "open as a page of its own")),
+    place,
+  );
 }
 const nothingShared = (answer) =>
   h(
