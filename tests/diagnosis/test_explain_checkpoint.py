@@ -99,7 +99,7 @@ def test_a_counter_that_the_first_run_changes():
     finding = explained(COUNTER)
     assert finding.source == at(COUNTER)
     assert "changes self.calls, so the second run reads a different value" in evidence(finding)
-    assert finding.fix.startswith("Change self.calls outside the checkpointed function")
+    assert finding.fix.startswith("Count outside: remove line 12, and put `block.calls += 1` before line 16.")
 
 
 def test_how_many_tensors_were_saved_is_evidence():

@@ -43,7 +43,9 @@ class TestTheExamples:
         )
         assert finding.source.endswith("13_custom_function_shape.py:24")
         assert "grad_weight = x.T @ grad_output\n    returns a gradient of shape 20×5 for weight." in evidence(finding)
-        assert finding.fix.startswith("The gradient has the transposed shape: write grad_output.T @ x.")
+        assert finding.fix.startswith(
+            "The gradient has the transposed shape: on line 24, write `grad_weight = grad_output.T @ x`."
+        )
         assert finding.exact
 
 
@@ -204,7 +206,7 @@ class TestTheShapeOfAGradient:
             """
         finding = explained(source)
         assert finding.source == at(source, "grad_w = 2")
-        assert finding.fix.startswith("The gradient has the transposed shape: write (2 * g.T @ x).T.")
+        assert "transposed shape: on line 9, write `grad_w = (2 * g.T @ x).T`." in finding.fix
 
     def test_a_weight_whose_data_was_replaced(self):
         finding = explained(

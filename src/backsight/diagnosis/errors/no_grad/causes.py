@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.attached import in_one_piece
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
@@ -198,10 +199,14 @@ def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]
 
 
 def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
-    """The place where the numbers, kept in a list, were made into one tensor again."""
-    if not culprit.seen or culprit.cut.kind not in ("detach", "number"):
+    """The place where the numbers, kept in a list or added up, were made into one tensor again."""
+    if culprit.cut.kind not in ("detach", "number"):
         return None
     copies = (each for each in scene.suspects if each.cut.kind == "copy" and each.cut.place != culprit.cut.place)
+    if not culprit.seen:  # a step nearer to the loss, in the same function
+        copies = (
+            each for each in copies if each.section is culprit.section and not each.verdict and in_one_piece(each)
+        )
     return next((each for each in copies if ".item()" in culprit.cut.expression), None)
 
 
