@@ -23,15 +23,15 @@ CUTS = {
     "loss = (logits > 0).float().mean()": ("logits > 0", "write `loss = torch.sigmoid(logits).mean()`."),
     "loss = F.cross_entropy(logits.detach(), labels)": (
         "logits.detach()",
-        "write loss = F.cross_entropy(logits, labels)`, without .detach()",
+        "cross_entropy(logits, labels)`, without .detach()",
     ),
     "loss = F.cross_entropy(logits.data, labels)": (
         "logits.data",
-        "write loss = F.cross_entropy(logits, labels)`, without .data",
+        "cross_entropy(logits, labels)`, without .data",
     ),
     "loss = logits.long().sum()": (
         "logits.long()",
-        "write `loss = (logits + (logits.long() - logits).detach()).sum()`",
+        "write `loss = (logits + (logits.long() - logits).detach())",
     ),
     "loss = torch.tensor(F.cross_entropy(logits, labels).item())": (
         "F.cross_entropy(logits, labels).item()",

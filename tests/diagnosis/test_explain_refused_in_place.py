@@ -301,8 +301,8 @@ class TestOneOfSeveralViews:
         assert finding.title == "a is one of several views of x, which was modified in place after they were created."
         assert finding.source == at(source, "x += 1")
         assert finding.fix == (
-            "Take the views after the change: move line 4, `x += 1`, above line 3; or write x = x + 1, which leaves them "
-            "unchanged."
+            "Take the views after the change: move line 4, `x += 1`, above line 3; or write x = x + 1, which leaves "
+            "them unchanged."
         )
 
 

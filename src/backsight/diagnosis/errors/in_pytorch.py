@@ -19,8 +19,8 @@ _MOST = 6
 
 
 def in_pytorch(body: Body, start: int, converted: str) -> str:
-    """Return what to write from line `start` on, where the program computes with a converted tensor; empty where that is
-    nothing, or too much.
+    """Return what to write from line `start` on, where a function computes with a converted tensor; empty where that
+    is nothing, or too much.
 
     >>> in_pytorch(body, 17, "out")
     'on line 17, write `spectrum = torch.fft.rfft(out)`'

@@ -191,6 +191,6 @@ def of_second_class(suspect: Suspect) -> str:
     of = {"1": "[:, {}]", "-1": "[..., {}]"}.get(axis, f".select({axis}, {{}})")
     new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}"})
     return (
-        f"On line {statement.lineno}, write `{new}`, the probability of the second of two classes. For more classes, add "
-        f"up the loss of each, from {likely}{of.format('c')} and the targets that are c."
+        f"On line {statement.lineno}, write `{new}`, the probability of the second of two classes. For more classes, "
+        f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c."
     )
