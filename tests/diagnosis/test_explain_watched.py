@@ -188,7 +188,7 @@ loss.backward()
         finding = watched(source)
         assert finding.title == "head.weight was modified in place after a matrix product had saved it for backward."
         assert finding.source == at(source)
-        assert finding.fix.startswith("Move line 9, torch.nn.init.zeros_(head.weight), below every backward()")
+        assert finding.fix.startswith("Move line 9, `torch.nn.init.zeros_(head.weight)`, below ")
 
     def test_what_was_read_from_the_text_and_seen_is_exact(self):
         source = f"""{SETUP}

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import loop_facts, statement_at
+from backsight.source import backward_roots, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
-from backsight.source.body import Body, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
 from backsight.source.changes import memory_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
@@ -228,10 +228,31 @@ def _later(subject: Subject, changed: Changed) -> str:
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
         return f"Call {function}(), which modifies it, only {below}" if function else f"Do it {below}"
-    move = f"Move line {changed.before.line}, {changed.before.text}, {below}"
+    move = f"Move {_block(subject, changed)}, {_of_one(subject, changed, weight) or below}"
     if subject.leaf is None or subject.leaf.owner or subject.leaf.kind != "parameter":
         return move
     return f"{move} If this loss should not train {weight}, compute with it under torch.no_grad()."
+
+
+def _block(subject: Subject, changed: Changed) -> str:
+    """The statement that changes a tensor, with the condition around it that would be left empty."""
+    level, first = subject.failure.user, changed.before
+    body = level.body if level is not None else None
+    arms = next((e.arms for e in (spots(body.node) if body else ()) if body and body.place(e.node) == first), ())
+    inside = [arm for arm, _ in arms if level and not arm.lineno <= level.line <= (arm.end_lineno or 0)]
+    if body is None or not inside or isinstance(inside[0], LOOPS):
+        return f"line {first.line}, `{first.text}`"
+    return f"lines {inside[0].lineno} to {inside[0].end_lineno}, `{body.text(inside[0])}` and what is inside"
+
+
+def _of_one(subject: Subject, changed: Changed, weight: str) -> str:
+    """Below which backward a statement goes, where only one follows it in the function."""
+    level, first = subject.failure.user, changed.before
+    calls = [place for _, place in backward_roots(level.body)] if level and level.body else []
+    later = [place for place in calls if place.file == first.file and place.line > first.line]
+    if level is None or later != [level.place]:
+        return ""
+    return f"below line {level.line}, `{level.place.text}`, which needs the original {weight}."
 
 
 def _is_state(subject: Subject, changed: Changed) -> bool:

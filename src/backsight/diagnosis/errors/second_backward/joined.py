@@ -277,10 +277,30 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
     if without:
         return without
     other = once_without_graph(case, [joint.old.index])
+    uncached = _uncached(joint)
+    if uncached:
+        return f"Recompute {name} each time it is read: {uncached}.{other}"
     again = _computed_again(case, name)
     if again:
         return f"Recompute {name} at the start of each iteration: {again}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
+
+
+def _uncached(joint: Joint) -> str:
+    """What to write instead of a decorator that keeps the result of the function in which the old result was made."""
+    body = body_around(joint.made.file, joint.made.line) if joint.made else None
+    for each in getattr(body.node, "decorator_list", []) if body else ():
+        name = (dotted(each.func if isinstance(each, ast.Call) else each) or "").rpartition(".")[2]
+        if name in ("cached_property", "cache", "lru_cache"):
+            return (
+                f"write `@property` on line {each.lineno}"
+                if name == "cached_property"
+                else f"remove line {each.lineno}"
+            )
+    return ""
+
+
+_CACHING = {"cached_property": "write `@property` on", "cache": "remove", "lru_cache": "remove"}
 
 
 def _untrained(case: Case, joint: Joint) -> str:
