@@ -440,7 +440,8 @@ def _all_anew(changes: Sequence[Changed]) -> str | None:
     forms = [out_of_place(body, each.place.line) for body, each in zip(bodies, changes, strict=True)]
     if len(forms) > _MOST or not all(forms):
         return None
-    return f"Write {' and '.join(filter(None, forms))}: that creates new tensors and leaves the saved one unchanged."
+    lines = listed([f"`{form}` on line {each.place.line}" for form, each in zip(forms, changes, strict=True)])
+    return f"Write {lines}: that creates new tensors and leaves the saved one unchanged."
 
 
 def _is_entry(changed: Changed, target: ast.expr) -> bool:

@@ -344,9 +344,9 @@ def _added(case: Case, level: Level, facts: LoopFacts) -> str:
         return ""
     total = next(each for each in ("total", "total_loss", "sum_of_losses", "summed") if each not in level.variables)
     return (
-        f"No optimizer steps in the loop, so add the losses and call backward once: put {total} = 0.0 before line "
-        f"{loop.lineno}, write {total} = {total} + {level.receiver} on line {level.line}, and put {total}.backward() "
-        "below the loop."
+        f"No optimizer steps in the loop, so add the losses and call backward once: put `{total} = 0.0` before line "
+        f"{loop.lineno}, write `{total} = {total} + {simple(level.receiver)}` on line {level.line}, and put "
+        f"`{total}.backward()` below the loop, after line {last}."
     )
 
 
