@@ -82,7 +82,7 @@ class _InPyTorch(ast.NodeTransformer):
 
     def _of_numpy(self, node: ast.Call) -> ast.expr:
         _, function = callee(node)
-        first, *rest = node.args or [None]
+        first, rest = next(iter(node.args), None), node.args[1:]
         if function == "corrcoef" and first is not None and len(rest) == 1:
             return _of_torch("corrcoef", [_of_torch("stack", [ast.List([first, *rest], ast.Load())])])
         if isinstance(first, _SEVERAL) and function in ("mean", "sum", "max", "min", "std", "median"):

@@ -16,7 +16,12 @@ _CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "lo
 _COPYING = frozenset({"tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor"})
 _FLOATING = frozenset({"float", "double", "half"})
 _TAKING = frozenset({"index_select", "gather", "take", "one_hot", "embedding", "scatter", "index_add", "masked_fill"})
-_ORDER = {ast.Gt: "{0} - {1}", ast.GtE: "{0} - {1}", ast.Lt: "{1} - {0}", ast.LtE: "{1} - {0}"}
+_ORDER: dict[type[ast.cmpop], str] = {
+    ast.Gt: "{0} - {1}",
+    ast.GtE: "{0} - {1}",
+    ast.Lt: "{1} - {0}",
+    ast.LtE: "{1} - {0}",
+}
 
 
 def kept(suspect: Suspect) -> str:
@@ -39,7 +44,7 @@ def _changes(body: Body, statement: ast.stmt, bare: Mapping[ast.expr, str]) -> d
     for call in calls_in(statement):
         receiver, name = callee(call)
         given = call.args[0] if dotted(receiver) == "torch" and name in _COPYING and call.args else None
-        if given in bare:
+        if given is not None and given in bare:
             changes[call] = simple(bare[given])
         elif isinstance(given, ast.List | ast.ListComp) and any(node in bare for node in ast.walk(given)):
             changes[call.func] = "torch.stack"
