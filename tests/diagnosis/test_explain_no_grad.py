@@ -14,7 +14,7 @@ from backsight.tracing import sites
 CUTS = {
     "predicted = logits.argmax(dim=1)\nloss = (predicted.float() - labels).pow(2).mean()": (
         "logits.argmax(dim=1)",
-        "Compute the loss from logits itself",
+        "write loss = torch.nn.functional.cross_entropy(logits, labels)",
     ),
     "_, predicted = logits.max(dim=1)\nloss = (predicted != labels).float().mean()": (
         "logits.max(dim=1)",

@@ -86,7 +86,9 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
         return _later(subject, changed)
     if _is_state(subject, changed):
         copied = _saved_copy(changed, name)
-        how = f", so that {name} may change: {copied}" if copied else f", {name}.clone(), so that {name} may change"
+        how = (
+            f", so that {name} may change: write {copied}" if copied else f", {name}.clone(), so that {name} may change"
+        )
         return f"Compute with a copy{how}. Or update {name} after backward()."
     written = _all_anew((changed, *others)) if others else _written_anew(changed)
     if written:
@@ -95,7 +97,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
         return f"Let {changed.op} create a new tensor: remove inplace=True from its settings."
     read = _read_from_copies(subject, changed)
     if read:
-        return _Copy("Compute with a copy:", listed(read))
+        return _Copy("Compute with a copy: write", listed(read))
     if _is_only_given(changed):
         return (
             f"Compute with a copy of it, created with .clone(), wherever line {changed.place.line} modifies it later."
@@ -107,7 +109,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
 
 
 def _saved_copy(changed: Changed, name: str) -> str:
-    """The statement that saves a tensor, with a copy in its place: `write y = q @ self.queue.clone() on line 30`."""
+    """The statement that saves a tensor, with a copy in its place, and its line."""
     saver = changed.saver
     body = body_around(saver.file, saver.line) if saver else None
     statement = statement_at(body, *saver.position) if saver else None
@@ -117,7 +119,7 @@ def _saved_copy(changed: Changed, name: str) -> str:
 
 def _written_with_copies(body: Body, statement: ast.stmt, read: Sequence[ast.expr]) -> str:
     new = rewritten(body, statement, {node: f"{body.text(node)}.clone()" for node in read})
-    return f"write `{new}` on line {statement.lineno}" if new else ""
+    return f"`{new}` on line {statement.lineno}" if new else ""
 
 
 def _is_only_given(changed: Changed) -> bool:
@@ -223,7 +225,7 @@ def _later(subject: Subject, changed: Changed) -> str:
         spelled = _spelled(subject, changed)
         copy = f"a copy, {spelled}.clone()," if spelled else "a copy, created with .clone(),"
         there = _saved_copy(changed, spelled) if spelled else ""
-        there = f": {there}" if there else ""
+        there = f": write {there}" if there else ""
         return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it{there}."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
@@ -242,7 +244,7 @@ def _block(subject: Subject, changed: Changed) -> str:
     inside = [arm for arm, _ in arms if level and not arm.lineno <= level.line <= (arm.end_lineno or 0)]
     if body is None or not inside or isinstance(inside[0], LOOPS):
         return f"line {first.line}, `{first.text}`"
-    return f"lines {inside[0].lineno} to {inside[0].end_lineno}, `{body.text(inside[0])}` and what is inside"
+    return f"lines {inside[0].lineno} to {inside[0].end_lineno}, the block around `{first.text}`"
 
 
 def _of_one(subject: Subject, changed: Changed, weight: str) -> str:

@@ -31,7 +31,7 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     says = f"computes {read.name}, {tensor_of(shape_of(read.tensor))}{', for the next iteration' if here else ''}."
     if origin and origin.rewritten:
         fix = f"Make it a leaf by setting requires_grad last: {origin.rewritten}.{too(_alike(read)) if here else ''}"
-        fix += _afterwards(read, origin)
+        fix += "" if here else _afterwards(read)
     else:
         fix = (
             f"Call {read.name}.retain_grad() right after it is computed, before backward(). Or get the gradient "
@@ -48,11 +48,11 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     )
 
 
-def _afterwards(read: Read, origin: Made) -> str:
+def _afterwards(read: Read) -> str:
     """The update that reads the gradient, where it gives the same name to a new result."""
     body, statement = read.level.body, read.level.statement
     new = updated_by_hand(body, read.text, statement) if body and statement else None
-    return f" On line {read.place.line}, write `{new}`." if new and new != origin.rewritten else ""
+    return f" On line {read.place.line}, write `{new}`." if new else ""
 
 
 def _alike(read: Read) -> list[int]:

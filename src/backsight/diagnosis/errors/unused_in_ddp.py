@@ -34,7 +34,7 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     names = [name for number, name in enumerate(every) if number in numbers]
     idle = [idle_in(module, path) for path in whole(names, every)]
     reason = never_used(idle) or next((reason for each in idle if (reason := reason_for(failure, each))), None)
-    if idle and (reason is None or reason.sometimes):
+    if idle and reason is None:
         lost = [each for name in names if is_tensor(each := parameter_at(module, name))]
         left = left_out(failure, lost)
         if left is not None and left.sure:

@@ -78,7 +78,8 @@ def in_one_piece(suspect: Suspect) -> str:
         return ""
     if isinstance(given, ast.Call) and callee(given)[1] in ("list", "tuple", "sorted", "values"):
         return ""
-    new = rewritten(body, statement, {node: simple(body.text(given))})
+    whole = getattr(statement, "value", None) is node
+    new = rewritten(body, statement, {node: body.text(given) if whole else simple(body.text(given))})
     return f"On line {statement.lineno}, write `{new}`" if new else ""
 
 
