@@ -242,7 +242,8 @@ class TestWeightsThatChanged:
         assert finding.title == "w was modified in place after a power had saved it for backward."
         assert finding.source == at(source, "w -= 0.1")
         assert finding.fix == (
-            "Move lines 4 to 5, the block around `w -= 0.1`, below line 6, `loss.backward()`, which needs the original w."
+            "Move lines 4 to 5, the block around `w -= 0.1`, below line 6, `loss.backward()`, which needs the "
+            "original w."
         )
 
     def test_weights_clipped_in_a_loop_over_the_parameters(self):

@@ -181,15 +181,13 @@ class TestTheShapeOfAGradient:
     def test_a_scalar(self):
         finding = explained(function("x, y", "x + y", "return g, g.sum()", "a, b"))
         assert finding.title == "Op's backward returns a gradient without dimensions for y, whose shape is 3."
-        assert finding.fix.startswith(
-            "y was broadcast, so sum its gradient over the other dimensions alone: on line 7, write `return g, g.sum(0)`."
-        )
+        assert "over the other dimensions alone: on line 7, write `return g, g.sum(0)`." in finding.fix
 
     def test_the_same_entries_in_another_shape(self):
         finding = explained(function("x", "x.view(-1)", "return g", "a"))
         assert (
             "The gradient has as many entries as x. If they are in the same order, reshape it: "
-            "on line 7, write `return g.reshape(-1).reshape(ctx.x_shape)`, with ctx.x_shape" in finding.fix
+            "on line 7, write `return g.reshape(ctx.x_shape)`, with ctx.x_shape" in finding.fix
         )
 
     def test_a_product_that_is_no_plain_one_is_transposed_as_a_whole(self):
