@@ -189,14 +189,17 @@ def of_second_class(suspect: Suspect) -> str:
         return ""
     if _is_index(statement, node):
         return ""
-    text, axis = body.text(scores), body.text(given)
-    known = "softmax" in text or any(
-        "softmax" in each.text for each in assignments(body, text, before=statement.lineno)[-1:]
-    )
-    likely = simple(text if known else f"torch.softmax({text}, dim={axis})")
+    axis = body.text(given)
+    likely = simple(probabilities(body, body.text(scores), axis, statement.lineno))
     of = {"1": "[:, {}]", "-1": "[..., {}]"}.get(axis, f".select({axis}, {{}})")
     new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}"})
     return (
         f"On line {statement.lineno}, write `{new}`, the probability of the second of two classes. For more classes, "
         f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c."
     )
+
+
+def probabilities(body: Body, text: str, dim: str, line: int) -> str:
+    """What holds probabilities: the scores themselves if a softmax has made them."""
+    known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
+    return text if known else f"torch.softmax({text}, dim={dim})"

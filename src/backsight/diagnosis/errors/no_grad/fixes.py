@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
-from backsight.diagnosis.errors.no_grad.attached import in_one_piece, kept, of_second_class, passed_through, soft
+from backsight.diagnosis.errors.no_grad.attached import (
+    in_one_piece,
+    kept,
+    of_second_class,
+    passed_through,
+    probabilities,
+    soft,
+)
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
 from backsight.diagnosis.wording import listed
 from backsight.source import Body, assignments, statement_at
@@ -148,7 +155,7 @@ def _one_hot(suspect: Suspect) -> str:
     if scores is None or call is None:
         return ""
     dim = keyword(call, "dim") or next(iter(call.args[dotted(callee(call)[0]) == "torch" :]), None)
-    soft = _probabilities(body, body.text(scores), body.text(dim) if dim is not None else "-1", made.lineno)
+    soft = probabilities(body, body.text(scores), body.text(dim) if dim is not None else "-1", made.lineno)
     target, axis = body.text(made.targets[0]), body.text(dim) if dim is not None else "-1"
     library = suspect.section.value(dotted(calls[0].func) or "") is torch.nn.functional.one_hot  # the classes come last
     if library and axis != "-1" and not any(callee(each)[1] in _MOVING for each in calls_in(made)):
@@ -157,12 +164,6 @@ def _one_hot(suspect: Suspect) -> str:
 
 
 _MOVING = ("permute", "movedim", "moveaxis", "transpose")
-
-
-def _probabilities(body: Body, text: str, dim: str, line: int) -> str:
-    """What holds probabilities: the scores themselves if a softmax has made them."""
-    known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
-    return text if known else f"torch.softmax({text}, dim={dim})"
 
 
 def _cross_entropy(suspect: Suspect, operand: str) -> str:
@@ -181,7 +182,7 @@ def _cross_entropy(suspect: Suspect, operand: str) -> str:
             rows, *inner = shape_of(scores) or ()
             if is_tensor(classes) and shape_of(classes) == (rows, *inner[1:]):
                 labels = other if classes.dtype == torch.int64 else f"{other}.long()"
-                known = _probabilities(body, operand, "", each.lineno) == operand
+                known = probabilities(body, operand, "", each.lineno) == operand
                 loss, value = ("nll_loss", f"{operand}.clamp(min=1e-8).log()") if known else ("cross_entropy", operand)
                 return (
                     f"On line {losses[-1].line}, write {goal} = torch.nn.functional.{loss}({value}, {labels}), which "
@@ -212,7 +213,7 @@ def _of_classes(suspect: Suspect, function: str) -> str:
     scores, *rest = [*call.args] if dotted(receiver) == "torch" else [receiver, *call.args]
     dim = keyword(call, "dim") or next(iter(rest), None)
     axis, text = body.text(dim) if dim is not None else "", body.text(scores)
-    soft = _probabilities(body, text, axis, line)
+    soft = probabilities(body, text, axis, line)
     for each in (each for each in statements(body.node) if each.lineno > line and axis):
         for node in expressions(each):
             new = _spread(body, node, target, axis)
