@@ -241,7 +241,10 @@ class TestWeightsThatChanged:
         finding = explained(source)
         assert finding.title == "w was modified in place after a power had saved it for backward."
         assert finding.source == at(source, "w -= 0.1")
-        assert finding.fix == "Move line 5, w -= 0.1, below every backward() that needs the original w."
+        assert finding.fix == (
+            "Move lines 4 to 5, the block around `w -= 0.1`, below line 6, `loss.backward()`, which needs the "
+            "original w."
+        )
 
     def test_weights_clipped_in_a_loop_over_the_parameters(self):
         source = """
@@ -275,5 +278,5 @@ class TestWeightsThatChanged:
         finding = explained(source)
         assert finding.title.startswith("ema.weight was modified in place")
         assert finding.source == at(source, "p.lerp_(q, 0.1)")
-        assert finding.fix.startswith("Move line 9, update(), below every backward()")
+        assert finding.fix.startswith("Move line 9, `update()`, below ")
         assert "under torch.no_grad()" in finding.fix

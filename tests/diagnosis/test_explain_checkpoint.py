@@ -99,7 +99,7 @@ def test_a_counter_that_the_first_run_changes():
     finding = explained(COUNTER)
     assert finding.source == at(COUNTER)
     assert "changes self.calls, so the second run reads a different value" in evidence(finding)
-    assert finding.fix.startswith("Change self.calls outside the checkpointed function")
+    assert finding.fix.startswith("Count outside: remove line 15, and put `block.calls += 1` before line 19.")
 
 
 def test_how_many_tensors_were_saved_is_evidence():
@@ -113,7 +113,7 @@ def test_more_tensors_than_the_first_time():
     finding = explained(source.replace(".sum().backward()\n", "\ny.sum().backward()\n"))
     assert finding.code == "BS210"
     assert "The second run saved more tensors for backward than the first." in finding.evidence
-    assert "self.calls" in finding.fix
+    assert "block.calls += 1" in finding.fix
 
 
 OTHER_DTYPE = f"""{SETUP}

@@ -43,7 +43,9 @@ class TestTheExamples:
         )
         assert finding.source.endswith("13_custom_function_shape.py:24")
         assert "grad_weight = x.T @ grad_output\n    returns a gradient of shape 20×5 for weight." in evidence(finding)
-        assert finding.fix.startswith("The gradient has the transposed shape: write grad_output.T @ x.")
+        assert finding.fix.startswith(
+            "The gradient has the transposed shape: on line 24, write `grad_weight = grad_output.T @ x`."
+        )
         assert finding.exact
 
 
@@ -179,13 +181,13 @@ class TestTheShapeOfAGradient:
     def test_a_scalar(self):
         finding = explained(function("x, y", "x + y", "return g, g.sum()", "a, b"))
         assert finding.title == "Op's backward returns a gradient without dimensions for y, whose shape is 3."
-        assert finding.fix.startswith("y was broadcast, so sum its gradient over the other dimensions: g.sum(0).")
+        assert "over the other dimensions alone: on line 7, write `return g, g.sum(0)`." in finding.fix
 
     def test_the_same_entries_in_another_shape(self):
         finding = explained(function("x", "x.view(-1)", "return g", "a"))
         assert (
             "The gradient has as many entries as x. If they are in the same order, reshape it: "
-            ".reshape(ctx.x_shape), with ctx.x_shape = x.shape in forward." in finding.fix
+            "on line 7, write `return g.reshape(ctx.x_shape)`, with ctx.x_shape" in finding.fix
         )
 
     def test_a_product_that_is_no_plain_one_is_transposed_as_a_whole(self):
@@ -204,7 +206,7 @@ class TestTheShapeOfAGradient:
             """
         finding = explained(source)
         assert finding.source == at(source, "grad_w = 2")
-        assert finding.fix.startswith("The gradient has the transposed shape: write (2 * g.T @ x).T.")
+        assert "transposed shape: on line 9, write `grad_w = (2 * g.T @ x).T`." in finding.fix
 
     def test_a_weight_whose_data_was_replaced(self):
         finding = explained(

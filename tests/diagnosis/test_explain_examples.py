@@ -25,7 +25,7 @@ SAID = {
         "BS201",
         "class_vectors = F.normalize(label_encoder(descriptions), dim=-1)",
         "class_vectors is computed once, before the loop",
-        "Compute class_vectors inside the loop.",
+        "`class_vectors = F.normalize(label_encoder(descriptions), dim=-1)`, inside the loop at line",
     ),
     "03_second_backward_twice.py": (
         "BS201",

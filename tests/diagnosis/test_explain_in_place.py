@@ -161,7 +161,7 @@ class TestAChangedInput:
         assert finding.title == "norm.scale was modified in place after a quotient had saved it for backward."
         assert finding.source == at(source, "self.scale.mul_")
         assert "modifies self.scale in place, in a later call." in evidence(finding)
-        assert finding.fix.startswith("Compute with a copy, self.scale.clone()")
+        assert "may change: write `return h / self.scale.clone()` on line 9." in finding.fix
 
 
 class TestInFunctionsThatHaveReturned:

@@ -14,24 +14,33 @@ from backsight.tracing import sites
 CUTS = {
     "predicted = logits.argmax(dim=1)\nloss = (predicted.float() - labels).pow(2).mean()": (
         "logits.argmax(dim=1)",
-        "Compute the loss from logits itself",
+        "write loss = torch.nn.functional.cross_entropy(logits, labels)",
     ),
     "_, predicted = logits.max(dim=1)\nloss = (predicted != labels).float().mean()": (
         "logits.max(dim=1)",
         "Compute the loss from logits itself",
     ),
-    "loss = (logits > 0).float().mean()": ("logits > 0", "from logits before the comparison"),
-    "loss = F.cross_entropy(logits.detach(), labels)": ("logits.detach()", "Use logits without .detach()"),
-    "loss = F.cross_entropy(logits.data, labels)": ("logits.data", "Use logits without .data"),
-    "loss = logits.long().sum()": ("logits.long()", "Keep logits in floating point"),
+    "loss = (logits > 0).float().mean()": ("logits > 0", "write `loss = torch.sigmoid(logits).mean()`."),
+    "loss = F.cross_entropy(logits.detach(), labels)": (
+        "logits.detach()",
+        "cross_entropy(logits, labels)`, without .detach()",
+    ),
+    "loss = F.cross_entropy(logits.data, labels)": (
+        "logits.data",
+        "cross_entropy(logits, labels)`, without .data",
+    ),
+    "loss = logits.long().sum()": (
+        "logits.long()",
+        "write `loss = (logits + (logits.long() - logits).detach())",
+    ),
     "loss = torch.tensor(F.cross_entropy(logits, labels).item())": (
         "F.cross_entropy(logits, labels).item()",
-        "Remove .item()",
+        "write `loss = F.cross_entropy(logits, labels)`, without .item()",
     ),
     "loss = torch.from_numpy(logits.detach().numpy()).mean()": ("logits.detach().numpy()", "Stay in PyTorch"),
     "loss = torch.tensor([float(F.cross_entropy(logits, labels))]).mean()": (
         "float(F.cross_entropy(logits, labels))",
-        "Remove float()",
+        "write `loss = torch.stack([F.cross_entropy(logits, labels)]).mean()`, without float()",
     ),
 }
 
@@ -342,7 +351,7 @@ loss.backward()
 """
         with bs.watch(level="exact"):
             finding = explained(source)
-        assert finding.fix.startswith(f"Use the values without .{cut} here; keep that for logging")
+        assert finding.fix.startswith(f"Use the values, without .{cut}: that is for logging")
 
 
 class TestWhereTheCauseIsNotFound:

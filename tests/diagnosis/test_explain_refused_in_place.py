@@ -170,7 +170,8 @@ class TestLeaves:
         finding = explained(source)
         assert finding.source == at(source, "x[:, 0] =")
         assert finding.fix == (
-            "Modify a copy: new_x = x.clone(), and write into that. x stays the leaf and keeps its gradient."
+            "Modify a copy: put new_x = x.clone() before line 3, and use new_x instead of x on lines 3 and 4. x stays "
+            "the leaf and keeps its gradient."
         )
 
     def test_a_view_of_a_leaf(self):
@@ -299,7 +300,10 @@ class TestOneOfSeveralViews:
         assert finding.code == "BS209"
         assert finding.title == "a is one of several views of x, which was modified in place after they were created."
         assert finding.source == at(source, "x += 1")
-        assert finding.fix == "Take the views after the change; or write x = x + 1, which leaves them unchanged."
+        assert finding.fix == (
+            "Take the views after the change: move line 4, `x += 1`, above line 3; or write x = x + 1, which leaves "
+            "them unchanged."
+        )
 
 
 class TestViewsMadeWithoutHistory:

@@ -145,7 +145,7 @@ for step in range(3):
         finding = explained(source)
         assert finding.title.startswith("weights is computed once, before the loop")
         assert finding.source == at(source)
-        assert finding.fix.startswith("Compute weights inside the loop.")
+        assert finding.fix.startswith("Move line ") and "inside the loop at line" in finding.fix
 
     def test_on_purpose_and_without_an_optimizer_may_keep_its_graph(self):
         source = f"""{SETUP}

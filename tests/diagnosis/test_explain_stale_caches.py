@@ -70,8 +70,8 @@ class TestSeveralTensors:
         notes, marks = (at(RECALL, text).partition(":")[2] for text in ("return torch.mv", "score ="))
         finding = watched(RECALL)
         assert finding.fix == (
-            f"Compute with a copy: self.notes[:i + 1].t().clone() on line {notes} and self.marks[:i + 1].clone() on "
-            f"line {marks}."
+            f"Compute with a copy: write `return torch.mv(self.notes[:i + 1].t().clone(), score)` on line {notes} and "
+            f"`score = torch.mv(self.marks[:i + 1].clone(), self.ask(x))` on line {marks}."
         )
         fixed = RECALL.replace("self.notes[:i + 1]", "self.notes[:i + 1].clone()")
         exec(fixed.replace("self.marks[:i + 1]", "self.marks[:i + 1].clone()"), {"torch": torch, "__name__": "fixed"})

@@ -188,7 +188,7 @@ loss.backward()
         finding = watched(source)
         assert finding.title == "head.weight was modified in place after a matrix product had saved it for backward."
         assert finding.source == at(source)
-        assert finding.fix.startswith("Move line 9, torch.nn.init.zeros_(head.weight), below every backward()")
+        assert finding.fix.startswith("Move line 9, `torch.nn.init.zeros_(head.weight)`, below ")
 
     def test_what_was_read_from_the_text_and_seen_is_exact(self):
         source = f"""{SETUP}
@@ -345,7 +345,7 @@ def column(name):
         finding = watched(source)
         assert "(h - k).pow(2).mean().item() and h.abs().mean().item() detached it from the graph" in finding.title
         assert finding.source == at(source)
-        assert finding.fix.startswith("Use (h - k).pow(2).mean() and h.abs().mean() without .item() here; ")
+        assert "write `rows.append(Row((h - k).pow(2).mean(), h.abs().mean()))`, without .item()" in finding.fix
         assert f"Replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
         assert finding.exact
 

@@ -19,6 +19,7 @@ from backsight.source.out_of_place import out_of_place
         ("x *= a if training else b", "x = x * (a if training else b)"),
         ("x.exp_()", "x = x.exp()"),
         ("x.mul_(scale)", "x = x.mul(scale)"),
+        ("x.exp_().mul_(scale)", "x = x.exp().mul(scale)"),
         ("torch.relu_(x)", "x = torch.relu(x)"),
         ("F.relu(x, inplace=True)", "x = F.relu(x)"),
         ("F.leaky_relu(x, negative_slope=0.2, inplace=True)", "x = F.leaky_relu(x, negative_slope=0.2)"),

@@ -83,7 +83,7 @@ class Body:
     def text(self, node: ast.stmt | ast.expr) -> str:
         """The source of `node` in one line: verbatim where it fits on one line, normalised where it does not."""
         if isinstance(node, ast.stmt) and any(True for _ in blocks(node)):
-            return one_line(_unparse(_without_blocks(node)) or self._first_line(node))
+            return one_line(_unparse(without_blocks(node)) or self._first_line(node))
         if node.lineno == node.end_lineno:
             return one_line(self._first_line(node))
         return one_line(_unparse(node) or self._first_line(node))
@@ -368,7 +368,7 @@ def _covers(node: Scope | ast.stmt, line: int) -> bool:
     return isinstance(node, ast.Module) or _first(node) <= line <= (node.end_lineno or node.lineno)
 
 
-def _without_blocks(statement: ast.stmt) -> ast.stmt:
+def without_blocks(statement: ast.stmt) -> ast.stmt:
     header = copy.copy(statement)
     vars(header).pop(_EXPRESSIONS, None)
     for label in ("body", "handlers", "orelse", "finalbody", "cases", "decorator_list"):

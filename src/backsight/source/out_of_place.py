@@ -52,15 +52,24 @@ def _call(body: Body, call: ast.Call) -> tuple[str | None, str]:
     """What the call changes, and the call that leaves it as it was; None where there is no such call."""
     receiver, name = callee(call)
     owner = dotted(receiver) if receiver is not None else None
+    if isinstance(receiver, ast.Call) and _is_in_place(call):  # `x.exp_().mul_(y)`
+        changed, before = _call(body, receiver)
+        return (changed, f"{before}.{name[:-1]}({', '.join(arguments(body, call))})") if changed else (None, "")
     first = dotted(call.args[0]) if call.args else None
     if is_constant(keyword(call, "inplace"), True):
         return first, f"{body.text(call.func)}({', '.join(arguments(body, call, but='inplace'))})"
-    if owner is None or not name.endswith("_") or name.endswith("__") or call.keywords:
+    if owner is None or not _is_in_place(call) or call.keywords:
         return None, ""
     library = owner.split(".")[-1]
-    if name in _ONLY_IN_PLACE | HARMLESS or library == "init":  # where no function has a namesake without underscore
+    if library == "init":  # where no function has a namesake without underscore
         return None, ""
     return first if library in LIBRARIES else owner, f"{owner}.{name[:-1]}({', '.join(arguments(body, call))})"
+
+
+def _is_in_place(call: ast.Call) -> bool:
+    """Whether a call works in place, and has a namesake without the underscore."""
+    _, name = callee(call)
+    return name.endswith("_") and not name.endswith("__") and name not in _ONLY_IN_PLACE | HARMLESS
 
 
 # These have no counterpart without the underscore, or another one.

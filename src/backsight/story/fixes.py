@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import loop_facts, statement_at
+from backsight.source import backward_roots, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, parameters_of, target_names, uses
-from backsight.source.body import Body, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
+from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
 from backsight.source.changes import memory_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
+from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, expression, works_in_place
 from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
@@ -24,7 +25,7 @@ from backsight.story.stale import stale
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 from backsight.text import listed
-from backsight.tracing import current
+from backsight.tracing import Line, current
 
 _IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
 _OUT = re.compile(r",\s*out\s*=\s*([\w.\[\]\"']+)")
@@ -84,7 +85,11 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
     if subject.is_weight:
         return _later(subject, changed)
     if _is_state(subject, changed):
-        return f"Compute with a copy, {name}.clone(), so that {name} may change. Or update {name} after backward()."
+        copied = _saved_copy(changed, name)
+        how = (
+            f", so that {name} may change: write {copied}" if copied else f", {name}.clone(), so that {name} may change"
+        )
+        return f"Compute with a copy{how}. Or update {name} after backward()."
     written = _all_anew((changed, *others)) if others else _written_anew(changed)
     if written:
         return written
@@ -92,7 +97,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
         return f"Let {changed.op} create a new tensor: remove inplace=True from its settings."
     read = _read_from_copies(subject, changed)
     if read:
-        return _Copy("Compute with a copy:", listed(read))
+        return _Copy("Compute with a copy: write", listed(read))
     if _is_only_given(changed):
         return (
             f"Compute with a copy of it, created with .clone(), wherever line {changed.place.line} modifies it later."
@@ -101,6 +106,20 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
     if not copied:
         return f"Modify a copy of it, created with .clone() before line {changed.before.line}."
     return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {changed.before.line}")
+
+
+def _saved_copy(changed: Changed, name: str) -> str:
+    """The statement that saves a tensor, with a copy in its place, and its line."""
+    saver = changed.saver
+    body = body_around(saver.file, saver.line) if saver else None
+    statement = statement_at(body, *saver.position) if saver else None
+    read = [node for node in expressions(statement) if dotted(node) == name]
+    return _written_with_copies(body, statement, read) if body and statement and read else ""
+
+
+def _written_with_copies(body: Body, statement: ast.stmt, read: Sequence[ast.expr]) -> str:
+    new = rewritten(body, statement, {node: f"{body.text(node)}.clone()" for node in read})
+    return f"`{new}` on line {statement.lineno}" if new else ""
 
 
 def _is_only_given(changed: Changed) -> bool:
@@ -160,15 +179,24 @@ def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
             continue
         operation = watch.operation_of(saver)
         if saved.name == "result" and operation is not None and operation.line.segment:
-            copies[f"{operation.line.segment}.clone() on line {operation.line.line}"] = None
+            copies[_copied_at(operation.line, [operation.line.segment])] = None
             continue
         texts = [each.text for each in operation.operands] if operation else []
         read = [each for each in texts if (node := expression(each)) and memory_of(node) == changed.name]
         around = body_around(operation.line.file, operation.line.line) if operation else None
         if not read or operation is None or around is None or around.node is not body.node:
             return []
-        copies |= dict.fromkeys(f"{each}.clone() on line {operation.line.line}" for each in read)
+        copies[_copied_at(operation.line, read)] = None
     return [*copies]
+
+
+def _copied_at(line: Line, texts: Sequence[str]) -> str:
+    """The statement at a line with copies of what it reads."""
+    body = body_around(line.file, line.line)
+    statement = statement_at(body, *line.place.position) if body else None
+    read = [node for node in expressions(statement) if body and body.text(node) in texts]
+    written = _written_with_copies(body, statement, read) if body and statement and read else ""
+    return written or listed([f"{each}.clone() on line {line.line}" for each in texts])
 
 
 def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
@@ -196,19 +224,42 @@ def _later(subject: Subject, changed: Changed) -> str:
     if changed.scene is not None and changed.scene.section.goals and changed.scene.level is None:
         spelled = _spelled(subject, changed)
         copy = f"a copy, {spelled}.clone()," if spelled else "a copy, created with .clone(),"
-        return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it."
+        there = _saved_copy(changed, spelled) if spelled else ""
+        there = f": write {there}" if there else ""
+        return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it{there}."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
         return f"Call {function}(), which modifies it, only {below}" if function else f"Do it {below}"
-    move = f"Move line {changed.before.line}, {changed.before.text}, {below}"
+    move = f"Move {_block(subject, changed)}, {_of_one(subject, changed, weight) or below}"
     if subject.leaf is None or subject.leaf.owner or subject.leaf.kind != "parameter":
         return move
     return f"{move} If this loss should not train {weight}, compute with it under torch.no_grad()."
 
 
+def _block(subject: Subject, changed: Changed) -> str:
+    """The statement that changes a tensor, with the condition around it that would be left empty."""
+    level, first = subject.failure.user, changed.before
+    body = level.body if level is not None else None
+    arms = next((e.arms for e in (spots(body.node) if body else ()) if body and body.place(e.node) == first), ())
+    inside = [arm for arm, _ in arms if level and not arm.lineno <= level.line <= (arm.end_lineno or 0)]
+    if body is None or not inside or isinstance(inside[0], LOOPS):
+        return f"line {first.line}, `{first.text}`"
+    return f"lines {inside[0].lineno} to {inside[0].end_lineno}, the block around `{first.text}`"
+
+
+def _of_one(subject: Subject, changed: Changed, weight: str) -> str:
+    """Below which backward a statement goes, where only one follows it in the function."""
+    level, first = subject.failure.user, changed.before
+    calls = [place for _, place in backward_roots(level.body)] if level and level.body else []
+    later = [place for place in calls if place.file == first.file and place.line > first.line]
+    if level is None or later != [level.place]:
+        return ""
+    return f"below line {level.line}, `{level.place.text}`, which needs the original {weight}."
+
+
 def _is_state(subject: Subject, changed: Changed) -> bool:
     """Whether the name is an attribute that holds a tensor without history: a buffer or a running statistic."""
-    if "." not in changed.name or subject.saved.requires_grad:
+    if not isinstance(expression(changed.name), ast.Attribute) or subject.saved.requires_grad:
         return False
     value = changed.scene.section.value(changed.name) if changed.scene else None
     return changed.certainty == "seen" or (storage_of(value) is not None and not needs_gradient(value))
@@ -391,7 +442,8 @@ def _all_anew(changes: Sequence[Changed]) -> str | None:
     forms = [out_of_place(body, each.place.line) for body, each in zip(bodies, changes, strict=True)]
     if len(forms) > _MOST or not all(forms):
         return None
-    return f"Write {' and '.join(filter(None, forms))}: that creates new tensors and leaves the saved one unchanged."
+    lines = listed([f"`{form}` on line {each.place.line}" for form, each in zip(forms, changes, strict=True)])
+    return f"Write {lines}: that creates new tensors and leaves the saved one unchanged."
 
 
 def _is_entry(changed: Changed, target: ast.expr) -> bool:
@@ -415,6 +467,12 @@ def _expression_anew(changed: Changed) -> str | None:
             new = changed.segment.replace(f".{method}(", f".{method[:-1]}(", 1)
             if _is_of_hook(changed):
                 return f"Return a new tensor from the hook: return {new}."
+            body = changed.scene.section.body if changed.scene else None
+            if (
+                isinstance(statement_at(body, *changed.place.position), ast.Expr)
+                and changed.segment == changed.place.text
+            ):
+                return None  # a result that nothing takes
             return f"Write {new} instead of {changed.segment}: that creates a new tensor."
     return None
 
@@ -452,3 +510,19 @@ def _fills(statement: ast.stmt, name: str) -> bool:
     """Whether the statement assigns a part of `name`."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return any(isinstance(target, ast.Subscript) and dotted(target.value) == name for target in targets)
+
+
+def every_time(body: Body, statement: ast.stmt, name: str) -> str:
+    """How a statement that keeps a value runs each time, though `if self.cache is None:` is around it: which line to
+    remove; empty where there is no such condition, or another branch."""
+    arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
+    around = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
+    if around is None or around.orelse or not isinstance(statement, ast.Assign):
+        return ""
+    inside = (each for each in statements(body.node) if around.lineno <= each.lineno <= (around.end_lineno or 0))
+    kept = {name, *(each for other in inside for each in bound(other))}
+    if not any(use.name in kept and not use.binds for use in uses(around.test)) or reads(statement.value, name):
+        return ""
+    if around.lineno == statement.lineno:
+        return f"write `{body.text(statement)}` on line {statement.lineno}, without the condition"
+    return f"remove line {around.lineno}, `{body.text(around)}`, and dedent the lines inside it"

@@ -1,7 +1,7 @@
 # code: BS210
 # variable: module
 # cause: cache["scale"] = torch.sigmoid(self.scale(x).mean())
-# fix: cache
+# fix: remove line 18
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

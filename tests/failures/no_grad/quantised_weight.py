@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: return (w / scale).round().int(), scale
-# fix: in floating point
+# fix: with the gradient of
 import torch
 from torch import nn
 def quantize(w, bits):

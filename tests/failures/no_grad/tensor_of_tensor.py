@@ -1,7 +1,7 @@
 # code: BS203
 # variable: model
 # cause: predicted = torch.tensor(model(batch["x"]), dtype=torch.float32)
-# fix: torch.tensor
+# fix: predicted = model(batch["x"])
 import warnings
 
 import torch

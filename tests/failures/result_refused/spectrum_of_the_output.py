@@ -1,7 +1,7 @@
 # code: BS219
 # variable: out
 # cause: spectrum = np.fft.rfft(out.numpy())
-# fix: torch.fft.rfft() instead of np.fft.rfft() (line
+# fix: spectrum = torch.fft.rfft(out)
 import numpy as np
 import torch
 from torch import nn

@@ -18,9 +18,10 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place
-from backsight.source.body import callee, is_constant, keyword
+from backsight.source import Place, function_at
+from backsight.source.body import callee, dotted, is_constant, keyword, statements
 from backsight.story.failure import Failure, function_of, message_of
+from backsight.story.memory import is_module
 from backsight.story.sections import run_by, sections
 from backsight.tracing import Line
 
@@ -63,10 +64,27 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{name} computed something different when checkpoint reran it for backward.",
         tuple(evidence),
-        cause.fix if cause else _FIX,
+        (_outside(failure, function, cause) or cause.fix) if cause else _FIX,
         source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
         exact=seen,
     )
+
+
+def _outside(failure: Failure, function: object, cause: Unsteady) -> str:
+    """Where a statement that counts goes, so that both runs read the same: before the call of checkpoint; empty where
+    that does not know the object."""
+    run, found = function_of(function), next(_checkpointing(failure), None)
+    body = function_at(run.__code__) if run is not None else None
+    given = found[0].args[0] if found and found[0].args else None
+    held = dotted(given)
+    if not cause.counted or found is None or held is None or body is None:
+        return ""
+    inside = body.file == cause.place.file and any(each.lineno == cause.place.line for each in statements(body.node))
+    owner = held if is_module(function) else held.rpartition(".")[0]
+    if not inside or not owner or not cause.counted.startswith("self."):
+        return ""
+    counted = re.sub(r"\bself\.", f"{owner}.", cause.counted)
+    return f"Count outside: remove line {cause.place.line}, and put `{counted}` before line {found[1].line}."
 
 
 def _leads_to(cause: Place, parting: Line) -> bool:
@@ -96,7 +114,8 @@ def _name(failure: Failure, function: object) -> str:
     if run is None or run is function:
         return name or getattr(run, "__name__", "") or "The checkpointed function"
     kind = class_name(type(function))
-    return f"{name} (a {kind})" if name else f"A {kind}"
+    article = "an" if kind[:1] in "AEIOU" else "a"
+    return f"{name} ({article} {kind})" if name else f"{article.capitalize()} {kind}"
 
 
 def _cause(failure: Failure, function: object) -> Unsteady | None:

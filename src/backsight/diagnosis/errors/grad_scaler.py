@@ -236,7 +236,8 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
     """update() stands where it does not run after every call."""
     lines = [*again, shown(update.place, "runs less often.")]
     stepping = next(iter(misused.others("step")), None)
-    if update.conditions and not here.conditions:
+    comparable = not here.conditions or (here.loop is update.loop is not None)
+    if comparable and any(each not in here.conditions for each in update.conditions):
         elsewhere = update.section.body.node is not here.section.body.node
         beside = stepping if stepping and stepping.conditions else update
         clipping = _clipping(misused, here)
@@ -256,8 +257,13 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
 
 
 def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -> str:
-    """What has to go under the condition of `beside`: a helper that unscales as a whole, or else the clipping, too."""
+    """What has to go under the condition of `beside`: a helper that unscales as a whole, the condition under which it
+    is done, or else the clipping, too."""
     inside = here.section.body.node
+    own = next((each for each in here.conditions if each not in beside.conditions), None)
+    if own is not None and beside.section.body.node is inside:
+        text = here.section.body.text(own).rstrip(":")
+        return f"lines {own.lineno} to {own.end_lineno}, the whole `{text}`,"
     called = ((each, called_function(each.section, each.node)) for each in misused.calls)
     at = next(
         (each for each, inner in called if inner and inner.body.node is inside is not each.section.body.node), None
@@ -284,6 +290,9 @@ def _kept(here: Call, beside: Call, clipping: Place | None) -> str:
         for use in uses(each)
         if use.name in names and not use.binds
     ]
+    before = [each for each in statements(body.node) if here.loop and each.lineno < here.loop.lineno]
+    started = {name for each in before for name in bound(each)}
+    read = [(line, name) for line, name in read if name not in started]
     if not read or here.loop is None:
         return ""
     lines = sorted({line for line, _ in read})
@@ -299,7 +308,7 @@ def _clipping(misused: Misused, here: Call) -> Place | None:
         each.place
         for each in misused.calls
         if each.method.startswith("clip_grad") and each.section.body.node is here.section.body.node
-        if _is_before(here, each) and not each.conditions
+        if _is_before(here, each) and each.conditions == here.conditions
     )
     return next(after, None) if here.method == "unscale_" else None
 
@@ -322,9 +331,22 @@ def _late(misused: Misused) -> Finding:
         f"{name}.unscale_({argument}) runs after {name}.step({argument}), which has already used the gradients.",
         misused.asked,
         lines,
-        f"Unscale before the step: {name}.unscale_({argument}), then clip or inspect the gradients, then "
-        f"{name}.step({argument}) and {name}.update(). If you do neither, drop unscale_().",
+        f"Unscale before the step{_up(misused, step)}: {name}.unscale_({argument}), then clip or inspect the "
+        f"gradients, then {name}.step({argument}) and {name}.update(). If you do neither, drop unscale_().",
     )
+
+
+def _up(misused: Misused, step: Call | None) -> str:
+    """Where the statement that unscales, or the helper that does, goes: above the step."""
+    here = misused.here
+    if step is None or here is None:
+        return ""
+    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
+    helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
+    for each in (here, *helpers):
+        if each.section.body.node is step.section.body.node and _is_before(step, each):
+            return f", moving line {each.place.line}, `{each.place.text}`, above line {step.place.line}"
+    return ""
 
 
 def _never_scaled(misused: Misused, method: str) -> Finding:
@@ -393,11 +415,13 @@ def _unchecked(misused: Misused) -> Finding:
             if each.section.body.node is own and runs and _is_before(runs[-1], each) and _is_before(each, here)
         ]
         if between:
+            zeroed = between[-1].place
             return misused.told(
                 title,
-                between[-1].place,
-                [shown(between[-1].place, "sets the gradients to None, after backward()."), *asked],
-                f"Zero the gradients before backward(), or after {name}.update().",
+                zeroed,
+                [shown(zeroed, "sets the gradients to None, after backward()."), *asked],
+                f"Zero the gradients before backward(): move line {zeroed.line}, `{zeroed.text}`, above line "
+                f"{runs[-1].place.line}. Or zero them after {name}.update().",
             )
     with_gradients = _with_gradients(misused)
     if not with_gradients and any(backward):

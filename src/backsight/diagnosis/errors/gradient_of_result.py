@@ -6,7 +6,7 @@ import ast
 import re
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made
+from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made, updated_by_hand
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown, tensor_of
 from backsight.source import Place
@@ -31,6 +31,7 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     says = f"computes {read.name}, {tensor_of(shape_of(read.tensor))}{', for the next iteration' if here else ''}."
     if origin and origin.rewritten:
         fix = f"Make it a leaf by setting requires_grad last: {origin.rewritten}.{too(_alike(read)) if here else ''}"
+        fix += "" if here else _afterwards(read)
     else:
         fix = (
             f"Call {read.name}.retain_grad() right after it is computed, before backward(). Or get the gradient "
@@ -45,6 +46,13 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
         fix,
         source=str(source),
     )
+
+
+def _afterwards(read: Read) -> str:
+    """The update that reads the gradient, where it gives the same name to a new result."""
+    body, statement = read.level.body, read.level.statement
+    new = updated_by_hand(body, read.text, statement) if body and statement else None
+    return f" On line {read.place.line}, write `{new}`." if new else ""
 
 
 def _alike(read: Read) -> list[int]:

@@ -20,6 +20,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at, statements
 from backsight.source.out_of_place import arguments
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient
 from backsight.tape.ops import op_name
@@ -74,8 +75,19 @@ def _swapped(found: Applied, name: str, got: Sequence[int]) -> str:
         return ""
     return (
         f"That is the shape of {next(iter(shapes))}: return the gradients in the order of forward's arguments, "
-        f"{', '.join(found.arguments)}."
+        f"{', '.join(found.arguments)}{_exchanged(found, name, next(iter(shapes)))}."
     )
+
+
+def _exchanged(found: Applied, name: str, other: str) -> str:
+    """The statement that returns the gradients, with those of two arguments exchanged."""
+    body = body_of(found.cls, found.backward)
+    every = returned(body) if body else []
+    values = elements(every[0]) if len(every) == 1 else []
+    if body is None or len(values) != len(found.arguments):
+        return ""
+    one, two = (values[found.arguments.index(each)] for each in (name, other))
+    return f": `{rewritten(body, every[0], {one: body.text(two), two: body.text(one)})}`"
 
 
 def _of(shape: Sequence[int]) -> str:
@@ -110,7 +122,7 @@ def _fix(
 ) -> str:
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
-        return f"The gradient has the transposed shape: {f'write {product}' if product else 'transpose it with .T'}."
+        return f"The gradient has the transposed shape: {_write(body, value, product or _then(body, value, '.T'))}."
     if _is_expanded(value):
         broadcast = tuple(k for k, size in enumerate(due) if size == 1)
         only = f", .sum(dim={broadcast}, keepdim=True)," if broadcast else ""
@@ -122,29 +134,52 @@ def _fix(
         call = value if isinstance(value, ast.Call) and is_constant(keyword(value, "keepdim"), True) else None
         if call is not None and body and [size for size in got if size != 1] == [size for size in due if size != 1]:
             given = ", ".join(arguments(body, call, but="keepdim"))
-            return f"Drop the dimensions of size 1: write {body.text(call.func)}({given}), without keepdim=True."
+            new = f"{body.text(call.func)}({given})"
+            return f"Drop the dimensions of size 1: {_write(body, value, new)}, without keepdim=True."
+        shaping = _reshaping(name, due, body)
+        call_, _, setting = shaping.partition(", ")
         return (
             f"The gradient has as many entries as {name}. If they are in the same order, reshape it: "
-            f"{_reshaping(name, due, body)}."
+            f"{_write(body, value, _then(body, value, call_))}{setting and f', {setting}'}."
         )
-    total, summed = (value, got) if not _is_total(value) else _before_sum(found, value, got)
+    total = _total(value)
+    whole, summed = _before_sum(found, total, got) if total is not None else (value, got)
     how = _summing(found, name, summed, due)
     if how:
-        whole = body.text(total) if body and total is not None else ""
-        written = f": {simple(whole)}{how}" if whole and "…" not in whole else f" with {how}"
-        return f"{name} was broadcast, so sum its gradient over the other dimensions{written}."
+        written = _write(body, total or value, _then(body, whole, how))
+        return f"{name} was broadcast, so sum its gradient over the other dimensions alone: {written}."
     if not got:
         return f"Do not reduce it to a scalar: each entry of {name} has its own gradient."
     return f"Return it in the shape of {name}: sum it over the dimensions along which {name} was broadcast."
 
 
-def _is_total(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Call) and callee(value)[1] in ("sum", "mean") and callee(value)[0] is not None
+def _then(body: Body | None, value: ast.expr | None, call: str) -> str:
+    """A call on an expression, as text; the call alone where the expression is too long to be read."""
+    text = body.text(value) if body and value is not None else ""
+    return f"{simple(text)}{call}" if text and "…" not in text else call
 
 
-def _before_sum(found: Applied, value: ast.expr | None, got: Sequence[int]) -> tuple[ast.expr | None, Sequence[int]]:
+def _write(body: Body | None, node: ast.expr | None, new: str) -> str:
+    """`on line 24, write grad_step = ...`, the statement with an expression replaced."""
+    statement = statement_at(body, node.lineno, node.col_offset) if body and node is not None else None
+    text = rewritten(body, statement, {node: new}) if body and statement and node and new[:1] != "." else ""
+    return f"on line {statement.lineno}, write `{text}`" if text and statement else new
+
+
+def _total(value: ast.expr | None) -> ast.Call | None:
+    """The sum that an expression is, or is a multiple of: that of `(a * b).sum() * ctx.scale`."""
+    match value:
+        case ast.Call() if callee(value)[1] in ("sum", "mean") and callee(value)[0] is not None:
+            return value
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+            return _total(left) or _total(right)
+        case ast.UnaryOp(operand=operand):
+            return _total(operand)
+    return None
+
+
+def _before_sum(found: Applied, value: ast.Call, got: Sequence[int]) -> tuple[ast.expr | None, Sequence[int]]:
     """What a sum over the wrong dimensions is taken of, with its shape, where that is the output's; else the value."""
-    assert isinstance(value, ast.Call)
     receiver, _ = callee(value)
     given = keyword(value, "dim") or (value.args[0] if value.args else None)
     for shape in found.outputs:

@@ -10,11 +10,13 @@ from types import CodeType
 from typing import Any
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
-from backsight.source.body import SCOPES, callee, dotted, expressions, functions, statements
+from backsight.source.body import SCOPES, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
@@ -280,23 +282,63 @@ def _fix(said: dict[str, str], one: Registered | None) -> str:
     if one and one.method == "register_post_accumulate_grad_hook":
         return "Return nothing from it: such a hook changes param.grad in place."
     if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
-        return (
-            "If the hook only inspects gradients, return nothing. Otherwise return a tuple like grad_input, with one "
-            "gradient for each input of the module: (grad_input[0] * 2,). Keep None for inputs without a gradient."
-        )
+        what = "a tuple like grad_input, with one gradient for each input of the module"
+        written = _returning(one, "({},)") if (said.get("due") or said.get("due_many")) == "1" else ""
+        how = f"{written}, {what}" if written else f"return {what}: (grad_input[0] * 2,)"
+        only = f"If the hook only inspects gradients, {_nothing(one)}."
+        return f"{only} Otherwise {how}. Keep None for inputs without a gradient."
     if one and one.method in _OF_MODULES:
         return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
     if said.get("what") == "size":
         return (
-            f"If the hook only inspects {grad}, return nothing: keep {grad}.norm(), {grad}[0] and the like in a "
+            f"If the hook only inspects {grad}, {_nothing(one)}: keep {grad}.norm(), {grad}[0] and the like in a "
             f"variable. A returned tensor replaces {grad}, so it must have the same shape."
         )
     if said.get("what") == "type":
-        return f"Return it with the dtype and device of the incoming gradient: (...).to({grad})."
+        how = _returning(one, f"{{}}.to({grad})") or f"(...).to({grad})"
+        return f"Return it with the dtype and device of the incoming gradient: {how}."
     if said.get("expected") == "tuple" or "many" in said:
         return "Return a tuple with a gradient or None for each input of the node, or return nothing."
     if said.get("returned") == "tuple":
         return f"Return the gradient itself, {grad}, not a tuple: a tensor has one gradient."
+    how = _returning(one, f"torch.full_like({grad}, {{}})") or f"such as torch.full_like({grad}, ...)"
     return (
-        f"Return a tensor with the shape of {grad}, such as torch.full_like({grad}, ...), or return nothing to keep it."
+        f"If the hook only inspects {grad}, {_nothing(one)}. To replace it, return a tensor with the shape of {grad}: "
+        f"{how}."
     )
+
+
+def _refused(one: Registered | None) -> tuple[Place, ast.expr] | None:
+    """The one statement of a hook that returns something else than the gradient."""
+    found = [each for each in one.results if not _keeps(each[1], one.first)] if one else []
+    return found[0] if len(found) == 1 else None
+
+
+def _nothing(one: Registered | None) -> str:
+    """How a hook returns nothing."""
+    found = _refused(one)
+    body = body_around(found[0].file, found[0].line) if found else None
+    if found is None or body is None:
+        return "return nothing"
+    place, value = found
+    match value:
+        case ast.BoolOp(op=ast.Or(), values=[ast.Call() as call, _]) if callee(call)[1] in ("append", "print"):
+            statement = statement_at(body, *place.position)  # of a lambda, which calls another function first
+            written = rewritten(body, statement, {value: body.text(call)}) if statement else ""
+            return f"return nothing: write `{written}`" if written else "return nothing"
+    if not place.text.startswith("return"):
+        return "return nothing"
+    alone = len(body.node.body) == 1
+    return f"return nothing: {'write `pass` on' if alone else 'remove'} line {place.line}, `{place.text}`"
+
+
+def _returning(one: Registered | None, form: str) -> str:
+    """`on line 13, write return (...).to(grad)`, of what a hook returns; empty where no one statement shows."""
+    found = _refused(one)
+    body = body_around(found[0].file, found[0].line) if found else None
+    statement = statement_at(body, *found[0].position) if found else None
+    if found is None or body is None or not isinstance(statement, ast.Return) or statement.value is None:
+        return ""
+    value = body.text(found[1])
+    new = form.format(value if form[-1:] == ")" and "({" in form else simple(value))
+    return f"on line {statement.lineno}, write `{rewritten(body, statement, {statement.value: new})}`"

@@ -3,67 +3,106 @@
 from __future__ import annotations
 
 import ast
+import copy
 
 import torch
 
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.wording import listed
-from backsight.naming.plain import namespace
+from backsight.source import Body
 from backsight.source.bindings import bound, uses
-from backsight.source.body import callee, calls_in, dotted, statements
-from backsight.story.failure import Level
+from backsight.source.body import blocks, body_around, callee, calls_in, dotted, statements
 
 _RENAMED = {"array": "stack", "asarray": "stack", "concatenate": "cat", "append": "cat", "power": "pow"}
 _BACK = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor")
+_SEVERAL = (ast.List, ast.ListComp, ast.GeneratorExp)
+_MOST = 6
 
 
-def in_pytorch(level: Level, converted: str, name: str) -> str:
-    """The fix for a loss that reaches what is trained through NumPy alone: which calls to replace, line by line."""
-    statement, body = level.statement, level.body
-    if statement is None or body is None:
-        return f"Compute with {name} in PyTorch instead of NumPy."
-    names, edits = set[str](), list[str]()
+def in_pytorch(body: Body, start: int, converted: str) -> str:
+    """Return what to write from line `start` on, where a function computes with a converted tensor; empty where that
+    is nothing, or too much.
+
+    >>> in_pytorch(body, 17, "out")
+    'on line 17, write `spectrum = torch.fft.rfft(out)`'
+
+    converted: what the program passes to NumPy, `out`.
+    """
+    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(body, converted)
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
-        converts = any(callee(call)[1] == "numpy" for call in calls_in(each))
-        if each.lineno < statement.lineno or not (each is statement or names & reads or converts):
+        converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
+        if each.lineno < start or not (each.lineno == start or names & reads or converts):
             continue
         names |= {name for name in bound(each) if "." not in name}
-        edits += [f"{edit} (line {each.lineno})" for call in calls_in(each) if (edit := _edit(level, call, converted))]
-    return (
-        f"Compute it in PyTorch, because the loss depends on {name} through this result alone: "
-        f"{listed(list(dict.fromkeys(edits)), 6)}. With {simple(converted)}.detach().numpy(), the loss would have no "
-        "graph."
-    )
-
-
-def _edit(level: Level, call: ast.Call, converted: str) -> str:
-    """What to write in place of a call, empty if it may stay."""
-    receiver, function = callee(call)
-    text = level.body.text if level.body else ast.unparse
-    owner = namespace(level.value(dotted(receiver) or "")) if receiver is not None else None
-    module, given = (owner or {}).get("__name__"), [text(each) for each in call.args]
-    if function == "numpy" and receiver is not None:
-        return f"{text(receiver)} instead of {text(call)}"
-    if module == "torch" and function in _BACK and given:
-        return f"{given[0]} instead of {text(call)}"
-    if type(module) is not str or module.partition(".")[0] not in ("numpy", "scipy"):
+        new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
+        if new and new != ast.unparse(each):
+            edits[each.lineno] = new
+    if not edits or len(edits) > _MOST:
         return ""
-    if given == [converted] and function in ("array", "asarray"):
-        return f"{converted} instead of {text(call)}"
-    if function == "corrcoef" and len(given) == 2:
-        return f"torch.corrcoef(torch.stack([{', '.join(given)}])) instead of {text(call)}"
-    other = _RENAMED.get(function, function)
-    path = next(
-        (
-            f"{at}{other}"
-            for at, held in (("", torch), ("fft.", torch.fft), ("linalg.", torch.linalg))
-            if other in vars(held)
-        ),
-        "",
-    )
-    return (
-        f"torch.{path}() instead of {text(call.func)}()"
-        if path
-        else f"a PyTorch operation instead of {text(call.func)}()"
-    )
+    instead = f", with a PyTorch operation instead of {listed(edit.unknown, 3)}" if edit.unknown else ""
+    return "; ".join(f"on line {line}, write `{new}`" for line, new in edits.items()) + instead
+
+
+class _InPyTorch(ast.NodeTransformer):
+    """Leaves the conversions to NumPy and back out, and calls functions of torch by the names of NumPy's.
+
+    PyTorch takes NumPy's names of arguments, `axis` and `keepdims`, too.
+    """
+
+    def __init__(self, body: Body, converted: str) -> None:
+        module = body_around(body.file, 0)
+        imports = [each for each in ast.walk(module.node) if isinstance(each, ast.Import)] if module else []
+        self._modules = {each.asname or each.name: each.name for node in imports for each in node.names}
+        self._converted = converted
+        self.unknown: list[str] = []
+
+    def converts(self, call: ast.Call) -> bool:
+        """Whether a call makes an array of the tensor: `np.asarray(out)`."""
+        receiver, function = callee(call)
+        given = [ast.unparse(each) for each in call.args]
+        return function in ("array", "asarray") and self._is_numpy(receiver) and given == [self._converted]
+
+    def _is_numpy(self, receiver: ast.expr | None) -> bool:
+        first, _, _ = (dotted(receiver) or "").partition(".")
+        return self._modules.get(first, "").partition(".")[0] in ("numpy", "scipy")
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        converts = self.converts(node)
+        self.generic_visit(node)
+        receiver, function = callee(node)
+        if converts:
+            return node.args[0]
+        if function == "numpy" and receiver is not None and not node.args:
+            return _attached(receiver)
+        if function == "astype" and receiver is not None:
+            return ast.Call(ast.Attribute(receiver, "float", ast.Load()), [], [])
+        if function in _BACK and dotted(receiver) == "torch" and node.args:
+            return _of_torch("stack", node.args[:1]) if isinstance(node.args[0], _SEVERAL) else node.args[0]
+        return self._of_numpy(node) if self._is_numpy(receiver) else node
+
+    def _of_numpy(self, node: ast.Call) -> ast.expr:
+        _, function = callee(node)
+        first, rest = next(iter(node.args), None), node.args[1:]
+        if function == "corrcoef" and first is not None and len(rest) == 1:
+            return _of_torch("corrcoef", [_of_torch("stack", [ast.List([first, *rest], ast.Load())])])
+        if isinstance(first, _SEVERAL) and function in ("mean", "sum", "max", "min", "std", "median"):
+            many = ast.ListComp(first.elt, first.generators) if isinstance(first, ast.GeneratorExp) else first
+            return ast.Call(ast.Attribute(_of_torch("stack", [many]), function, ast.Load()), rest, node.keywords)
+        other = _RENAMED.get(function, function)
+        spaces = (("", torch), ("fft.", torch.fft), ("linalg.", torch.linalg))
+        path = next((f"{at}{other}" for at, held in spaces if other in vars(held)), "")
+        if not path:
+            self.unknown.append(f"{ast.unparse(node.func)}()")
+            return node
+        return ast.Call(ast.parse(f"torch.{path}", mode="eval").body, node.args, node.keywords)
+
+
+def _of_torch(function: str, given: list[ast.expr]) -> ast.Call:
+    return ast.Call(ast.Attribute(ast.Name("torch", ast.Load()), function, ast.Load()), given, [])
+
+
+def _attached(node: ast.expr) -> ast.expr:
+    """A tensor without what detaches it for NumPy: `out` of `out.detach().cpu()`."""
+    while isinstance(node, ast.Call) and callee(node)[1] in ("detach", "cpu") and callee(node)[0] is not None:
+        node = node.func.value  # type: ignore[attr-defined]  # a method, as it has a receiver
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "data" else node

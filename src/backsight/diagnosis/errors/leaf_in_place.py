@@ -13,7 +13,7 @@ from backsight.diagnosis.evidence.disabled import disabled_at
 from backsight.diagnosis.evidence.holders import results_in, structure
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shown
+from backsight.diagnosis.wording import failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments
 from backsight.source.bindings import target_names, uses
@@ -161,7 +161,7 @@ def _computation(found: Written) -> Case:
     away = out_of_place(found.level.body, found.level.line)
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
-    fix = f"Modify a copy: {new} = {name}.clone(), and write into that."
+    fix = f"Modify a copy: put {new} = {name}.clone() before line {found.level.line}, and use {new}{_below(found)}."
     rebuilt = _rebuilt(found, away) if away else ""
     model = _model_of(found) if rebuilt else ""
     if model:
@@ -173,12 +173,25 @@ def _computation(found: Written) -> Case:
     if rebuilt:
         fix = f"Build a new list instead of the loop: {rebuilt}."
     elif away:
-        fix = f"Create a new tensor: {new} = {away.partition(' = ')[2]}."
+        used = _below(found, after=True)
+        fix = f"Create a new tensor: {new} = {away.partition(' = ')[2]}{used and f', and use it{used}'}."
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
         f"{fix} {found.label} stays the leaf and keeps its gradient.",
     )
+
+
+def _below(found: Written, *, after: bool = False) -> str:
+    """Where a new tensor stands in for the leaf: ` instead of x on lines 16 and 17`; empty if nowhere."""
+    body, first = found.level.body, found.level.line + after
+    reading = [
+        each.lineno
+        for each in (statements(body.node) if body else ())
+        if each.lineno >= first and any(use.name == found.name for use in uses(each))
+    ]
+    lines = [str(line) for line in dict.fromkeys(reading)]
+    return f" instead of {found.name} on line{'s' * (len(lines) > 1)} {listed(lines, 4)}" if lines else ""
 
 
 def _model_of(found: Written) -> str:

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import torch
 
+from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.closure import closure_given
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion, gradients_in
@@ -201,6 +202,9 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
     if tensor:
         return f"Call backward() on the tensor: {tensor}.backward(). {lost.name} is a number for logging."
     if made.call is None or made.operand is None:
+        lines = in_pytorch(made.section.body, made.place.line, "") if "outside PyTorch" in made.does else ""
+        if lines:
+            return f"Compute {lost.name} with PyTorch operations, which record the graph: {lines}."
         return (
             f"Compute {lost.name} with PyTorch operations, which record the graph; convert a detached copy for logging."
         )

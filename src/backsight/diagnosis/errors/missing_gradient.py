@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.gradient_of_result import of_result
-from backsight.diagnosis.errors.no_grad.suspects import why
+from backsight.diagnosis.errors.no_grad.attached import kept
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
@@ -23,6 +24,7 @@ from backsight.source.bindings import bound, prefixes
 from backsight.source.body import callee, calls_in, statements
 from backsight.story.failure import Failure, failure_of
 from backsight.story.memory import gradient_of, is_tensor, maker_of, needs_gradient, shape_of
+from backsight.story.sections import Section
 from backsight.tracing import current
 
 
@@ -42,6 +44,15 @@ def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
     if not needs_gradient(read.tensor):
         return _not_asked(failure, read)
     return _untimely(failure, read) or _unreached(failure, read)
+
+
+def _below(failure: Failure, zeroed: Place) -> str:
+    """How a statement that zeroes comes after the one that reads, where one function runs both."""
+    for level in failure.users:
+        inside = level.body is not None and any(each.lineno == zeroed.line for each in statements(level.body.node))
+        if inside and zeroed.file == level.place.file and zeroed.line < level.place.line:
+            return f": move line {zeroed.line}, `{zeroed.text}`, below line {level.place.line}"
+    return ""
 
 
 def _not_asked(failure: Failure, read: Read) -> Finding:
@@ -73,18 +84,23 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         when = [shown(later, "would set it, but runs later.")] if later is not None else []
         before = f"{read.name}.grad is None: it is read before backward() sets it."
         after = f"line {later.line}" if later is not None else "backward()"
+        moved = (
+            f"line {read.place.line}, `{read.place.text}`," if later and later.file == read.place.file else "the line"
+        )
         return explanation(
             before,
             (reading, *when),
-            f"Read it after {after}: move the line below backward().",
+            f"Read it after {after}, where backward() runs: move {moved} below that."
+            if later is not None
+            else "Read it after backward(): move the line below that.",
             source=str(read.place),
         )
     assert place is not None
     return explanation(
         f"{read.name}.grad is None: zero_grad() set it to None.",
         (shown(place, "sets the gradients to None, its default."), reading),
-        "Read the gradients between backward() and zero_grad(). zero_grad(set_to_none=False) won't help: it "
-        "leaves zeros.",
+        f"Read the gradients between backward() and zero_grad(){_below(failure, place)}. zero_grad(set_to_none=False) "
+        "won't help: it leaves zeros.",
         source=str(place),
     )
 
@@ -187,8 +203,15 @@ def _cut_off(failure: Failure, read: Read) -> Reason | None:
             cut = cut_between(level.body, [(receiver, call.line)], paths) if level.body else None
             if cut is not None:
                 evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "stops backpropagating there."))
-                return Reason(evidence, cut.place, f"Use the tensor itself there, without {_what(cut)}.")
+                return Reason(evidence, cut.place, _attached(level.body, cut))
     return None
+
+
+def _attached(body: Body | None, cut: Cut) -> str:
+    """The statement without what detaches."""
+    section = Section(body, (), {}, {}) if body else None
+    written = kept(Suspect(section, cut, True)) if section else ""
+    return f"{written or 'Use the tensor itself there'}, without {_what(cut)}."
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:

@@ -169,7 +169,12 @@ class Refused:
                 other = "Compute a loss that depends on them in PyTorch instead."
                 beside = reaches_otherwise(self.failure)
                 if beside is False and level is not None:
-                    return in_pytorch(level, self.text or name, name)
+                    lines = in_pytorch(level.body, level.place.line, self.text) if level.body else ""
+                    return (
+                        f"Compute it in PyTorch, because the loss depends on {name} through this result alone: "
+                        f"{lines or f'use {name} itself, and the functions of torch'}. With "
+                        f"{simple(self.text or name)}.detach().numpy(), the loss would have no graph."
+                    )
                 if self._runs_model and level is not None:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
                     return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"

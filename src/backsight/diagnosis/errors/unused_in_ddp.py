@@ -11,7 +11,7 @@ from typing import Any
 from backsight.diagnosis._torch import DDP_FORWARD
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
-from backsight.diagnosis.evidence.left_out import detached
+from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
@@ -21,6 +21,7 @@ from backsight.story.files import user_files
 from backsight.story.memory import is_tensor
 
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+:([\d ]+)")
+_SEARCH = "Pass find_unused_parameters=True to DistributedDataParallel."
 _SEARCHES = "find_unused_parameters=True` is enabled"
 
 
@@ -33,9 +34,12 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     names = [name for number, name in enumerate(every) if number in numbers]
     idle = [idle_in(module, path) for path in whole(names, every)]
     reason = never_used(idle) or next((reason for each in idle if (reason := reason_for(failure, each))), None)
-    if reason is None and idle:
+    if idle and reason is None:
         lost = [each for name in names if is_tensor(each := parameter_at(module, name))]
-        reason = detached(failure, lost, idle[0].path)
+        left = left_out(failure, lost)
+        if left is not None and left.sure:
+            reason = Reason(left.evidence(listed([each.path for each in idle])), left.term, "", sometimes=True)
+        reason = reason or detached(failure, lost, idle[0].path)
     named = listed([each.path for each in idle]) or "Some parameters"
     parts = f" ({counted(len(names), 'parameter')})" if len(names) > len(idle) else ""
     return explanation(
@@ -83,10 +87,10 @@ def _searching(failure: Failure) -> str:
 
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     if reason is not None and reason.sometimes:
-        return _searching(failure) or reason.fix
+        return _searching(failure) or reason.fix or _SEARCH
     fix = reason.fix if reason else f"Make the loss depend on {what}, remove it from the model, or freeze it."
     if reason is None and not re.search(f"static_graph set to True|{_SEARCHES}", failure.message):
-        searching = _searching(failure) or "Pass find_unused_parameters=True to DistributedDataParallel."
+        searching = _searching(failure) or _SEARCH
         return f"{searching} What no step ever uses should be frozen, or removed from the model, instead."
     if "static_graph set to True" in failure.message:
         return f"{fix} static_graph=True promises that every step uses the same parameters: drop it if that is not so."

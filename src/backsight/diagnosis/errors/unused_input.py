@@ -61,9 +61,18 @@ class Unused:
         """The statement that computes the output."""
         return next((each.bound[0] for each in self.ancestors.values() if each.bound), None)
 
+    @cached_property
+    def caller(self) -> tuple[Level, Place] | None:
+        """The function that has both tensors, where a helper asks for the gradient, and the line of the output."""
+        for level in self.failure.users:
+            made = assignments(level.body, self.output, before=level.line) if level is not self.failure.user else ()
+            if made and assignments(level.body, self.name, before=level.line):
+                return level, made[-1]
+        return None
+
     @property
     def asked(self) -> Fact:
-        level = self.failure.user
+        level = self.caller[0] if self.caller else self.failure.user
         return shown(level.place, f"asks for its gradient with respect to {listed(self.names)}.") if level else ""
 
 
@@ -113,6 +122,7 @@ def made_beside(case: Unused) -> Finding | None:
     if not common:
         return None
     adapted = _with_adapted(case)
+    place = case.made if adapted else case.caller and case.caller[1]
     return explanation(
         f"{case.output} is not computed from {case.name}: both are computed from {listed(names, 3)}.",
         (
@@ -121,7 +131,9 @@ def made_beside(case: Unused) -> Finding | None:
             case.asked,
         ),
         adapted or _of_beside(case, names),
-        source=str(case.made) if adapted else case.failure.source,
+        source=str(place)
+        if (place := case.made if adapted else case.caller and case.caller[1])
+        else case.failure.source,
     )
 
 
@@ -439,8 +451,9 @@ def _computed(case: Unused) -> Iterator[Fact]:
     parameters = sum(leaf.kind == "parameter" for leaf in case.graph.leaves)
     given = [leaf.name for leaf in leaves if leaf.name and leaf.name not in case.names]
     parts = [*given[:4], *([counted(parameters, "parameter")] if parameters else [])]
-    if case.made:
-        yield shown(case.made, f"computes {case.output} from {listed(parts) or 'other tensors'}.")
+    made = case.made or (case.caller[1] if case.caller else None)
+    if made:
+        yield shown(made, f"computes {case.output} from {listed(parts) or 'other tensors'}.")
     elif parts:
         yield f"{case.output} was computed from {listed(parts)}."
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.disabled import disabled_at
@@ -19,11 +20,14 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, statement_at
 from backsight.source.bindings import uses
+from backsight.source.body import callee, dotted, keyword, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
+from backsight.story.files import made_in_place, user_files
 from backsight.story.fixes import too, without_inplace
-from backsight.story.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
+from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, storage_of
+from backsight.story.sections import methods_of
 from backsight.tape import tensors_in
 from backsight.tape.ops import op_name
 
@@ -99,6 +103,9 @@ def _fix(found: Written, looped: str) -> str:
         return f"Create that {found.module} without inplace=True, or pass it a copy{copy}."
     if looped:
         join = "torch.cat" if re.search(r"(chunk|split)\(", looped) else "torch.stack"
+        whole = _joined(found, join)
+        if whole:
+            return f"Write `{whole}` instead of the loop: assigning to {name} in it would not write into the whole."
         return (
             f"Compute new parts and join them with {join}([...]), or modify the whole tensor before the loop. "
             f"Assigning to {name} does not write into it."
@@ -115,6 +122,25 @@ def _fix(found: Written, looped: str) -> str:
     if not (found.text or found.path):
         return "Modify a copy of it, created with .clone() just before."
     return f"Modify a copy: {name} = {name}.clone() just before."
+
+
+def _joined(found: Written, join: str) -> str:
+    """What a loop does to each part of a tensor, as one statement: `h = torch.cat([p.relu() for p in h.chunk(2)])`."""
+    body, made = found.level.body, _maker(found)
+    loop = statement_at(body, made.line) if made else None
+    anew = out_of_place(body, found.level.line)
+    if body is None or not isinstance(loop, ast.For) or len(loop.body) > 1 or not isinstance(loop.iter, ast.Call):
+        return ""
+    receiver, _ = callee(loop.iter)
+    of_torch = dotted(receiver) == "torch"
+    source = loop.iter.args[0] if of_torch and loop.iter.args else receiver
+    dim = keyword(loop.iter, "dim") or next(iter(loop.iter.args[-1:] if len(loop.iter.args) > of_torch else []), None)
+    if dotted(loop.target) != found.here or dotted(source) is None or anew is None:
+        return ""
+    along = callee(loop.iter)[1] == "unbind" or keyword(loop.iter, "dim") or len(loop.iter.args) > 1 + of_torch
+    axis = f", dim={body.text(dim)}" if along and dim is not None and body.text(dim) != "0" else ""
+    each = anew.removeprefix(f"{found.here} = ")
+    return f"{dotted(source)} = {join}([{each} for {found.here} in {body.text(loop.iter)}]{axis})"
 
 
 def _maker(found: Written) -> Place | None:
@@ -169,22 +195,41 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     """The view is what a module returned that has a full backward hook."""
     modules = (each.variables.get("self") for each in reversed(failure.levels))
     module = next((each for each in modules if works_in_place(each)), None)
-    path = names_of(failure, [module])[0] if module is not None else ""
-    by = f"{path or 'a module'}, a {class_name(type(module))} created with inplace=True," if module is not None else ""
+    path, kind = names_of(failure, [module])[0] if module is not None else "", class_name(type(module))
+    by = f"{path or 'a module'}, a {kind} created with inplace=True," if module is not None else ""
     away = out_of_place(found.level.body, found.level.line) if not by else None
     if by:
-        fix = f"Create {path or 'that module'} without inplace=True."
+        made = [place for place in made_in_place(failure, kind) if _is_in_class(failure, path, place)]
+        where = f": {made[0]}, {made[0].text}" if len(made) == 1 else ""
+        fix = f"Create {path or 'that module'} without inplace=True{where}."
     else:
         fix = f"Write {away}: that creates a new tensor." if away else f"Modify a copy: {found.here}.clone()."
+    hooks = [h for file in user_files(failure) for h in registrations(file) if h.method == _FULL]
     return explanation(
         f"{by or 'This statement'} modifies in place the output of a module that has a full backward hook.",
         (
             shown(found.level.place, f"runs {path or 'it'}." if by else f"modifies {found.here} in place."),
-            "register_full_backward_hook() turns the module's output into a view; modifying it would bypass the hook.",
+            *(shown(each.place, f"registers the hook on {each.on}.") for each in (hooks if len(hooks) == 1 else ())),
+            f"{_FULL}() turns the module's output into a view; modifying it would bypass the hook.",
         ),
         f"{fix} Or register the hook on the output, in a forward hook of that module: output.register_hook(...).",
         source=str(found.level.place),
     )
+
+
+_FULL = "register_full_backward_hook"
+
+
+def _is_in_class(failure: Failure, path: str, made: Place) -> bool:
+    """Whether a statement stands in the class of the module that holds another: `net.relu` is made in that of `net`.
+
+    Of a module in a sequence, which the program does not write, it is not known.
+    """
+    holders = (level.value(path.rpartition(".")[0]) for level in failure.users)
+    owner = next((each for each in holders if each is not None), None)
+    bodies = [body for body in methods_of(type(owner)) if body.file == made.file] if is_module(owner) else []
+    lines = (each.lineno for body in bodies for each in statements(body.node))
+    return not bodies or made.line in lines
 
 
 def _of_custom(found: Written, function: str) -> Finding:
@@ -222,14 +267,21 @@ def _base_changed(failure: Failure, op: str) -> Finding:
     whole = change[0] if change else "the tensor"
     away = out_of_place(level.body, change[1].line) if change else None
     instead = f"write {away}" if away else f"change a copy of {whole}"
+    above = _above(level, name, change[1]) if change else ""
     return explanation(
         f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
         "place after they were created.",
         tuple(lines),
-        f"Take the views after the change; or {instead}, which leaves them unchanged.",
+        f"Take the views after the change{above}; or {instead}, which leaves them unchanged.",
         source=str(change[1] if change else level.place),
         exact=change is not None,
     )
+
+
+def _above(level: Level, view: str, change: Place) -> str:
+    """How a change comes before the statement that takes the views."""
+    made = [place for place in assignments(level.body, view) if place.line < change.line]
+    return f": move line {change.line}, `{change.text}`, above line {made[-1].line}" if made else ""
 
 
 def _lost_views(level: Level) -> Iterator[tuple[str, torch.Tensor]]:

@@ -81,13 +81,13 @@ def made(held: Held) -> Made | None:
                 rewritten = leaf_last(body, name, place.line) or element_last(statement)
                 if rewritten is None and held.is_result and asks_for_gradient(statement):
                     continue  # it makes a leaf
-                return Made(place, rewritten or _updated_by_hand(body, name, statement))
+                return Made(place, rewritten or updated_by_hand(body, name, statement))
     here, failing = held.level.body, held.level.statement
-    updated = _updated_by_hand(here, held.text, failing) if here and failing else None
+    updated = updated_by_hand(here, held.text, failing) if here and failing else None
     return Made(held.level.place, updated) if updated else None
 
 
-def _updated_by_hand(body: Body, name: str, statement: ast.stmt) -> str | None:
+def updated_by_hand(body: Body, name: str, statement: ast.stmt) -> str | None:
     """The statement of an update, `w = w - lr * w.grad`, so that it leaves a leaf; None for any other."""
     if not isinstance(statement, ast.Assign) or body.text(statement.targets[0]) != name:
         return None

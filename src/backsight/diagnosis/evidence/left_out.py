@@ -16,6 +16,7 @@ from backsight.source import Cut, Place, backward_roots, cuts, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, parameters_of, spots, uses
 from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.definitions import values_of
 from backsight.story.failure import Failure, follow, function_of
 from backsight.story.memory import is_module
 from backsight.story.sections import Section, function_called, passed, sections_of
@@ -143,6 +144,9 @@ def _modules_behind(section: Section, spot: Spot, sections: Sequence[Section]) -
             yield section.value(dotted(node.func) or "")
         if isinstance(node, ast.Name):
             yield from _behind_part(section, node.id, spot, sections)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            for holder, call in _given(section, node.value, sections):
+                yield from _under(holder.value(dotted(call.func) or ""), node.slice.value)
 
 
 def _behind_part(section: Section, name: str, spot: Spot, sections: Sequence[Section]) -> Iterator[object]:
@@ -167,8 +171,23 @@ def _given(section: Section, value: ast.expr, sections: Sequence[Section]) -> It
             if getattr(function, "__name__", "") != getattr(section.body.node, "name", ""):
                 continue
             given = passed(function, owner, call).get(name)
-            if isinstance(given, ast.Call):
-                yield caller, given
+            path = dotted(given)
+            made = values_of(caller.body, path, call.lineno) if path else [given]
+            yield from ((caller, each) for each in made if isinstance(each, ast.Call))
+
+
+def _under(model: object, key: object) -> Iterator[object]:
+    """The modules whose results a model returns in a dict under a key."""
+    while type(model) is torch.nn.parallel.DistributedDataParallel:
+        model = follow(model, ["module"])
+    function = function_of(model) if is_module(model) else None
+    body = function_at(function.__code__) if function is not None else None
+    for node in (node for each in statements(body.node) for node in expressions(each)) if body is not None else ():
+        pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
+        for named, part in pairs:
+            owner, _, rest = ((dotted(part.func) if isinstance(part, ast.Call) else None) or "").partition(".")
+            if isinstance(named, ast.Constant) and named.value == key and owner == "self" and rest:
+                yield follow(model, rest.split("."))
 
 
 def _returned(model: object, position: int, count: int) -> Iterator[object]:

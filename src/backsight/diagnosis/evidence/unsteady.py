@@ -16,6 +16,8 @@ from backsight.source.bindings import bound, parameters_of, spots, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import FILLING
 from backsight.story.failure import method
+from backsight.story.fixes import every_time
+from backsight.story.memory import is_tensor, maker_of
 from backsight.story.sections import Section
 
 _DRAWING_MODULES = frozenset({"random", "numpy.random", "secrets", "uuid"})
@@ -27,12 +29,13 @@ _MODULE_OF: Any = type.__dict__["__module__"]  # past any metaclass
 @dataclass(frozen=True)
 class Unsteady:
     """A statement whose effect changes from run to run, why, and what to do; `within`: the statement in the function
-    that it has an effect on, where it is another."""
+    that it has an effect on, where it is another; `counted`: the statement that may as well run outside, once."""
 
     place: Place
     why: str
     fix: str
     within: Place | None = None
+    counted: str = ""
 
 
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
@@ -144,8 +147,27 @@ def _counts(section: Section) -> Iterator[Unsteady]:
             yield Unsteady(
                 section.body.place(each),
                 _done_already(section, each) or f"changes {name}, so the second run reads a different value.",
-                f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
+                _each_time(section, each, name)
+                or f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
+                counted=section.body.text(each) if isinstance(each, ast.AugAssign) else "",
             )
+
+
+def _each_time(section: Section, statement: ast.stmt, name: str) -> str:
+    """How what a condition keeps is computed in both runs; empty where there is no such condition.
+
+    To fill it before the checkpoint would not do: what depends on trained parameters keeps the graph of its step.
+    """
+    every = every_time(section.body, statement, name)
+    why = ", as what it keeps has a graph, which serves one backward" if _has_graph(section.value(name)) else ""
+    kept = section.body.text(statement.targets[0]) if isinstance(statement, ast.Assign) else name
+    return f"Compute {kept} in every run{why}: {every}." if every else ""
+
+
+def _has_graph(value: object) -> bool:
+    """Whether a value, or one in a dict, is a tensor with a graph."""
+    values = [*dict.values(value)] if type(value) is dict else [value]
+    return any(is_tensor(each) and maker_of(each) is not None for each in values)
 
 
 def _done_already(section: Section, statement: ast.stmt) -> str:

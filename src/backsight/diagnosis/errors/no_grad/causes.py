@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.attached import in_one_piece
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
@@ -43,9 +44,8 @@ def switched_off(scene: Scene) -> Finding | None:
     return explanation(
         scene.title("gradients are disabled globally"),
         (off, *fails(scene)),
-        "Wrap only what needs no gradients in `with torch.no_grad():`, which ends by itself"
-        + (f", instead of line {place.line}. " if place else ". ")
-        + "Or call torch.set_grad_enabled(True) each time that it is done.",
+        (_in_block(place) if place else "Wrap only what needs no gradients in `with torch.no_grad():`")
+        + ", which ends by itself. Or call torch.set_grad_enabled(True) each time that it is done.",
         source=str(place) if place else scene.failure.source,
         exact=place is not None,
     )
@@ -198,10 +198,14 @@ def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]
 
 
 def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
-    """The place where the numbers, kept in a list, were made into one tensor again."""
-    if not culprit.seen or culprit.cut.kind not in ("detach", "number"):
+    """The place where the numbers, kept in a list or added up, were made into one tensor again."""
+    if culprit.cut.kind not in ("detach", "number"):
         return None
     copies = (each for each in scene.suspects if each.cut.kind == "copy" and each.cut.place != culprit.cut.place)
+    if not culprit.seen:  # a step nearer to the loss, in the same function
+        copies = (
+            each for each in copies if each.section is culprit.section and not each.verdict and in_one_piece(each)
+        )
     return next((each for each in copies if ".item()" in culprit.cut.expression), None)
 
 
@@ -254,6 +258,24 @@ def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = Fal
 def fails(scene: Scene) -> Iterator[Fact]:
     yield from passed(handed(scene.failure, scene.root))
     yield from failing(scene.failure, "has nothing to backpropagate through.")
+
+
+def _in_block(place: Place) -> str:
+    """The block that a switch is to be, with what follows it in a function that only evaluates."""
+    body = body_around(place.file, place.line)
+    block = body.node.body if body is not None else []
+    rest = [each for each in block if each.lineno > place.line]
+    switch = any(each.lineno == place.line for each in block)
+    trains = any(callee(call)[1] in ("backward", "step") for each in rest for call in _calls_within(each))
+    if body is None or isinstance(body.node, ast.Module) or not rest or not switch or trains:
+        return f"Wrap only what needs no gradients in `with torch.no_grad():`, instead of line {place.line}"
+    first, last = rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno
+    what = f"line {first}" if first == last else f"lines {first} to {last}"
+    return f"On line {place.line}, write `with torch.no_grad():`, with {what} indented below it"
+
+
+def _calls_within(statement: ast.stmt) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(statement) if isinstance(node, ast.Call))
 
 
 def _switches(scene: Scene) -> Iterator[Place]:

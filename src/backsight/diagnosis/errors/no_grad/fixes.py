@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.errors.in_pytorch import in_pytorch
+from backsight.diagnosis.errors.no_grad.attached import (
+    in_one_piece,
+    kept,
+    of_second_class,
+    passed_through,
+    probabilities,
+    soft,
+)
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
 from backsight.diagnosis.wording import listed
 from backsight.source import Body, assignments, statement_at
@@ -26,7 +36,9 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
             f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around the derivative "
             f"and what computes {loss}: a derivative needs a graph even when nothing is trained."
         )
-    also = f" Replace {copied.cut.expression} with {_stacked(copied)}." if copied else ""
+    also = f" {in_one_piece(copied)}." if copied and in_one_piece(copied) else ""
+    if copied and not also:
+        also = f" Replace {copied.cut.expression} with {_stacked(copied)}."
     return f"{_fix(suspect)}{also} {silenced(loss)}"
 
 
@@ -93,31 +105,32 @@ def _fix(suspect: Suspect) -> str:
                 _one_hot(suspect)
                 or _of_classes(suspect, function)
                 or _cross_entropy(suspect, operand)
+                or of_second_class(suspect)
                 or of_positions(operand, function)
             )
         case "comparison":
-            return of_comparison(operand)
+            return of_comparison(operand, soft(suspect))
         case "integer":
-            return of_integers(operand)
+            return f"{passed_through(suspect) or of_integers(operand)}."
         case "detach":
             alike = [each for each in suspect.beside if each.held and _function(each.cut.expression) == function]
             used = listed([operand, *(each.held for each in alike)], 3)
-            return (
-                f"Use {used} without {_dotted(function)} here; keep that for logging and for what must not be trained."
-            )
+            written = kept(suspect) or f"Use {used}"
+            return f"{written}, without {_dotted(function)}: that is for logging and for what must not be trained."
         case "copy" if is_several(suspect.section, operand, suspect.cut.place.line):
             return (
                 f"Replace {expression} with {_stacked(suspect)}: it joins tensors and keeps their graphs. {operand} "
                 "must hold the tensors themselves, not their numbers."
             )
         case "copy":
-            return of_copy(operand, expression)
+            whole = in_one_piece(suspect)
+            return f"{whole}: it keeps its graph." if whole else of_copy(operand, expression)
         case "frozen":
             return f"Make some input of {expression} require grad."
         case "gradient":
             return "Pass create_graph=True where that gradient is computed, so it has its own graph."
         case "number":
-            return _of_number(operand, function)
+            return _of_number(suspect, operand, function)
     return f"Compute the loss without {expression}."
 
 
@@ -142,7 +155,7 @@ def _one_hot(suspect: Suspect) -> str:
     if scores is None or call is None:
         return ""
     dim = keyword(call, "dim") or next(iter(call.args[dotted(callee(call)[0]) == "torch" :]), None)
-    soft = _probabilities(body, body.text(scores), body.text(dim) if dim is not None else "-1", made.lineno)
+    soft = probabilities(body, body.text(scores), body.text(dim) if dim is not None else "-1", made.lineno)
     target, axis = body.text(made.targets[0]), body.text(dim) if dim is not None else "-1"
     library = suspect.section.value(dotted(calls[0].func) or "") is torch.nn.functional.one_hot  # the classes come last
     if library and axis != "-1" and not any(callee(each)[1] in _MOVING for each in calls_in(made)):
@@ -151,12 +164,6 @@ def _one_hot(suspect: Suspect) -> str:
 
 
 _MOVING = ("permute", "movedim", "moveaxis", "transpose")
-
-
-def _probabilities(body: Body, text: str, dim: str, line: int) -> str:
-    """What holds probabilities: the scores themselves if a softmax has made them."""
-    known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
-    return text if known else f"torch.softmax({text}, dim={dim})"
 
 
 def _cross_entropy(suspect: Suspect, operand: str) -> str:
@@ -168,22 +175,29 @@ def _cross_entropy(suspect: Suspect, operand: str) -> str:
     leading, losses = {goal, *ancestors(body, goal, end)}, assignments(body, goal, before=end)
     for each in statements(body.node) if is_tensor(scores) and len(shape_of(scores) or ()) > 1 else ():
         target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
-        for call in calls_in(each) if losses and target in leading and each.lineno > suspect.cut.place.line else ():
-            given = [
-                dotted(node) or dotted(callee(node)[0] if isinstance(node, ast.Call) else None) for node in call.args
-            ]
+        for pair in _compared(each) if losses and target in leading and each.lineno > suspect.cut.place.line else ():
+            given = [dotted(node) or dotted(callee(node)[0] if isinstance(node, ast.Call) else None) for node in pair]
             other = next((name for name in given if name and name not in names), None)
             classes = section.value(other) if other and len(given) == 2 and names & {*given} else None
             rows, *inner = shape_of(scores) or ()
             if is_tensor(classes) and shape_of(classes) == (rows, *inner[1:]):
                 labels = other if classes.dtype == torch.int64 else f"{other}.long()"
-                known = _probabilities(body, operand, "", each.lineno) == operand
+                known = probabilities(body, operand, "", each.lineno) == operand
                 loss, value = ("nll_loss", f"{operand}.clamp(min=1e-8).log()") if known else ("cross_entropy", operand)
                 return (
                     f"On line {losses[-1].line}, write {goal} = torch.nn.functional.{loss}({value}, {labels}), which "
                     f"takes integer classes. Keep {next(each for each in given if each in names)} for the accuracy."
                 )
     return ""
+
+
+def _compared(statement: ast.stmt) -> Iterator[list[ast.expr]]:
+    """What a statement compares, as arguments of a loss function or as a difference."""
+    for node in expressions(statement):
+        if isinstance(node, ast.Call):
+            yield node.args
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            yield [node.left, node.right]
 
 
 def _of_classes(suspect: Suspect, function: str) -> str:
@@ -199,7 +213,7 @@ def _of_classes(suspect: Suspect, function: str) -> str:
     scores, *rest = [*call.args] if dotted(receiver) == "torch" else [receiver, *call.args]
     dim = keyword(call, "dim") or next(iter(rest), None)
     axis, text = body.text(dim) if dim is not None else "", body.text(scores)
-    soft = _probabilities(body, text, axis, line)
+    soft = probabilities(body, text, axis, line)
     for each in (each for each in statements(body.node) if each.lineno > line and axis):
         for node in expressions(each):
             new = _spread(body, node, target, axis)
@@ -222,8 +236,10 @@ def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
     return ""
 
 
-def of_comparison(operand: str) -> str:
+def of_comparison(operand: str, written: str) -> str:
     """What to do instead of comparing."""
+    if written:
+        return f"{written}. The comparison of {operand} jumps from 0 to 1, and has no gradient."
     return (
         f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
         "soft step, use torch.sigmoid."
@@ -232,7 +248,7 @@ def of_comparison(operand: str) -> str:
 
 def of_integers(operand: str) -> str:
     """What to do instead of casting."""
-    return f"Keep {operand} in floating point here; integers are for labels and indices."
+    return f"Keep {operand} in floating point here; integers are for labels and indices"
 
 
 def of_copy(operand: str, expression: str) -> str:
@@ -264,18 +280,19 @@ def leaves_pytorch(suspect: Suspect) -> bool:
 _NUMPY = ("numpy", "array", "asarray")
 
 
-def _of_number(operand: str, function: str) -> str:
+def _of_number(suspect: Suspect, operand: str, function: str) -> str:
     if function == "tolist":
         return (
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
             "torch.stack([...]) instead of torch.tensor([...])."
         )
     if function in _NUMPY:
-        return (
-            f"Stay in PyTorch and use {operand} itself: NumPy records no graph, and torch has most of its functions "
-            "under the same name."
-        )
-    return f"Remove {_dotted(function)} here and keep the tensor; convert to a number only to print or log it."
+        lines = in_pytorch(suspect.section.body, suspect.cut.place.line, operand)
+        how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
+        return f"Stay in PyTorch, because NumPy records no graph: {how}."
+    written = kept(suspect)
+    written = f"{written}, without {_dotted(function)}" if written else f"Remove {_dotted(function)} here"
+    return f"{written}: convert to a number only to print or log it."
 
 
 def _of_numbers(suspect: Suspect) -> str:

@@ -35,6 +35,7 @@ from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.fixes import every_time
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.tape import Node
@@ -272,11 +273,47 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             f"Look for what keeps {name} from one iteration to the next. Detach a state that is carried over: state = "
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
+    without = _untrained(case, joint)
+    if without:
+        return without
     other = once_without_graph(case, [joint.old.index])
+    uncached = _uncached(joint)
+    if uncached:
+        return f"Recompute {name} each time it is read: {uncached}.{other}"
     again = _computed_again(case, name)
     if again:
         return f"Recompute {name} at the start of each iteration: {again}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
+
+
+def _uncached(joint: Joint) -> str:
+    """What to write instead of a decorator that keeps the result of the function in which the old result was made."""
+    body = body_around(joint.made.file, joint.made.line) if joint.made else None
+    for each in getattr(body.node, "decorator_list", []) if body else ():
+        name = (dotted(each.func if isinstance(each, ast.Call) else each) or "").rpartition(".")[2]
+        if name in ("cached_property", "cache", "lru_cache"):
+            return (
+                f"write `@property` on line {each.lineno}"
+                if name == "cached_property"
+                else f"remove line {each.lineno}"
+            )
+    return ""
+
+
+_CACHING = {"cached_property": "write `@property` on", "cache": "remove", "lru_cache": "remove"}
+
+
+def _untrained(case: Case, joint: Joint) -> str:
+    """What to do where optimizers train other parts of this graph, and nothing that the old result is computed from."""
+    behind = set(below(case.graph, [joint.old.index]))
+    made, owned = joint.made, {leaf.node for leaf in case.graph.leaves if leaf.owner}
+    body = body_around(made.file, made.line) if made else None
+    statement = statement_at(body, *made.place.position) if made else None
+    if not owned or owned & behind or made is None or not isinstance(statement, ast.Assign):
+        return ""
+    if getattr(body.node if body else None, "name", "") in ("forward", "__call__"):
+        return ""
+    return f"No optimizer trains what it is computed from: put line {made.line} inside `with torch.no_grad():`."
 
 
 def _as_parameter(case: Case, joint: Joint, made: Place | None) -> str:
@@ -512,6 +549,14 @@ def _calls_on(body: Body, name: str) -> Iterator[ast.Call]:
 def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) -> str:
     """What to do about results that a container keeps."""
     if keeping.cached:
+        body = body_around(keeping.place.file, keeping.place.line)
+        statement = statement_at(body, *keeping.place.position)
+        every = every_time(body, statement, keeping.name) if body and statement else ""
+        if every:
+            return (
+                f"Recompute {keeping.value or 'it'} in each step, because the parameters it depends on are trained: "
+                f"{every}. If they should not be, compute it under torch.no_grad()."
+            )
         return (
             f"Recompute {keeping.value or 'it'} in each step instead of storing it: the parameters it depends on are "
             "trained. If they should not be, compute it under torch.no_grad()."

@@ -245,8 +245,11 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
     use = shown(read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
     summed = _summed(case, level, facts, ancestor)
     among = f"in {name}" if type(level.value(name)) in (list, tuple, dict) else f"that come from {name}"
-    inside = f"ompute {name} inside the loop{_along(level, made)}"
+    inside = _into_loop(level, facts, name, made)
     plain = "" if summed else _without_graph(case, level, facts, name, made, nodes)
+    fix = f"{plain} Otherwise, {inside}." if plain else f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
+    added = "" if summed or plain else _added(case, level, facts)
+    fix = f"{added} Or {inside}." if added else fix
     return explanation(
         f"{name} is computed once, before the loop, and the first backward() has freed its graph."
         if not summed
@@ -256,7 +259,7 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
             *((use,) if read != level.place else ()),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        summed or (f"{plain} Otherwise, c{inside}." if plain else f"C{inside}.{_otherwise(case, nodes)}"),
+        summed or fix,
         source=str(level.place if summed else made[-1] if made else read),
         exact=bool(made or summed),
     )
@@ -327,6 +330,35 @@ def _runs_on(level: Level, loop: ast.For) -> bool:
     steps = (each.line for each in optimizer_steps(level))
     is_loss = target == level.receiver or target in ancestors(level.body, level.receiver, level.line)
     return is_loss and not any(loop.lineno < line <= (loop.end_lineno or 0) for line in steps)
+
+
+def _added(case: Case, level: Level, facts: LoopFacts) -> str:
+    """How the losses of a loop in which no optimizer steps are added up, for one backward below it."""
+    body, steps = level.body, [each.line for each in optimizer_steps(level)]
+    loop = statement_at(body, *facts.loop.position)
+    stepped = case.watch.steps.marks.get(threading.get_ident(), -1) if case.watch else -1
+    if body is None or loop is None or not steps or level is not case.failure.user or level.receiver is None:
+        return ""
+    last = loop.end_lineno or loop.lineno
+    if any(loop.lineno <= line <= last for line in steps) or (case.earlier and case.earlier.mark <= stepped):
+        return ""
+    total = next(each for each in ("total", "total_loss", "sum_of_losses", "summed") if each not in level.variables)
+    return (
+        f"No optimizer steps in the loop, so add the losses and call backward once: put `{total} = 0.0` before line "
+        f"{loop.lineno}, write `{total} = {total} + {simple(level.receiver)}` on line {level.line}, and put "
+        f"`{total}.backward()` below the loop, after line {last}."
+    )
+
+
+def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> str:
+    """Which statement to move into the loop, with those that it needs there."""
+    if level.body is None or len(made) != 1 or made[0].file != level.body.file:
+        return f"compute {name} inside the loop{_along(level, made)}"
+    lines = sorted({made[0].line, *computed_along(level, made[0])})
+    if not any(each.lineno == made[0].line for each in statements(level.body.node)):  # of another function
+        return f"compute {name} inside the loop{_along(level, made)}"
+    which = f"line {lines[0]}, `{made[0].text}`," if len(lines) == 1 else f"lines {listed([*map(str, lines)])}"
+    return f"move {which} inside the loop at line {facts.loop.line}"
 
 
 def _along(level: Level, made: list[Place]) -> str:

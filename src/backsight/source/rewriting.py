@@ -1,0 +1,48 @@
+"""A statement with some of its parts written anew, as a person would edit it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping
+
+from backsight.source.body import Body, blocks, without_blocks
+
+_WIDEST = 160
+
+
+def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
+    """Return a statement with each of these expressions replaced by a text; empty where that would be too long to read.
+
+    >>> rewritten(body, statement, {call: "output"})      # error = output.detach() - target
+    'error = output - target'
+
+    Of a compound statement it returns the first line alone.
+    """
+    if any(True for _ in blocks(statement)):
+        text = _unparsed(without_blocks(statement), changes)
+    elif statement.lineno == statement.end_lineno:
+        text = _in_line(body.lines[statement.lineno - 1], statement, changes)
+    else:
+        text = _unparsed(statement, changes)
+    return text if len(text) <= _WIDEST else ""
+
+
+def _in_line(line: str, statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
+    data = line.encode("utf-8", "replace")  # columns of the syntax tree count bytes
+    at, parts = statement.col_offset, list[bytes]()
+    for node, new in sorted(changes.items(), key=lambda each: each[0].col_offset):
+        if node.col_offset < at:  # inside of another one
+            continue
+        parts += [data[at : node.col_offset], new.encode()]
+        at = node.end_col_offset or at
+    parts.append(data[at : statement.end_col_offset])
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def _unparsed(statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
+    try:
+        memo = {id(node): ast.parse(new, mode="eval").body for node, new in changes.items()}
+        return ast.unparse(copy.deepcopy(statement, memo))
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
