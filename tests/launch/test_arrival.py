@@ -57,3 +57,27 @@ def test_an_import_hook_that_asks_all_finders_gets_an_answer(fresh, monkeypatch,
         assert sorted(told) == list(range(observers))
     finally:
         sys.meta_path[:] = finders
+
+
+def test_a_room_of_ours_that_imports_it_has_run_before_anyone_is_told(fresh, tmp_path, monkeypatch):
+    (tmp_path / "a_room.py").write_text(f"import {fresh}\nready = True")
+    monkeypatch.setattr("backsight.__path__", [str(tmp_path)])
+    told = []
+    when_imported(fresh, lambda: told.append(sys.modules["backsight.a_room"].ready))
+    try:
+        assert __import__("backsight.a_room").a_room.ready
+    finally:
+        sys.modules.pop("backsight.a_room", None)
+        vars(sys.modules["backsight"]).pop("a_room", None)
+    assert told == [True]
+
+
+def test_a_room_that_fails_before_it_imports_it_does_not_keep_anyone_waiting(fresh, tmp_path, monkeypatch):
+    (tmp_path / "a_room.py").write_text("raise ImportError")
+    monkeypatch.setattr("backsight.__path__", [str(tmp_path)])
+    told = []
+    when_imported(fresh, lambda: told.append(1))
+    with pytest.raises(ImportError):
+        __import__("backsight.a_room")
+    assert __import__(fresh).value == 3
+    assert told == [1]
