@@ -12,7 +12,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place
 from backsight.source.body import callee, calls_in, dotted, functions, statements
@@ -145,15 +145,14 @@ def _last(name: str) -> str:
 
 
 def _finding(found: Kept, since: int) -> Finding:
-    return Finding(
+    return warning(
         "BS148",
-        "warning",
         f"{found.name} is no copy: it holds the parameters of {found.model} themselves, which go on changing.",
         (
             shown(found.place, "keeps what state_dict() returns: its tensors have the memory of the parameters."),
             shown(found.loaded, f"loads it, which changes nothing: {found.model} keeps its latest weights."),
         ),
         f"Copy it when you keep it: {found.name} = copy.deepcopy({found.model}.state_dict()).",
-        source=str(found.place),
+        found.place,
         since=since,
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.source import Place
 from backsight.source.bindings import spots
 from backsight.source.body import callee
@@ -37,9 +37,8 @@ def clipped_early(
         return None
     if not _is_one_block(level, place, began) or not _ran_alone({(each.file, each.line) for each in backwards}):
         return None
-    return Finding(
+    return warning(
         "BS124",
-        "warning",
         "The gradients are clipped before backward() computes them, so clipping has no effect.",
         (
             shown(place, "finds no gradients of this step."),
@@ -47,7 +46,7 @@ def clipped_early(
             shown(level.place, "uses them unclipped."),
         ),
         f"Move line {place.line} between `{began.text}` and `{level.place.text}`.",
-        source=str(place),
+        place,
         since=1,
     )
 

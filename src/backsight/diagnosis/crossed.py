@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import shaped, shown, warning
 from backsight.tracing import Line, Watch, aligned, along
 
 _ATTENTION = ("Transformer", "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer")
@@ -33,24 +33,22 @@ def _broadcast(
     form = ", ".join(map(str, (-1, *(1,) * (len(large) - len(small)), *small[1:])))
     fix = f"{texts[0]}.view({form})" if texts[0].isidentifier() else f".view({form}) on {one}"
     both = f"broadcasts {shaped(small)} with {shaped(large)}, which raises nothing because both sizes are {large[0]}."
-    return Finding(
+    return warning(
         "BS117",
-        "warning",
         f"{one} has one entry per sample, but is broadcast along dimension {axis} of {other} instead of the batch.",
         (shown(line.place, both),),
         f"Give it the missing dimensions: {fix}.",
-        source=str(line.place),
+        line.place,
     )
 
 
 def _mixes(line: Line, layer: str, shape: tuple[int, ...]) -> Finding:
     does = "attends across the samples" if layer in _ATTENTION else "takes the samples"
     does += " of the batch" if layer in _ATTENTION else " of the batch for steps in time"
-    return Finding(
+    return warning(
         "BS147",
-        "warning",
         f"{layer or 'A layer'} {does}: batch_first is not set.",
         (shown(line.place, f"passes {shaped(shape)}, which it takes for {shape[0]} steps of {shape[1]} samples."),),
         f"Create it with batch_first=True: nn.{layer or 'LSTM'}(..., batch_first=True).",
-        source=str(line.place),
+        line.place,
     )

@@ -11,7 +11,7 @@ from torch import nn
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, constructions, named, names_of, program_frames
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -38,14 +38,13 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
         name = written  # several models may hold it
         state = "frozen" if wanted else "trained"
         told = "A module does not pass requires_grad on to its parameters."
-        return Finding(
+        return warning(
             "BS126",
-            "warning",
             f"requires_grad = {wanted} only sets an attribute of {name}: "
             f"{len(against)} of its {counted(len(held), 'parameter')} {'is' if len(against) == 1 else 'are'} {state}.",
             (told,) if place is None else (shown(place, "sets it; a module does not pass it on to its parameters."),),
             f"Call {written}.requires_grad_({wanted}), which sets it for each of them.",
-            source=str(place) if place is not None else None,
+            place,
             since=since,
         )
     return None
@@ -72,13 +71,12 @@ def left_frozen(
             continue
         name, place = named(optimizer, "the optimizer"), body.place(statement)
         never = "it is never unfrozen" if len(frozen) == 1 else "they are never unfrozen"
-        return Finding(
+        return warning(
             "BS129",
-            "warning",
             f"{name} no longer trains {names_of(frozen)}: {never}.",
             (shown(place, "sets requires_grad to False; nothing sets it back to True."),),
             "Call requires_grad_(True) again after the backward that needed them frozen.",
-            source=str(place),
+            place,
             since=since,
         )
     return None

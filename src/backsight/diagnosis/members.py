@@ -10,7 +10,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place, assignments
 from backsight.source.bindings import target_names
@@ -90,9 +90,8 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
         times = body.text(node.generators[0].iter)
     elif isinstance(node, ast.BinOp):
         times = f"range({body.text(node.right)})"
-    return Finding(
+    return warning(
         "BS144",
-        "warning",
         f"All {size} members of the ensemble are one network: their weights are the same.",
         (
             shown(place, f"repeats {name}, so every member begins with the same weights."),
@@ -100,6 +99,6 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
             "and loss they stay so.",
         ),
         f"Create each member by itself: [{of} for _ in {times}].",
-        source=str(place),
+        place,
         since=since,
     )

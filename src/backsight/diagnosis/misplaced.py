@@ -18,7 +18,7 @@ import torch
 
 from backsight.diagnosis.clipped_early import clipped_early
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls
 from backsight.source.bindings import bound
@@ -69,13 +69,12 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     others = [*backwards, *(each.position for each in optimizer_steps(level) if first <= each.line <= last)]
     if any(here < each < place.position for each in others) or any(each > place.position for each in others):
         return None
-    return Finding(
+    return warning(
         "BS124",
-        "warning",
         "The gradients are clipped after the step, so clipping has no effect.",
         (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
         f"Move line {place.line} between backward() and `{level.place.text}`.",
-        source=str(place),
+        place,
     )
 
 
@@ -116,16 +115,15 @@ def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> 
     made = every[0] if len(every) == 1 else None
     value = made.text.partition(" = ")[2] if made is not None else ""
     fix = f"Store a list: {made.text.partition(' = ')[0]} = list({value})." if made is not None and value else ""
-    return Finding(
+    return warning(
         "BS124",
-        "warning",
         f"The gradients are not clipped: {name} is an iterator that is already exhausted.",
         (
-            *((shown(made, "creates it: it can be iterated only once."),) if made is not None else ()),
+            if_known(made, "creates it: it can be iterated only once."),
             shown(place, "finds nothing left in it to clip."),
         ),
         fix or f"Pass a list of parameters, or call model.parameters() again on line {place.line}.",
-        source=str(place),
+        place,
         since=1,
     )
 
@@ -149,16 +147,15 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
     if not zeroing or not runs or any(a < runs[0].line <= b for a, b in conditional):
         return None
     text = body.text(every)
-    return Finding(
+    return warning(
         "BS127",
-        "warning",
         f"Of {text} accumulated batches, only the last counts: the gradients are zeroed for each batch.",
         (
             shown(zeroing[0], "throws away the gradients of the previous batch."),
             shown(body.place(guard), "steps only once every few batches."),
         ),
         f"Move `{zeroing[0].text}` into that condition, below `{level.place.text}`.",
-        source=str(zeroing[0]),
+        zeroing[0],
     )
 
 
@@ -179,16 +176,15 @@ def _scaled(level: Level, clipping: Place, began: tuple[int, int]) -> Finding | 
         return None
     name, scale = dotted(receiver) or "scaler", torch.amp.GradScaler.get_scale(scaler)
     optimizer = body.text(step.args[0]) if step is not None and step.args else "optimizer"
-    return Finding(
+    return warning(
         "BS124",
-        "warning",
         "The gradients are clipped while they are still multiplied by the loss scale.",
         (
             shown(clipping, f"clips gradients that are {scale:,.0f} times too large."),
             shown(level.place, "divides them by the scale only later."),
         ),
         f"Call {name}.unscale_({optimizer}) before line {clipping.line}.",
-        source=str(clipping),
+        clipping,
     )
 
 

@@ -15,7 +15,7 @@ import torch
 from backsight.diagnosis.data_changed import mark
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, method_of
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -98,14 +98,13 @@ def overwritten(found: Replay, since: int, frame: FrameType) -> Finding:
         evidence.append(f"{owner} has that memory: what changes it in place changes the stored items.")
     if place is not None:
         evidence.append(shown(place, "stores the arrays themselves, not copies."))
-    return Finding(
+    return warning(
         "BS148",
-        "warning",
         f"{found.name} stores the same array again and again, and its values are overwritten.",
-        tuple(evidence),
+        evidence,
         f"Store copies: {f'{owner}.copy()' if owner else 'state.copy()'} where the state is handed out, or .clone() of "
         "a tensor. torch.from_numpy shares the memory of its array.",
-        source=str(place) if place is not None else None,
+        place,
         since=since,
     )
 

@@ -10,7 +10,7 @@ import torch
 from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.constant_ratio import is_raised
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.tape import Graph, parameters_in
@@ -70,12 +70,11 @@ def own_reference(seen: Compared, loss: float, steps: int, models: Iterable[torc
     if len(short) > 1:
         facts.append(f"{listed(short, 3)} are the same object.")
     name = short[0] if short else "model"
-    return Finding(
+    return warning(
         "BS151",
-        "warning",
         f"The loss never changes: {both} are computed by the same model, which is its own reference.",
-        tuple(facts),
+        facts,
         f"Make a frozen copy before training, reference = copy.deepcopy({name}).requires_grad_(False), and compute "
         f"{f'`{other}`' if other else 'the reference side'} with that.",
-        source=str(line.place),
+        line.place,
     )

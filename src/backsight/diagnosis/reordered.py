@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import shaped, shown, warning
 from backsight.source.body import Body, callee, dotted, statements
 from backsight.tracing import Sighting, Spot
 
@@ -164,13 +164,12 @@ def _finding(spot: Spot, before: _Sizes, after: _Sizes, order: Iterable[int]) ->
         by = f"transpose({swapped[0]}, {swapped[1]})" if len(swapped) == 2 else f"permute({', '.join(map(str, order))})"
         same = len(after) == len(before)
         moved = f"{receiver}.{by}" if same else f"{receiver}.{by}.reshape({_written(spot)})"
-    return Finding(
+    return warning(
         "BS147",
-        "warning",
         f"{spot.method} gives the sizes of {receiver} in another order, which mixes its entries.",
         (shown(place, f"cuts {shaped(before)} into {shaped(after)} and moves no entry between dimensions."),),
         f"Exchange dimensions with {moved} instead of {spot.method}.",
-        source=str(place),
+        place,
     )
 
 

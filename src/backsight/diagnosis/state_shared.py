@@ -12,7 +12,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import named
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import if_known, warning
 from backsight.source import Body, Place
 from backsight.source.body import dotted, functions, statements
 from backsight.tape.saved import is_readable
@@ -55,18 +55,17 @@ def told_shared(shared: SharedState, optimizer: torch.optim.Optimizer, since: in
     name = named(optimizer, type(optimizer).__name__)
     place, text = _stored(type(optimizer), shared.key) or (None, "")
     key = f"{shared.key!r}" if isinstance(shared.key, str) else "an entry"
-    return Finding(
+    return warning(
         "BS148",
-        "warning",
         f"The state {key} of {name} is the gradient itself, not a copy: zero_grad() and backward() change it.",
         (
-            *((shown(place, "stores the gradient's own memory."),) if place is not None else ()),
+            if_known(place, "stores the gradient's own memory."),
             "It is lost or doubled in each step, so it accumulates nothing.",
         ),
         f"Store a copy: {place.text[: place.text.rindex(text)]}{text}.clone()."
         if place is not None
         else "Store a copy: p.grad.clone().",
-        source=str(place) if place is not None else None,
+        place,
         since=since,
     )
 

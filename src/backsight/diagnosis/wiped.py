@@ -10,7 +10,7 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.history import Site
 from backsight.diagnosis.rules.thrown_away import are_read
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place
 from backsight.source.body import body_around, callee, calls_in, keyword, statement_at, statements
@@ -31,16 +31,15 @@ def wiped(first: Site, second: Site, lost: Sequence[torch.Tensor], since: int) -
     names = [found[0].path if found else "a parameter" for found in search(lost[:2], limit=1).names]
     few = listed([*names, *[""] * len(lost[2:])], 2)
     here = body.place(statement)
-    return Finding(
+    return warning(
         "BS127",
-        "warning",
         f"The gradients of `{here.text}` are zeroed before any step uses them.",
         (
             shown(here, f"computes the gradients of {few}."),
             shown(zeroing, "throws them away, before the next backward."),
         ),
         f"Remove `{zeroing.text}` there: zero the gradients once for each step, before the first backward.",
-        source=str(zeroing),
+        zeroing,
         since=since,
     )
 

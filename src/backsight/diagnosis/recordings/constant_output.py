@@ -11,7 +11,7 @@ from backsight.diagnosis.recordings.quiet import Silence, given, is_constant, is
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.saturated import saturations
-from backsight.diagnosis.wording import counted
+from backsight.diagnosis.wording import counted, warning
 
 
 @rule("BS308")
@@ -25,9 +25,8 @@ def constant_output(recording: Recording) -> Iterator[Finding]:
     for silence in silences(recording, is_constant):
         if silence.module.name in flat or is_zero(silence.rows)[-1] or _is_made_so(silence):
             continue
-        yield Finding(
+        yield warning(
             "BS308",
-            "warning",
             f"{silence.module.label} has returned the same number everywhere since step {silence.since}.",
             (
                 f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were equal "

@@ -8,7 +8,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.recordings.quiet import Silence, given, is_dying, is_zero, silences
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
-from backsight.diagnosis.wording import counted
+from backsight.diagnosis.wording import counted, warning
 
 _OF_ACTIVATIONS = (
     "ReLU units die when all their inputs are negative: lower the learning rate, clip gradients, start with zero "
@@ -29,9 +29,8 @@ def dead_output(recording: Recording) -> Iterator[Finding]:
         zeros, steps = _zero_steps(silence), silence.steps
         almost, no = ("", "no") if zeros == steps else ("almost ", "hardly any")
         often = counted(steps, "recorded step") if zeros == steps else f"{zeros} of {counted(steps, 'recorded step')}"
-        yield Finding(
+        yield warning(
             "BS304",
-            "warning",
             f"{silence.module.label} has returned {almost}only zeros since step {silence.since}.",
             (
                 f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "

@@ -10,7 +10,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
-from backsight.diagnosis.wording import counted, listed
+from backsight.diagnosis.wording import counted, listed, warning
 from backsight.tracing.moves import NEGLIGIBLE
 
 RESOLUTION = 2.0**-23
@@ -42,9 +42,8 @@ def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]
     steps = counted(max(len(np.unique(rows["step"])) for rows in pulled), "step")
     many = f"{_some(recording, pulled)} get gradients but never move."
     held, fix = _held(recording, pulled, them)
-    return Finding(
+    return warning(
         "BS306",
-        "warning",
         f"{name} gets gradients but never moves." if len(pulled) == 1 else many,
         (
             f"{listed([rows.tensor.name for rows in pulled], 4)}: bit-identical in {steps}.",

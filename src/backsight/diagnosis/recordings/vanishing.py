@@ -9,7 +9,7 @@ from backsight.diagnosis.recordings.architecture import Architecture
 from backsight.diagnosis.recordings.depth import FALL, depths
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
-from backsight.diagnosis.wording import listed
+from backsight.diagnosis.wording import listed, warning
 
 
 @rule("BS302")
@@ -18,9 +18,8 @@ def vanishing(recording: Recording) -> Iterator[Finding]:
     found = next((depth for depth in depths(recording) if depth.powers <= -FALL), None)
     if found is not None:
         lost = "last layers hardly see the data" if found.what == "Activations" else "first layers hardly learn"
-        yield Finding(
+        yield warning(
             "BS302",
-            "warning",
             found.title("vanish"),
             (found.shown(), f"The {lost}."),
             _fix(Architecture.of(recording, found.layers)),

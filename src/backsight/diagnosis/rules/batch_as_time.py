@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.evidence.holders import users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.classes_of_pixels import classes_of_pixels
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.softmax_dim import compares
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import shaped, shown, warning
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
 
@@ -33,21 +34,16 @@ def batch_as_time(scene: Scene) -> Iterator[Finding]:
     if not any(node.op in _TAKES_ONE for node in scene.graph.nodes):
         return
     modules: dict[str, torch.nn.Module] = {}
-    users: dict[int, list[Node]] = {}
     taken: dict[int, list[Node]] = {}
-    for node in scene.graph.nodes:
-        for edge in node.inputs:
-            if edge is None:
-                continue
-            users.setdefault(edge.node.index, []).append(node)
-            if node.op in _TAKES_ONE and edge.node.module is not None and _is_of_second(edge.node, node):
-                modules = modules or ModelTree.of(scene.models).modules
-                if _is_time_first(modules.get(edge.node.module)):
-                    taken.setdefault(edge.node.index, []).append(node)
+    for node, edge in scene.graph.edges:
+        if node.op in _TAKES_ONE and edge.node.module is not None and _is_of_second(edge.node, node):
+            modules = modules or ModelTree.of(scene.models).modules
+            if _is_time_first(modules.get(edge.node.module)):
+                taken.setdefault(edge.node.index, []).append(node)
     for index, nodes in taken.items():
         made = scene.graph.nodes[index]
         rows = (made.shape or (0,))[0]
-        if len(nodes) <= _MOST and compares(users, nodes[0], rows):
+        if len(nodes) <= _MOST and compares(users(scene.graph), nodes[0], rows):
             yield _finding(scene, made, nodes[0])
 
 
@@ -70,12 +66,11 @@ def _finding(scene: Scene, made: Node, taken: Node) -> Finding:
         *((shown(line.place, f"returns {shaped(shape)}: {shape[0]} steps of {shape[1]} samples."),) if line else ()),
         *((shown(used.place, f"takes the {shape[0]} for samples, and so does the loss."),) if used else ()),
     )
-    return Finding(
+    return warning(
         "BS147",
-        "warning",
         f"{path} takes the samples of the batch for steps in time: batch_first is not set.",
         facts,
         f"Create it with batch_first=True: nn.{kind}(..., batch_first=True).",
-        source=str(line.place) if line is not None else None,
+        line,
         nodes=(made.index,),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.holders import users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.sum_of_one import sums_of_one
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.tape import Graph, Node
 from backsight.tracing import Met
 
@@ -39,14 +40,10 @@ def constant_ratio(scene: Scene) -> Iterator[Finding]:
 
 def is_raised(graph: Graph, node: Node) -> bool:
     """Whether exp is taken of a difference."""
-    users: dict[int, list[Node]] = {}
-    for each in graph.nodes:
-        for edge in each.inputs:
-            if edge is not None:
-                users.setdefault(edge.node.index, []).append(each)
-    above = users.get(node.index, [])
+    of = users(graph)
+    above = of.get(node.index, [])
     while len(above) == 1 and above[0].op in _BETWEEN:
-        above = users.get(above[0].index, [])
+        above = of.get(above[0].index, [])
     return any(each.op == "Exp" for each in above)
 
 
@@ -71,9 +68,8 @@ def _are_alike(one: Node, other: Node) -> bool:
 def _finding(node: Node, met: Met) -> Finding:
     new, old = met.operands
     both = f"`{new}` and `{old}`" if new and old else "both sides"
-    return Finding(
+    return warning(
         "BS151",
-        "warning",
         f"A ratio is always 1: {both} are computed by the same network with the same parameters.",
         (
             shown(met.line.place, "compares two results that are bit-identical, and both attached to their graphs."),
@@ -81,6 +77,6 @@ def _finding(node: Node, met: Met) -> Finding:
         ),
         f"Compute {f'`{old}`' if old else 'the old one'} once, before the updates, under torch.no_grad(), and keep it. "
         "Recomputed in each update, it only repeats the new one.",
-        source=str(met.line.place),
+        met.line.place,
         nodes=(node.index,),
     )

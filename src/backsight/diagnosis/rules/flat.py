@@ -9,7 +9,7 @@ from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Body
 from backsight.source.body import body_around, callee, calls_in, dotted, statement_at
@@ -77,13 +77,12 @@ def _finding(scene: Scene, title: str, ends: Sequence[Node], leaves: Sequence[Le
     if not title.startswith(_LEAVES):
         evidence.append(f"Behind it: {listed([leaf.label for leaf in leaves], 3)}.")
     given = _given(body_around(line.file, line.line), line.line, op) if line is not None else ""
-    return Finding(
+    return warning(
         "BS141",
-        "warning",
         f"{title}: {what} passes on no gradient.",
-        tuple(evidence),
+        evidence,
         _fix(node, op, given or "x"),
-        source=str(line) if line is not None else None,
+        line,
         nodes=(node.index, *(leaf.node for leaf in leaves if title.startswith(_LEAVES))),
     )
 

@@ -10,7 +10,7 @@ from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.diagnosis.wording import listed, shaped, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.tape import Edge, Leaf, Node
 from backsight.tape.saved import is_readable
@@ -90,13 +90,12 @@ def _finding(scene: Scene, node: Node, lost: list[Leaf]) -> Finding:
         evidence.append(shown(line.place, divides))
     names = listed([leaf.label for leaf in lost], 2)
     evidence.append("The quotient does not depend on its input, so its gradient is zero except for rounding.")
-    return Finding(
+    return warning(
         "BS151",
-        "warning",
         f"A ratio is always 1: {names} cannot learn through a weight divided by itself.",
-        tuple(evidence),
+        evidence,
         "Skip the division where there is only one weight, such as top-1 routing, so that the weight itself scales the "
         "result. Or use more than one.",
-        source=str(line.place) if line is not None else None,
+        line,
         nodes=(node.index,),
     )

@@ -14,7 +14,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.undivided import batches
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.wording import counted, if_known, shown, warning
 from backsight.source import Body, Place
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, functions, statements
 
@@ -35,16 +35,15 @@ def thrown_away(scene: Scene) -> Iterator[Finding]:
     if body is None or zeroing is None or are_read(body):
         return
     here = scene.running
-    yield Finding(
+    yield warning(
         "BS127",
-        "warning",
         f"Of {counted(runs, 'backward')} before each step, only the last counts: the gradients are zeroed in between.",
         (
             shown(zeroing, f"throws away the gradients of the previous backward, {counted(runs - 1, 'time')} a step."),
-            *((shown(here, f"runs {runs} times for each step."),) if here is not None else ()),
+            if_known(here, f"runs {runs} times for each step."),
         ),
         f"Move `{zeroing.text}` to where the step is: call it once for each step, before the first backward.",
-        source=str(zeroing),
+        zeroing,
     )
 
 

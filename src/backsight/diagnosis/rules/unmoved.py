@@ -11,7 +11,7 @@ from backsight.diagnosis.evidence.lost_update import lost_update
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place
@@ -53,9 +53,8 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
     which = listed([*names, *[""] * len(grave[4:])], 4)
     of = len(parameters(optimizer))
     them = "it" if len(grave) == 1 else "them"
-    return Finding(
+    return warning(
         "BS113",
-        "warning",
         f"{name}.step() does not move {names[0] if len(grave) == 1 else f'{len(grave)} of its {of} parameters'}.",
         (
             f"{which}: bit-identical in {counted(grave[0].steps, 'step')}, although the gradient is not zero (up to "
@@ -63,7 +62,7 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
             *evidence,
         ),
         fix.replace("{them}", them),
-        source=str(source) if source is not None else None,
+        source,
     )
 
 
