@@ -10,8 +10,7 @@ from types import ModuleType
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.closure import closure_given
-from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion, gradients_in
+from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.evidence.holders import node_of, structure
 from backsight.diagnosis.evidence.spoken import simple

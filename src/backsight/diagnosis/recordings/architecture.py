@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backsight.diagnosis.recordings.depth import Layer
-from backsight.diagnosis.recordings.modules import Module
-from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.recording import Module, Recording
 from backsight.runs import DamagedRun
 
 _SATURATING = frozenset(("Sigmoid", "Tanh", "Hardsigmoid", "Hardtanh", "Softsign", "LogSigmoid"))

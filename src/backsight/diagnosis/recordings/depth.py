@@ -1,4 +1,4 @@
-"""How gradients, and the signal, change from layer to layer."""
+"""BS302, BS303: gradients, or the signal, vanish or explode on their way through the layers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.architecture import Architecture
 from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
+from backsight.diagnosis.wording import listed, warning
 
 LAYERS = 5
 """Layers that it takes to speak of depth."""
@@ -106,3 +110,66 @@ def _per_layer(layers: tuple[Layer, ...]) -> float:
     logs: NDArray[np.float64] = np.log([layers[k][1] for k in at.tolist()])
     first, second = np.triu_indices(len(logs), 1)
     return float(np.exp(np.median((logs[second] - logs[first]) / (at[second] - at[first]))))
+
+
+@rule("BS303")
+def exploding(recording: Recording) -> Iterator[Finding]:
+    """They become larger from layer to layer, steadily, and all in all by ten thousand times or more."""
+    found = next((depth for depth in depths(recording) if depth.powers >= FALL), None)
+    if found is not None:
+        back = ("Gradients that pass through these layers are multiplied the same way.",)
+        yield Finding(
+            "BS303",
+            "warning",
+            found.title("explode"),
+            (found.shown(), *(back if found.what == "Activations" else ())),
+            _fix_of_exploding(Architecture.of(recording, found.layers)),
+        )
+
+
+def _fix_of_exploding(model: Architecture) -> str:
+    """Return what this model lacks, and nothing that it has."""
+    found = ["Start with smaller weights (torch.nn.init.kaiming_normal_ for ReLU, xavier_normal_ for tanh)"]
+    if not model.normalizations:
+        found.append("add normalization layers")
+    if model.residual is not False:
+        found.append("scale the residual branches")
+    text = ", ".join(found[:-1]) + (f"{',' * (len(found) > 2)} or {found[-1]}" if len(found) > 1 else found[-1])
+    return f"{text}. Clipping gradients does not fix it."
+
+
+@rule("BS302")
+def vanishing(recording: Recording) -> Iterator[Finding]:
+    """They become smaller from layer to layer, steadily, and all in all by ten thousand times or more."""
+    found = next((depth for depth in depths(recording) if depth.powers <= -FALL), None)
+    if found is not None:
+        lost = "last layers hardly see the data" if found.what == "Activations" else "first layers hardly learn"
+        yield warning(
+            "BS302",
+            found.title("vanish"),
+            (found.shown(), f"The {lost}."),
+            _fix_of_vanishing(Architecture.of(recording, found.layers)),
+        )
+
+
+def _fix_of_vanishing(model: Architecture) -> str:
+    """Return what this model lacks, and nothing that it has."""
+    found = []
+    if model.saturating:
+        found.append(f"use ReLU or GELU instead of {listed(model.saturating, 3)}")
+    if model.normalizes_after:
+        found.append(
+            "normalize the input of each block instead of its output"
+            + (" (norm_first=True)" if model.has_norm_first else "")
+            + ", or warm up the learning rate"
+        )
+    if not model.normalizations:
+        found.append(
+            "initialize weights for the activation (torch.nn.init.kaiming_normal_) and add normalization layers"
+        )
+    if not model.residual:
+        found.append("add residual connections")
+    if not found:
+        found.append("initialize the last layer of each block smaller, or warm up the learning rate")
+    text = "; or ".join(found)
+    return f"{text[0].upper()}{text[1:]}."

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.recordings.modules import Module
-from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.recording import Module, Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Rows
 from backsight.diagnosis.wording import counted, warning

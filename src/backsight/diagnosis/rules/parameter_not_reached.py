@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from backsight.diagnosis.evidence.cuts import ends, hardened, straight_through, undoing, where
-from backsight.diagnosis.evidence.hooked import hook_around
-from backsight.diagnosis.evidence.severed import severing
+from backsight.diagnosis.evidence.severed import hook_around, severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene

@@ -11,9 +11,8 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.no_grad.sources import Sources
+from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
-from backsight.diagnosis.errors.no_grad.trained import Trained
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
