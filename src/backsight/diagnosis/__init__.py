@@ -10,9 +10,9 @@ Offered to other rooms: `aliased`, `births`, `causes`, `data_changed`, `drifting
 from backsight.diagnosis.audit import audit, audit_at
 from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
-from backsight.diagnosis.history import Site
 from backsight.diagnosis.live import LiveGraphs, graphs
 from backsight.diagnosis.recordings import audit_run
+from backsight.diagnosis.scene import Site
 
 __all__ = [
     "UNKNOWN",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import Site
 from backsight.diagnosis.program import method_of
+from backsight.diagnosis.scene import Site
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import Site
 from backsight.diagnosis.rules.thrown_away import are_read
+from backsight.diagnosis.scene import Site
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place

@@ -9,7 +9,6 @@ A rule is a function from a `Recording` to findings:
 from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
     depth,
     lost_loss,
-    never_moves,
     non_finite,
     quiet,
     saturated,

@@ -1,16 +1,20 @@
-"""BS151: a ratio of probabilities is 1 for ever, as both are computed anew by the same network."""
+"""BS151: a ratio is 1 for ever: both sides are computed anew by one network, or a weight is divided by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backsight.diagnosis.evidence.holders import users
+import torch
+
+from backsight.diagnosis.evidence.holders import below, users
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.rules.sum_of_one import sums_of_one
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown, warning
-from backsight.tape import Graph, Node
+from backsight.diagnosis.wording import listed, shaped, shown, warning
+from backsight.findings.evidence import Fact
+from backsight.tape import Edge, Graph, Leaf, Node
+from backsight.tape.saved import is_readable
 from backsight.tracing import Met
 
 _BETWEEN = frozenset({"Sum", "View", "UnsafeView", "Squeeze", "Unsqueeze", "Clamp"})
@@ -78,5 +82,91 @@ def _finding(node: Node, met: Met) -> Finding:
         f"Compute {f'`{old}`' if old else 'the old one'} once, before the updates, under torch.no_grad(), and keep it. "
         "Recomputed in each update, it only repeats the new one.",
         met.line.place,
+        nodes=(node.index,),
+    )
+
+
+_GUARDS = frozenset({"Add", "Clamp", "ClampMin", "Unsqueeze", "Expand"})
+"""What may stand between a sum and the quotient: a number against a division by zero, the dimension put back."""
+
+_KEEP = frozenset({"Sigmoid", "Softmax", "Exp", "Relu", "Softplus", "ToCopy", "View", "UnsafeView", "ReshapeAlias"})
+_OF_THE_PROGRAM = frozenset({"Topk", "Addmm", "Mm"})
+"""What has one entry because the program says so, and not because a batch happens to."""
+
+_NEAR = 1e-3
+
+
+def sums_of_one(scene: Scene) -> Iterator[Finding]:
+    """Yield the quotients that are always 1, if parameters of an optimizer have no other way to the loss."""
+    graph = scene.graph
+    for node in graph.nodes:
+        numerator = _divided_by_itself(node)
+        if numerator is None or not _is_one(node):
+            continue
+        alive, inside = (
+            reached(graph, [root.index for root in graph.roots], {node.index}),
+            set(below(graph, [numerator])),
+        )
+        lost = [leaf for leaf in graph.leaves if leaf.owner and leaf.node in inside and leaf.node not in alive]
+        if lost:
+            yield _finding_of_sum(scene, node, lost)
+            return
+
+
+def _divided_by_itself(node: Node) -> int | None:
+    """Return the node of what is divided by its own sum over a last dimension of one entry."""
+    edges = node.inputs if node.op == "Div" else ()
+    shape = node.shape
+    if len(edges) != 2 or edges[0] is None or edges[1] is None or not shape or shape[-1] != 1 or shape.count(1) != 1:
+        return None
+    total: Edge | None = edges[1]
+    while total is not None and total.node.op in _GUARDS:
+        total = _only(total.node)
+    summed = _only(total.node) if total is not None and total.node.op == "Sum" else None
+    if total is None or summed is None or total.node.shape not in (shape, shape[:-1]):
+        return None
+    same = summed.node.index == edges[0].node.index and summed.output == edges[0].output
+    return edges[0].node.index if same and _is_of_the_program(edges[0].node) else None
+
+
+def _only(node: Node) -> Edge | None:
+    """Return the only input that requires a gradient."""
+    edges = [edge for edge in node.inputs if edge is not None]
+    return edges[0] if len(edges) == 1 else None
+
+
+def _is_of_the_program(node: Node) -> bool:
+    while node.op in _KEEP and (edge := _only(node)) is not None:
+        node = edge.node
+    return node.op in _OF_THE_PROGRAM
+
+
+def _is_one(node: Node) -> bool:
+    """Whether both sides are as good as equal: what is added to a sum may be more than a guard."""
+    saved = {each.name: tensor for each in node.saved if (tensor := each.tensor()) is not None and is_readable(tensor)}
+    one, other = saved.get("self"), saved.get("other")
+    if one is None or other is None:
+        return False
+    with torch.no_grad():
+        return bool(((one.detach() - other.detach()).abs() <= _NEAR * other.detach().abs()).all())
+
+
+def _finding_of_sum(scene: Scene, node: Node, lost: list[Leaf]) -> Finding:
+    line = scene.line_of(node)
+    evidence: list[Fact] = []
+    if line is not None:
+        divides = (
+            f"divides a tensor of shape {shaped(node.shape or ())} by its own sum over the last dimension, of size 1."
+        )
+        evidence.append(shown(line.place, divides))
+    names = listed([leaf.label for leaf in lost], 2)
+    evidence.append("The quotient does not depend on its input, so its gradient is zero except for rounding.")
+    return warning(
+        "BS151",
+        f"A ratio is always 1: {names} cannot learn through a weight divided by itself.",
+        evidence,
+        "Skip the division where there is only one weight, such as top-1 routing, so that the weight itself scales the "
+        "result. Or use more than one.",
+        line,
         nodes=(node.index,),
     )

@@ -10,9 +10,8 @@ import torch
 
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import Past, first_uses, recall
 from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Past, Scene, first_uses, recall
 from backsight.diagnosis.wording import counted, shown, warning
 from backsight.source.body import body_around, dotted, expressions, statements
 from backsight.tracing import Backward, current

@@ -9,9 +9,8 @@ import torch
 
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import Past
 from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Past, Scene
 from backsight.diagnosis.wording import counted, shown, warning
 from backsight.source import Place, statement_at
 from backsight.source.body import body_around, callee, calls_in, dotted

@@ -16,9 +16,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, statement_at
-from backsight.source.body import Body, body_around, callee, calls_in, functions, is_constant, keyword, statements
+from backsight.source.body import Body, body_around, callee, calls_in, is_constant, keyword, statements
 from backsight.story.failure import Failure, Level
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 from backsight.story.memory import is_tensor
 from backsight.story.sections import methods_of
 from backsight.tracing.steps import parameters
@@ -105,12 +105,10 @@ def of_loader(failure: Failure) -> Finding:
 
 
 def _pinning(failure: Failure) -> Iterator[Place]:
-    for body in (each for file in user_files(failure) for each in functions(file)):
-        for statement in statements(body.node):
-            for call in calls_in(statement):
-                given = keyword(call, "pin_memory")
-                if given is not None and not is_constant(given, value=False):
-                    yield body.place(statement)
+    for body, statement, call in calls_in_files(failure):
+        given = keyword(call, "pin_memory")
+        if given is not None and not is_constant(given, value=False):
+            yield body.place(statement)
 
 
 def _moving(dataset: object) -> Iterator[Place]:
@@ -203,12 +201,9 @@ def _told(
 def _loads(failure: Failure) -> list[Place]:
     """The statements that load the state of what is called as an optimizer is: not the model's."""
     found = []
-    for file in user_files(failure):
-        for body in functions(file):
-            for statement in statements(body.node):
-                for call in calls_in(statement):
-                    receiver, method = callee(call)
-                    text = body.text(receiver).lower() if receiver is not None else ""
-                    if method == "load_state_dict" and text.rpartition(".")[2].startswith("opt"):
-                        found.append(body.place(statement))
+    for body, statement, call in calls_in_files(failure):
+        receiver, method = callee(call)
+        text = body.text(receiver).lower() if receiver is not None else ""
+        if method == "load_state_dict" and text.rpartition(".")[2].startswith("opt"):
+            found.append(body.place(statement))
     return found

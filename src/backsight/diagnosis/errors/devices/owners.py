@@ -14,10 +14,10 @@ from backsight.diagnosis.errors.devices.placed import Placed
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place, assignments, statement_at
-from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
+from backsight.source import Place, assignments, statement_at
+from backsight.source.body import body_around, callee, calls_in, dotted
 from backsight.story.failure import Failure
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, parameters_in, registered
@@ -110,7 +110,7 @@ def moves(failure: Failure, module: torch.nn.Module | None = None) -> list[tuple
     classes = {class_name(base) for each in _modules(failure, module) for base in type(each).__mro__}
     classes -= {"object", "Module"}
     found = []
-    for body, statement, call in _calls(failure):
+    for body, statement, call in calls_in_files(failure):
         receiver, name = callee(call)
         if name not in ("to", "cuda") or receiver is None or (name == "to" and not call.args and not call.keywords):
             continue
@@ -141,14 +141,6 @@ def _names_module(failure: Failure, receiver: ast.expr, module: torch.nn.Module 
         return True
     known = {name for level in failure.users for name, value in level.variables.items() if value is module}
     return text in known
-
-
-def _calls(failure: Failure) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
-    for file in user_files(failure):
-        for body in functions(file):
-            for statement in statements(body.node):
-                for call in calls_in(statement):
-                    yield body, statement, call
 
 
 def spelled(failure: Failure, device: torch.device, other: str = "") -> str:
