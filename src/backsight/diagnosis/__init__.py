@@ -2,8 +2,8 @@
 
 Offered to other rooms: `aliased`, `births`, `causes`, `data_changed`, `drifting`, `dropped`, `evidence.singular`,
 `evidence.values`, `explained`, `freezing`, `growing`, `heeding`, `live`, `live.deaf`, `members`, `misplaced`, `modes`,
-`nothing_arrives`, `optimizers`, `overwritten`, `own_reference`, `piled`, `reordered`, `rules.parameter_twice`,
-`rules.unmoved`, `same_batch`, `schedules`, `skipped`, `stopped`, `taken_once`, `twins`, `used_up`, `wiped`, `wording`,
+`nothing_arrives`, `optimizers`, `overwritten`, `piled`, `reordered`, `rules.constant_ratio`, `rules.parameter_twice`,
+`rules.thrown_away`, `rules.unmoved`, `same_batch`, `schedules`, `stopped`, `taken_once`, `twins`, `used_up`, `wording`,
 `zeroed`.
 """
 
