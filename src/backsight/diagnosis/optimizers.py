@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from dataclasses import replace
 from types import FrameType
 from typing import Any, TypeGuard
 
@@ -12,8 +13,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, constructions, named
-from backsight.diagnosis.wording import counted, shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, if_known, shown, warning
 from backsight.snapshot import groups
 from backsight.source import Place
 from backsight.source.body import callee, expressions, keyword, statements
@@ -110,21 +110,19 @@ def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: i
         return None
     each = steps / max(times, 1)
     made = next(iter(constructions(frame, optimizer, name)), None)
-    evidence: list[Fact] = [
-        f"{times + 1} of them trained the same parameters one after the other, each for {each:.0f} "
-        f"step{'s' * (round(each) != 1)}: momentum and averages start from zero each time."
-    ]
-    if made is not None:
-        evidence.append(shown(made, "runs each time."))
-    return Finding(
+    found = warning(
         "BS119",
-        "warning" if each < 3 else "note",
         f"{name} is recreated again and again and loses its state.",
-        tuple(evidence),
+        (
+            f"{times + 1} of them trained the same parameters one after the other, each for {each:.0f} "
+            f"step{'s' * (round(each) != 1)}: momentum and averages start from zero each time.",
+            if_known(made, "runs each time."),
+        ),
         f"Create {name} once, before the loop.",
-        source=str(made) if made is not None else None,
+        made,
         since=since,
     )
+    return found if each < 3 else replace(found, severity="note")
 
 
 def _has_state(optimizer: torch.optim.Optimizer) -> bool:

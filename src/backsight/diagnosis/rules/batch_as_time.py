@@ -12,7 +12,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.softmax_dim import compares
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import if_known, shaped, shown, warning
+from backsight.diagnosis.wording import if_known, shaped, warning
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
 
@@ -62,14 +62,13 @@ def _finding(scene: Scene, made: Node, taken: Node) -> Finding:
     kind, path = type(modules[made.module or ""]).__name__, made.module or "the layer"
     line, used = scene.line_of(made), scene.line_of(taken)
     shape = made.shape or (0, 0, 0)
-    facts = (
-        *((shown(line.place, f"returns {shaped(shape)}: {shape[0]} steps of {shape[1]} samples."),) if line else ()),
-        *((shown(used.place, f"takes the {shape[0]} for samples, and so does the loss."),) if used else ()),
-    )
     return warning(
         "BS147",
         f"{path} takes the samples of the batch for steps in time: batch_first is not set.",
-        facts,
+        (
+            if_known(line, f"returns {shaped(shape)}: {shape[0]} steps of {shape[1]} samples."),
+            if_known(used, f"takes the {shape[0]} for samples, and so does the loss."),
+        ),
         f"Create it with batch_first=True: nn.{kind}(..., batch_first=True).",
         line,
         nodes=(made.index,),

@@ -46,7 +46,7 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
                 ),
             ),
             fix,
-            here,
+            met.line,
             nodes=(index,),
         )
 

@@ -12,8 +12,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shaped, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import if_known, listed, shaped, shown, warning
 from backsight.naming import search
 from backsight.tape import Edge, Graph, Leaf, Node, parameters_in
 from backsight.tape.saved import is_readable
@@ -155,18 +154,15 @@ def _is_one(node: Node) -> bool:
 
 def _finding_of_sum(scene: Scene, node: Node, lost: list[Leaf]) -> Finding:
     line = scene.line_of(node)
-    evidence: list[Fact] = []
-    if line is not None:
-        divides = (
-            f"divides a tensor of shape {shaped(node.shape or ())} by its own sum over the last dimension, of size 1."
-        )
-        evidence.append(shown(line.place, divides))
+    divides = f"divides a tensor of shape {shaped(node.shape)} by its own sum over the last dimension, of size 1."
     names = listed([leaf.label for leaf in lost], 2)
-    evidence.append("The quotient does not depend on its input, so its gradient is zero except for rounding.")
     return warning(
         "BS151",
         f"A ratio is always 1: {names} cannot learn through a weight divided by itself.",
-        evidence,
+        (
+            if_known(line, divides),
+            "The quotient does not depend on its input, so its gradient is zero except for rounding.",
+        ),
         "Skip the division where there is only one weight, such as top-1 routing, so that the weight itself scales the "
         "result. Or use more than one.",
         line,
@@ -219,17 +215,15 @@ def own_reference(seen: Compared, loss: float, steps: int, models: Iterable[torc
     names = list(dict.fromkeys(name.path for name in search([model], limit=6).names[0])) if model is not None else []
     short = [each for each in names if not any(each != kept and kept.endswith(f".{each}") for kept in names)]
     both = f"`{one}` and `{other}`" if one and other else "both sides"
-    facts: list[Fact] = [
-        shown(line.place, "subtracts two results of the same parameters, so the difference is exactly 0."),
-        f"The loss was exactly {loss:.6g} in each of the {steps} steps that were audited.",
-    ]
-    if len(short) > 1:
-        facts.append(f"{listed(short, 3)} are the same object.")
     name = short[0] if short else "model"
     return warning(
         "BS151",
         f"The loss never changes: {both} are computed by the same model, which is its own reference.",
-        facts,
+        (
+            shown(line.place, "subtracts two results of the same parameters, so the difference is exactly 0."),
+            f"The loss was exactly {loss:.6g} in each of the {steps} steps that were audited.",
+            f"{listed(short, 3)} are the same object." if len(short) > 1 else None,
+        ),
         f"Make a frozen copy before training, reference = copy.deepcopy({name}).requires_grad_(False), and compute "
         f"{f'`{other}`' if other else 'the reference side'} with that.",
         line.place,

@@ -13,7 +13,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import method_of
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene, Site
-from backsight.diagnosis.wording import counted, listed, shown, warning
+from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -185,14 +185,6 @@ def scaled(site: Site) -> Scaled | None:
 def never_stepped(seen: Scaled, backwards: int) -> Finding:
     """Return the finding that no step was made in the whole run."""
     slow = seen.scale * seen.backoff**backwards > _USUAL
-    evidence: list[Fact] = (
-        [shown(seen.step, "skips the step while a gradient is infinite or NaN.")] if seen.step else []
-    )
-    evidence.append(f"There were {backwards:,} backward passes or more, and no step.")
-    evidence.append(
-        f"It multiplies the loss by {seen.scale:,.0f} at first, and by {seen.backoff:g} times that after each step "
-        "that it skips."
-    )
     fix = (
         f"Create {seen.name} with its defaults, torch.amp.GradScaler(): it begins with 65,536 and halves that until "
         "the gradients are finite."
@@ -200,11 +192,15 @@ def never_stepped(seen: Scaled, backwards: int) -> Finding:
         else "Smaller scales did not help, so the gradients hold NaN or infinity by themselves: run it with "
         "`backsight run --nonfinite` to find the operation."
     )
-    return Finding(
+    return warning(
         "BS113",
-        "warning",
         f"No parameter moves: {seen.name} skipped every optimizer step.",
-        tuple(evidence),
+        (
+            if_known(seen.step, "skips the step while a gradient is infinite or NaN."),
+            f"There were {backwards:,} backward passes or more, and no step.",
+            f"It multiplies the loss by {seen.scale:,.0f} at first, and by {seen.backoff:g} times that after each step "
+            "that it skips.",
+        ),
         fix,
-        source=str(seen.step) if seen.step else None,
+        seen.step,
     )
