@@ -11,8 +11,8 @@ from itertools import takewhile
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.graphs import Held
-from backsight.diagnosis.live.holders import COMPOUND, carrying, keeping_in
 from backsight.diagnosis.live.leaks import Leak
+from backsight.diagnosis.live.statements import COMPOUND, carrying, keeping_in
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Certainty
 from backsight.source import backward_roots

@@ -9,7 +9,7 @@ import numpy as np
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.culprit import does, fix
-from backsight.diagnosis.live.holders import carrying
+from backsight.diagnosis.live.statements import carrying
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene, growth_since, operations
 from backsight.diagnosis.wording import shown
