@@ -135,14 +135,13 @@ def thawed(
         evidence.append(shown(on[0], "sets requires_grad, but adds nothing to an optimizer."))
     if made:
         evidence.append(shown(made[-1], f"creates {name}, which does not hold {'it' if one else 'them'}."))
-    return Finding(
+    return warning(
         "BS101",
-        "warning",
         f"{few} {'was' if one else 'were'} unfrozen, but no optimizer updates {'it' if one else 'them'}.",
-        tuple(evidence),
+        evidence,
         f"Add them when you unfreeze them, with {name}.add_param_group, or create {name} with all parameters: it skips "
         "those that have no gradient.",
-        source=str(made[-1]) if made else str(on[0]) if len(on) == 1 else None,
+        made[-1] if made else on[0] if len(on) == 1 else None,
         since=since,
     )
 

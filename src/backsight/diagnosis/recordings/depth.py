@@ -123,9 +123,8 @@ def exploding(recording: Recording) -> Iterator[Finding]:
     found = next((depth for depth in depths(recording) if depth.powers >= FALL), None)
     if found is not None:
         back = ("Gradients that pass through these layers are multiplied the same way.",)
-        yield Finding(
+        yield warning(
             "BS303",
-            "warning",
             found.title("explode"),
             (found.shown(), *(back if found.what == "Activations" else ())),
             _fix_of_exploding(Architecture.of(recording, found.layers)),

@@ -12,7 +12,7 @@ from backsight.diagnosis.live.culprit import does, fix
 from backsight.diagnosis.live.statements import carrying
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene, growth_since, operations
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.source.keeping import Keeping
 
 _OLD = 16
@@ -52,13 +52,12 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
 
 def _finding(scene: Scene, known: str) -> Finding:
     where = _carried_by(scene)
-    return Finding(
+    return warning(
         "BS110",
-        "warning",
         "The graph grows from step to step: this loss is still attached to the graph of every earlier step.",
         (known, *(shown(keeping.place, does(keeping)) for keeping in where)),
         fix(where, scene.graph.roots[0].shape or ()) if where else _FIX,
-        source=str(where[0].place) if where else None,
+        where[0].place if where else None,
     )
 
 

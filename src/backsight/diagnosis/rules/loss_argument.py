@@ -9,7 +9,7 @@ from backsight.diagnosis.evidence.holders import given
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.tape import Node
 from backsight.tracing import Watch, current
 
@@ -139,12 +139,11 @@ def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Findi
     lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
     says = ("computes its input.", takes.does.format(given=mistake))
     evidence = tuple(shown(line.place, text) for line, text in zip(lines, says, strict=True) if line is not None)
-    return Finding(
+    return warning(
         "BS122",
-        "warning",
         f"{takes.loss} expects {takes.what}, but gets the output of {mistake}.",
         evidence or (f"In the graph, {made.name} goes directly into {node.name}.",),
         takes.fix(mistake),
-        source=str(lines[1].place) if lines[1] is not None else None,
+        lines[1],
         nodes=(node.index, made.index),
     )
