@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, constructions, named, names_of, program_frames
+from backsight.diagnosis.program import bodies, constructions, named, names_of
 from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, dotted, expressions, functions, is_constant, statements
+from backsight.source.body import callee, dotted, expressions, is_constant, statements
 from backsight.tape import modules_in, parameters_in
 
 CODES = ("BS126", "BS129")
@@ -122,9 +122,8 @@ def thawed(
 
     None where the program reads gradients itself: it may move them by hand, or want no more than to look.
     """
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    scopes = [body.node for file in files for body in functions(file)]
-    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for scope in scopes for node in ast.walk(scope)):
+    every = (node for body in bodies(frame) for node in ast.walk(body.node))
+    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in every):
         return None
     one, name, made = len(tensors) == 1, *_made(optimizer, frame)
     names = [found[0].path if found else "a parameter" for found in search(tensors[:2], limit=1).names]

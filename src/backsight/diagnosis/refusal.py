@@ -25,6 +25,7 @@ from backsight.source import Place, function_at
 from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.source.freezing import freezings
+from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import failure_of, method
 from backsight.story.files import user_files
@@ -83,7 +84,7 @@ def _evidence(found: Refusal) -> Iterator[Fact]:
     yield shown(found.level.place, f"failed{where}.")
     for text, tensor in found.tensors:
         kind = _kind(tensor)
-        plain = Held(found.failure, found.level, text, tensor) if dotted(_parsed(text)) else None
+        plain = Held(found.failure, found.level, text, tensor) if dotted(expression(text)) else None
         origin = made(plain) if plain is not None and not isinstance(tensor, torch.nn.Parameter) else None
         if origin is not None and origin.place != found.level.place:
             yield shown(origin.place, f"computes {text}: {kind}.", _certainty(found, origin.place))
@@ -113,13 +114,6 @@ def _kind(tensor: torch.Tensor) -> str:
     """`float32 tensor of shape 8×4 on cuda:0, requires grad`."""
     on = "" if tensor.device.type == "cpu" else f" on {tensor.device}"
     return f"{described(tensor)}{on}, {'requires' if needs_gradient(tensor) else 'does not require'} grad"
-
-
-def _parsed(text: str) -> ast.expr | None:
-    try:
-        return ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return None
 
 
 def _autocast(found: Refusal) -> Iterator[Fact]:

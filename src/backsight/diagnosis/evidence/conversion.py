@@ -18,7 +18,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor, needs_gradient
 from backsight.story.scenes import called_function
-from backsight.story.sections import Section, methods_of
+from backsight.story.sections import Section, methods_of, section_of
 
 Kind = Literal["number", "none", "tuple", "other"]
 Part = int | str | None
@@ -56,12 +56,6 @@ class Conversion:
     function: str = ""
     returns_none: bool = False
     sure: bool = True
-
-
-def section_of(level: Level) -> Section | None:
-    """Return the function of a level of the traceback, with its variables."""
-    own = frozenset(level.frame.f_code.co_varnames)
-    return Section(level.body, (), level.variables, level.frame.f_globals, level, own) if level.body else None
 
 
 def conversion(failure: Failure, level: Level, value: ast.expr, kind: Kind) -> Conversion | None:

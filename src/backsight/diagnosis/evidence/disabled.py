@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -13,8 +13,8 @@ from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.bindings import spots
 from backsight.source.body import body_around, calls_in, dotted, statements
 from backsight.source.cut_rules import grad_mode
-from backsight.story.failure import Failure, Level, function_of, method
-from backsight.story.sections import methods_of, undecorated
+from backsight.story.failure import Failure, Level
+from backsight.story.sections import function_called, methods_of, undecorated
 from backsight.tracing import Severed, current, inferred
 
 _MODES = {"no_grad": ("no_grad", "inference_mode", "set_grad_enabled"), "inference": ("inference_mode",)}
@@ -159,7 +159,7 @@ def _around(body: Body, statement: ast.stmt) -> Block | None:
 def _called(level: Level, statement: ast.stmt, depth: int) -> Block | None:
     """The inference mode in which a function that the statement calls makes what it returns."""
     for call in calls_in(statement):
-        function = undecorated(_function(level, dotted(call.func) or ""))
+        function = undecorated(function_called(level, call)[0])
         inner = function_at(function.__code__) if type(function).__name__ == "function" else None
         if inner is None:
             continue
@@ -169,11 +169,3 @@ def _called(level: Level, statement: ast.stmt, depth: int) -> Block | None:
             if found is not None:
                 return found
     return None
-
-
-def _function(level: Level, name: str) -> Any:
-    value = level.value(name)
-    if value is not None:
-        return function_of(value)
-    owner = level.value(name.rpartition(".")[0]) if "." in name else None
-    return method(type(owner), name.rpartition(".")[2]) if owner is not None else None
