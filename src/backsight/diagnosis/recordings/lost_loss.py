@@ -38,8 +38,7 @@ def lost_loss(recording: Recording) -> Iterator[Finding]:
                 else f"It was never finite in {counted(len(after), 'step')}.",
             ),
             "If there is a BS301 finding, it names the tensor that caused it. Otherwise, check the loss function: "
-            "log(0), a "
-            "division by 0, or an empty batch.",
+            "log(0), a division by 0, or an empty batch.",
         )
 
 

@@ -45,8 +45,7 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
         yield _finding(
             scene,
             f"{first.size}, {second.size}, {third.size} operations in the last three audits at this line; "
-            f"{third.carried} "
-            f"of the {third.size} were already in the graph of the previous step.",
+            f"{third.carried} of the {third.size} were already in the graph of the previous step.",
         )
 
 

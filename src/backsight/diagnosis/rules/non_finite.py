@@ -53,9 +53,8 @@ def non_finite(scene: Scene) -> Iterator[Finding]:
 def _born_late(scene: Scene) -> str:
     if scene.moment == "during backward":
         return (
-            "The tensors that the model saved are finite, so it arose between the model's output and the loss, or "
-            "came in as data. (That part of the graph is already freed; backsight.audit(loss) before backward() sees "
-            "it.)"
+            "The tensors that the model saved are finite, so it arose between the model's output and the loss, or came "
+            "in as data. (That part of the graph is already freed; backsight.audit(loss) before backward() sees it.)"
         )
     return "All saved tensors are finite, so it arose in the last operations, or came in as data."
 
