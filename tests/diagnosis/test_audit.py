@@ -20,7 +20,8 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import backsight as bs
-from backsight.diagnosis import AuditFailed, history
+from backsight.diagnosis import AuditFailed
+from backsight.diagnosis import scene as remembered
 
 LOST = """
 import torch
@@ -206,13 +207,13 @@ def test_an_audit_that_raises_keeps_nothing_alive_either() -> None:
 
 
 def test_what_is_remembered_of_call_sites_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_LIMIT", 4)
+    monkeypatch.setattr(remembered, "_LIMIT", 4)
     model = mlp()
-    for line in range(3 * history._LIMIT):
+    for line in range(3 * remembered._LIMIT):
         exec(compile("\n" * line + "import backsight\nbacksight.audit(model(x).mean())", "<many>", "exec"), {
             "model": model, "x": torch.ones(1, 4)
         })  # fmt: skip
-    assert len(history._past) <= history._LIMIT
+    assert len(remembered._past) <= remembered._LIMIT
 
 
 THREADS = """

@@ -11,7 +11,7 @@ from recorded import EVERYTHING, batch, layers, train
 from torch import nn
 
 import backsight as bs
-from backsight.diagnosis.recordings.architecture import Architecture
+from backsight.diagnosis.recordings.depth import Architecture
 from backsight.diagnosis.recordings.recording import Recording
 
 

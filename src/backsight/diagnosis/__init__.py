@@ -1,18 +1,18 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
-Offered to other rooms: `aliased`, `births`, `causes`, `crossed`, `data_changed`, `drifting`, `dropped`,
-`evidence.singular`, `evidence.values`, `explained`, `freezing`, `growing`, `heeding`, `live`, `live.deaf`, `members`,
-`misplaced`, `modes`, `nothing_arrives`, `optimizers`, `overwritten`, `own_reference`, `piled`, `reordered`,
-`rules.parameter_twice`, `rules.unmoved`, `same_batch`, `schedules`, `skipped`, `state_shared`, `stopped`, `taken_once`,
-`twins`, `used_up`, `wiped`, `wording`, `zeroed`.
+Offered to other rooms: `aliased`, `births`, `causes`, `data_changed`, `drifting`, `dropped`, `evidence.singular`,
+`evidence.values`, `explained`, `freezing`, `growing`, `heeding`, `live`, `live.deaf`, `members`, `misplaced`, `modes`,
+`nothing_arrives`, `optimizers`, `overwritten`, `piled`, `reordered`, `rules.constant_ratio`, `rules.parameter_twice`,
+`rules.thrown_away`, `rules.unmoved`, `same_batch`, `schedules`, `stopped`, `taken_once`, `twins`, `used_up`, `wording`,
+`zeroed`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at
 from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
-from backsight.diagnosis.history import Site
 from backsight.diagnosis.live import LiveGraphs, graphs
 from backsight.diagnosis.recordings import audit_run
+from backsight.diagnosis.scene import Site
 
 __all__ = [
     "UNKNOWN",

@@ -9,9 +9,8 @@ import torch
 
 from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.finding import SEVERITIES, Report
-from backsight.diagnosis.history import Site, recall, remember
 from backsight.diagnosis.rules import RULES
-from backsight.diagnosis.scene import Moment, Scene
+from backsight.diagnosis.scene import Moment, Scene, Site, recall, remember
 from backsight.diagnosis.wording import counted
 from backsight.snapshot import Optimizers, optimizers_by_name, owned, survey
 from backsight.tape import Models, NothingToCapture, no_jit_trace, no_torch_dispatch, no_torch_function, tensors_in

@@ -9,7 +9,7 @@ import torch
 
 from backsight.diagnosis.evidence.lost_update import lost_update
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.source import Body
 from backsight.source.bindings import target_names
 from backsight.source.body import dotted, statements
@@ -28,13 +28,12 @@ def dropped(sightings: Iterable[Sighting]) -> Iterator[Finding]:
         if not spot.dropped or not isinstance(spot.call.func, ast.Attribute):
             continue
         receiver, place = spot.body.text(spot.call.func.value), spot.body.place(spot.statement)
-        yield Finding(
+        yield warning(
             "BS146",
-            "warning",
             f"{receiver} is not changed: the result of {spot.method} is thrown away.",
             (shown(place, f"returns a new tensor and leaves {receiver} as it was."),),
             _kept(seen, spot, receiver),
-            source=str(place),
+            place,
         )
 
 
@@ -43,13 +42,12 @@ def lost_in_step(optimizer: torch.optim.Optimizer) -> Finding | None:
     lost = lost_update(optimizer)
     if lost is None:
         return None
-    return Finding(
+    return warning(
         "BS146",
-        "warning",
         f"{type(optimizer).__name__}.step() does not change {lost.name}: the result of {lost.lost} is thrown away.",
         lost.shown,
         lost.fix,
-        source=str(lost.place),
+        lost.place,
     )
 
 
@@ -79,9 +77,8 @@ def lost_writes(writes: Iterable[Write]) -> Iterator[Finding]:
     for each in writes:
         target, index = each.target, each.body.text(each.target.slice)
         name, place = each.body.text(target.value), each.body.place(each.statement)
-        yield Finding(
+        yield warning(
             "BS146",
-            "warning",
             f"{name} loses additions: {index} has repeated entries, and += through an index adds only once to each.",
             (
                 shown(
@@ -91,7 +88,7 @@ def lost_writes(writes: Iterable[Write]) -> Iterator[Finding]:
                 ),
             ),
             f"Accumulate: {_accumulated(each, name, index)}.",
-            source=str(place),
+            place,
         )
 
 

@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, constructions, named, names_of, program_frames
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.program import bodies, constructions, named, names_of
+from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, dotted, expressions, functions, is_constant, statements
+from backsight.source.body import callee, dotted, expressions, is_constant, statements
 from backsight.tape import modules_in, parameters_in
 
 CODES = ("BS126", "BS129")
@@ -38,14 +38,13 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
         name = written  # several models may hold it
         state = "frozen" if wanted else "trained"
         told = "A module does not pass requires_grad on to its parameters."
-        return Finding(
+        return warning(
             "BS126",
-            "warning",
             f"requires_grad = {wanted} only sets an attribute of {name}: "
             f"{len(against)} of its {counted(len(held), 'parameter')} {'is' if len(against) == 1 else 'are'} {state}.",
             (told,) if place is None else (shown(place, "sets it; a module does not pass it on to its parameters."),),
             f"Call {written}.requires_grad_({wanted}), which sets it for each of them.",
-            source=str(place) if place is not None else None,
+            place,
             since=since,
         )
     return None
@@ -72,13 +71,12 @@ def left_frozen(
             continue
         name, place = named(optimizer, "the optimizer"), body.place(statement)
         never = "it is never unfrozen" if len(frozen) == 1 else "they are never unfrozen"
-        return Finding(
+        return warning(
             "BS129",
-            "warning",
             f"{name} no longer trains {names_of(frozen)}: {never}.",
             (shown(place, "sets requires_grad to False; nothing sets it back to True."),),
             "Call requires_grad_(True) again after the backward that needed them frozen.",
-            source=str(place),
+            place,
             since=since,
         )
     return None
@@ -124,9 +122,8 @@ def thawed(
 
     None where the program reads gradients itself: it may move them by hand, or want no more than to look.
     """
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    scopes = [body.node for file in files for body in functions(file)]
-    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for scope in scopes for node in ast.walk(scope)):
+    every = (node for body in bodies(frame) for node in ast.walk(body.node))
+    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in every):
         return None
     one, name, made = len(tensors) == 1, *_made(optimizer, frame)
     names = [found[0].path if found else "a parameter" for found in search(tensors[:2], limit=1).names]
@@ -137,14 +134,13 @@ def thawed(
         evidence.append(shown(on[0], "sets requires_grad, but adds nothing to an optimizer."))
     if made:
         evidence.append(shown(made[-1], f"creates {name}, which does not hold {'it' if one else 'them'}."))
-    return Finding(
+    return warning(
         "BS101",
-        "warning",
         f"{few} {'was' if one else 'were'} unfrozen, but no optimizer updates {'it' if one else 'them'}.",
-        tuple(evidence),
+        evidence,
         f"Add them when you unfreeze them, with {name}.add_param_group, or create {name} with all parameters: it skips "
         "those that have no gradient.",
-        source=str(made[-1]) if made else str(on[0]) if len(on) == 1 else None,
+        made[-1] if made else on[0] if len(on) == 1 else None,
         since=since,
     )
 

@@ -9,12 +9,12 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.program import bodies, program_frames
+from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place, assignments
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, dotted, expressions, functions, statements
+from backsight.source.body import callee, dotted, expressions, statements
 from backsight.tape import is_captured
 from backsight.tape.saved import is_readable
 from backsight.tracing.steps import parameters
@@ -38,8 +38,7 @@ def one_for_all(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: 
         if not _are_the_same(held):
             continue
         frames = list(program_frames(frame))
-        files = dict.fromkeys(each.f_code.co_filename for each in frames)
-        found = [each for file in files for body in functions(file) for each in _repeated(body)]
+        found = [each for body in bodies(frame) for each in _repeated(body)]
         networks = [each for each in found if any(_is_network(frame, each[2]) for frame in frames)]
         if len(networks or found) == 1:
             return [_finding(held, *(networks or found)[0], since)]
@@ -90,9 +89,8 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
         times = body.text(node.generators[0].iter)
     elif isinstance(node, ast.BinOp):
         times = f"range({body.text(node.right)})"
-    return Finding(
+    return warning(
         "BS144",
-        "warning",
         f"All {size} members of the ensemble are one network: their weights are the same.",
         (
             shown(place, f"repeats {name}, so every member begins with the same weights."),
@@ -100,6 +98,6 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
             "and loss they stay so.",
         ),
         f"Create each member by itself: [{of} for _ in {times}].",
-        source=str(place),
+        place,
         since=since,
     )

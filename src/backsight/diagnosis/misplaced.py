@@ -1,7 +1,7 @@
 """What stands at the wrong place around an optimizer step, read from the function that makes it.
 
-BS124: clipping that comes after the step, or before a scaler's gradients are unscaled. BS127: gradients that are zeroed
-for each batch where several are accumulated for a step.
+BS124: clipping that comes after the step, before the backward, or before a scaler's gradients are unscaled. BS127:
+gradients that are zeroed for each batch where several are accumulated for a step.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import gc
 import itertools
 import math
 import operator
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from types import FrameType, GeneratorType
 
 import torch
 
-from backsight.diagnosis.clipped_early import clipped_early
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls
-from backsight.source.bindings import bound
+from backsight.source.bindings import bound, spots
 from backsight.source.body import callee, dotted, expressions, functions, keyword, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.stepping import optimizer_steps
+from backsight.story.stepping import optimizer_steps, steps_in
+from backsight.tape import parameters_in
+from backsight.tracing import current
 
 CODES = ("BS124", "BS127")
 
@@ -69,13 +71,12 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     others = [*backwards, *(each.position for each in optimizer_steps(level) if first <= each.line <= last)]
     if any(here < each < place.position for each in others) or any(each > place.position for each in others):
         return None
-    return Finding(
+    return warning(
         "BS124",
-        "warning",
         "The gradients are clipped after the step, so clipping has no effect.",
         (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
         f"Move line {place.line} between backward() and `{level.place.text}`.",
-        source=str(place),
+        place,
     )
 
 
@@ -116,16 +117,15 @@ def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> 
     made = every[0] if len(every) == 1 else None
     value = made.text.partition(" = ")[2] if made is not None else ""
     fix = f"Store a list: {made.text.partition(' = ')[0]} = list({value})." if made is not None and value else ""
-    return Finding(
+    return warning(
         "BS124",
-        "warning",
         f"The gradients are not clipped: {name} is an iterator that is already exhausted.",
         (
-            *((shown(made, "creates it: it can be iterated only once."),) if made is not None else ()),
+            if_known(made, "creates it: it can be iterated only once."),
             shown(place, "finds nothing left in it to clip."),
         ),
         fix or f"Pass a list of parameters, or call model.parameters() again on line {place.line}.",
-        source=str(place),
+        place,
         since=1,
     )
 
@@ -149,16 +149,15 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
     if not zeroing or not runs or any(a < runs[0].line <= b for a, b in conditional):
         return None
     text = body.text(every)
-    return Finding(
+    return warning(
         "BS127",
-        "warning",
         f"Of {text} accumulated batches, only the last counts: the gradients are zeroed for each batch.",
         (
             shown(zeroing[0], "throws away the gradients of the previous batch."),
             shown(body.place(guard), "steps only once every few batches."),
         ),
         f"Move `{zeroing[0].text}` into that condition, below `{level.place.text}`.",
-        source=str(zeroing[0]),
+        zeroing[0],
     )
 
 
@@ -179,16 +178,15 @@ def _scaled(level: Level, clipping: Place, began: tuple[int, int]) -> Finding | 
         return None
     name, scale = dotted(receiver) or "scaler", torch.amp.GradScaler.get_scale(scaler)
     optimizer = body.text(step.args[0]) if step is not None and step.args else "optimizer"
-    return Finding(
+    return warning(
         "BS124",
-        "warning",
         "The gradients are clipped while they are still multiplied by the loss scale.",
         (
             shown(clipping, f"clips gradients that are {scale:,.0f} times too large."),
             shown(level.place, "divides them by the scale only later."),
         ),
         f"Call {name}.unscale_({optimizer}) before line {clipping.line}.",
-        source=str(clipping),
+        clipping,
     )
 
 
@@ -218,3 +216,60 @@ def _measures(level: Level, call: ast.Call) -> bool:
     value = value_of(level, limit)
     infinite = isinstance(value, str) and value.strip().lower() in ("inf", "infinity")
     return infinite or (isinstance(value, float) and math.isinf(value)) or dotted(limit) in ("math.inf", "torch.inf")
+
+
+def clipped_early(
+    level: Level, clippings: Sequence[tuple[Place, ast.Call]], backwards: Sequence[Place], zeroing: Sequence[Place]
+) -> Finding | None:
+    """Return that what one iteration clips are the gradients of the one before, or none, by its statements in order.
+
+    A watch has to have seen that no other backward ran since the last step: the loss may be a helper's affair.
+    """
+    steps = [each for each in steps_in(level) if each.place == level.place]
+    if not (clippings and backwards and zeroing and steps):
+        return None
+    (place, call), began = clippings[-1], backwards[0]
+    in_order = place.position < began.position and backwards[-1].position < level.place.position
+    ids = _ids(level, call.args[0] if call.args else None)
+    if not in_order or not ids or not steps[0].trained or not ids & steps[0].trained:
+        return None
+    if not _is_one_block(level, place, began) or not _ran_alone({(each.file, each.line) for each in backwards}):
+        return None
+    return warning(
+        "BS124",
+        "The gradients are clipped before backward() computes them, so clipping has no effect.",
+        (
+            shown(place, "finds no gradients of this step."),
+            shown(began, "computes them later."),
+            shown(level.place, "uses them unclipped."),
+        ),
+        f"Move line {place.line} between `{began.text}` and `{level.place.text}`.",
+        place,
+        since=1,
+    )
+
+
+def _ids(level: Level, given: ast.expr | None) -> set[int]:
+    """Return the ids of the parameters of `model.parameters()`, or in a list."""
+    if isinstance(given, ast.Call) and callee(given)[1] == "parameters":
+        model = value_of(level, callee(given)[0])
+        return {id(p) for p in parameters_in(model)} if isinstance(model, torch.nn.Module) else set()
+    held = value_of(level, given)
+    return {id(each) for each in held} if type(held) in (list, tuple) else {id(held)}  # type: ignore[attr-defined]
+
+
+def _is_one_block(level: Level, clipping: Place, began: Place) -> bool:
+    """Whether the backward and the step run as often as one another, and a clipping no more often."""
+    branches = {each.node.lineno: each.branches for each in spots(level.body.node)} if level.body is not None else {}
+    backward = branches.get(began.line, ())
+    return backward == branches.get(level.place.line) and branches.get(clipping.line, ())[: len(backward)] == backward
+
+
+def _ran_alone(lines: set[tuple[str, int]]) -> bool:
+    """Whether all backwards of this thread since its last step but one ran on these lines."""
+    watch, thread = current(), threading.get_ident()
+    past = list(watch.steps.past.get(thread, ())) if watch is not None else []
+    if watch is None or len(past) < 2:
+        return False
+    since = [each for each in watch.backwards if each.marks.get(thread, 0) > past[-2]]
+    return bool(since) and all(each.line is not None and (each.line.file, each.line.line) in lines for each in since)

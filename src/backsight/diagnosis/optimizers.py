@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from dataclasses import replace
 from types import FrameType
 from typing import Any, TypeGuard
 
@@ -12,8 +13,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, constructions, named
-from backsight.diagnosis.wording import counted, shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, if_known, warning
 from backsight.snapshot import groups
 from backsight.source import Place
 from backsight.source.body import callee, expressions, keyword, statements
@@ -33,19 +33,18 @@ def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) ->
     group = groups(optimizer)[shares.index(share)]
     known = _decay(optimizer, frame)
     name, half = named(optimizer, "the optimizer"), math.ceil(math.log(0.5) / math.log(1 - share)) if share < 1 else 1
-    return Finding(
+    return warning(
         "BS135",
-        "warning",
         f"The weight decay of {name} shrinks the weights to 0.",
         (
-            *((shown(known[0], "sets it."),) if known else ()),
+            if_known(known[0] if known else None, "sets it."),
             f"With weight_decay={group['weight_decay']:g} and lr={group['lr']:g} each step shrinks every weight by "
             f"{share:.1%}: after {counted(half, 'step')} it is half as large, unless the gradient opposes it.",
         ),
         (_undivided(known[1]) if known else "")
         or "Usual values are 1e-4 to 1e-2 for SGD and up to 0.1 for AdamW. Check whether the value was meant for "
         "something else, such as the decay of the learning rate.",
-        source=str(known[0]) if known else None,
+        known[0] if known else None,
         since=since,
     )
 
@@ -110,21 +109,19 @@ def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: i
         return None
     each = steps / max(times, 1)
     made = next(iter(constructions(frame, optimizer, name)), None)
-    evidence: list[Fact] = [
-        f"{times + 1} of them trained the same parameters one after the other, each for {each:.0f} "
-        f"step{'s' * (round(each) != 1)}: momentum and averages start from zero each time."
-    ]
-    if made is not None:
-        evidence.append(shown(made, "runs each time."))
-    return Finding(
+    found = warning(
         "BS119",
-        "warning" if each < 3 else "note",
         f"{name} is recreated again and again and loses its state.",
-        tuple(evidence),
+        (
+            f"{times + 1} of them trained the same parameters one after the other, each for {each:.0f} "
+            f"step{'s' * (round(each) != 1)}: momentum and averages start from zero each time.",
+            if_known(made, "runs each time."),
+        ),
         f"Create {name} once, before the loop.",
-        source=str(made) if made is not None else None,
+        made,
         since=since,
     )
+    return found if each < 3 else replace(found, severity="note")
 
 
 def _has_state(optimizer: torch.optim.Optimizer) -> bool:

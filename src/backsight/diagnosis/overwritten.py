@@ -15,8 +15,7 @@ import torch
 from backsight.diagnosis.data_changed import mark
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, method_of
-from backsight.diagnosis.wording import shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import if_known, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place
@@ -90,22 +89,19 @@ def overwritten(found: Replay, since: int, frame: FrameType) -> Finding:
     ]
     place: Place | None = places[0] if len(set(places)) == 1 else None
     owner = _owner(found)
-    evidence: list[Fact] = [
-        f"Of its newest {found.items:,} items, {found.twice:,} have the same memory as state and as next state, and "
-        f"all share {found.arrays:,} array{'s' * (found.arrays != 1)}. One of them has changed since it was stored."
-    ]
-    if owner:
-        evidence.append(f"{owner} has that memory: what changes it in place changes the stored items.")
-    if place is not None:
-        evidence.append(shown(place, "stores the arrays themselves, not copies."))
-    return Finding(
+    return warning(
         "BS148",
-        "warning",
         f"{found.name} stores the same array again and again, and its values are overwritten.",
-        tuple(evidence),
+        (
+            f"Of its newest {found.items:,} items, {found.twice:,} have the same memory as state and as next state, "
+            f"and all share {found.arrays:,} array{'s' * (found.arrays != 1)}. One of them has changed since it was "
+            "stored.",
+            f"{owner} has that memory: what changes it in place changes the stored items." if owner else None,
+            if_known(place, "stores the arrays themselves, not copies."),
+        ),
         f"Store copies: {f'{owner}.copy()' if owner else 'state.copy()'} where the state is handed out, or .clone() of "
         "a tensor. torch.from_numpy shares the memory of its array.",
-        source=str(place) if place is not None else None,
+        place,
         since=since,
     )
 

@@ -1,4 +1,4 @@
-"""BS147: a view or reshape gives the sizes of a tensor in another order, as only transpose and permute may."""
+"""BS117, BS147: the samples of a batch are used along another dimension, or a view gives sizes in another order."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import shaped, shown, warning
 from backsight.source.body import Body, callee, dotted, statements
-from backsight.tracing import Sighting, Spot
+from backsight.tracing import Line, Sighting, Spot, Watch, aligned, along
 
 _Sizes = tuple[int, ...]
 
@@ -164,15 +164,60 @@ def _finding(spot: Spot, before: _Sizes, after: _Sizes, order: Iterable[int]) ->
         by = f"transpose({swapped[0]}, {swapped[1]})" if len(swapped) == 2 else f"permute({', '.join(map(str, order))})"
         same = len(after) == len(before)
         moved = f"{receiver}.{by}" if same else f"{receiver}.{by}.reshape({_written(spot)})"
-    return Finding(
+    return warning(
         "BS147",
-        "warning",
         f"{spot.method} gives the sizes of {receiver} in another order, which mixes its entries.",
         (shown(place, f"cuts {shaped(before)} into {shaped(after)} and moves no entry between dimensions."),),
         f"Exchange dimensions with {moved} instead of {spot.method}.",
-        source=str(place),
+        place,
     )
 
 
 def _written(spot: Spot) -> str:
     return ", ".join(spot.body.text(each) for each in _given(spot.call))
+
+
+_ATTENTION = ("Transformer", "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer")
+
+
+def crossed(watch: Watch, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings of an exact watch that saw where the axes of each tensor come from."""
+    told: set[str] = set()
+    for each, line, texts in aligned(watch):
+        if line is not None and str(line.place) not in told:
+            told.add(str(line.place))
+            yield _broadcast(line, texts, *each.shapes, each.axis)
+    if any(each.code == "BS147" for each in known):
+        return
+    for layer, line in along(watch):
+        if line is not None and str(line.place) not in told:
+            told.add(str(line.place))
+            yield _mixes(line, layer.layer, layer.shape)
+
+
+def _broadcast(
+    line: Line, texts: tuple[str, str], small: tuple[int, ...], large: tuple[int, ...], axis: int
+) -> Finding:
+    one, other = (f"`{text}`" if text else name for text, name in zip(texts, ("one", "the other"), strict=True))
+    form = ", ".join(map(str, (-1, *(1,) * (len(large) - len(small)), *small[1:])))
+    fix = f"{texts[0]}.view({form})" if texts[0].isidentifier() else f".view({form}) on {one}"
+    both = f"broadcasts {shaped(small)} with {shaped(large)}, which raises nothing because both sizes are {large[0]}."
+    return warning(
+        "BS117",
+        f"{one} has one entry per sample, but is broadcast along dimension {axis} of {other} instead of the batch.",
+        (shown(line.place, both),),
+        f"Give it the missing dimensions: {fix}.",
+        line.place,
+    )
+
+
+def _mixes(line: Line, layer: str, shape: tuple[int, ...]) -> Finding:
+    does = "attends across the samples" if layer in _ATTENTION else "takes the samples"
+    does += " of the batch" if layer in _ATTENTION else " of the batch for steps in time"
+    return warning(
+        "BS147",
+        f"{layer or 'A layer'} {does}: batch_first is not set.",
+        (shown(line.place, f"passes {shaped(shape)}, which it takes for {shape[0]} steps of {shape[1]} samples."),),
+        f"Create it with batch_first=True: nn.{layer or 'LSTM'}(..., batch_first=True).",
+        line.place,
+    )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place
 from backsight.source.body import body_around, dotted, functions, statement_at, statements
@@ -89,17 +89,13 @@ def _told(place: Place, leaf: torch.Tensor, says: str) -> Finding | None:
     of = next((each.path for each in search([leaf], limit=1).names[0]), "what is trained")
     if used is None:
         return None
-    return Finding(
+    return warning(
         "BS150",
-        "warning",
         f"{name} is a value taken from {of} before training: it does not follow what the optimizer learns.",
-        (
-            shown(place, says),
-            shown(used, "computes with that value in each step."),
-        ),
+        (shown(place, says), shown(used, "computes with that value in each step.")),
         f"Take it again after each optimizer step: {place.text}. Or compute it from {of} where it is used, with "
         "detach() if that loss should not train it.",
-        source=str(place),
+        place,
     )
 
 

@@ -11,7 +11,7 @@ from types import FrameType, GeneratorType
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.source import Body, Place, assignments
 from backsight.source.bindings import bound, prefixes
 from backsight.source.body import LOOPS, Loop, callee, dotted, expressions, functions, statements
@@ -129,9 +129,8 @@ def _is_over(gone: _Gone) -> Callable[[], bool]:
 def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> Finding:
     kind = type(gone.iterator).__name__
     source = made if made != around else gone.loop
-    return Finding(
+    return warning(
         "BS137",
-        "warning",
         f"{name} is exhausted after the first epoch: later epochs train nothing.",
         (
             *((shown(made, f"creates it: a {kind}, which can be iterated only once."),) if made != around else ()),
@@ -139,6 +138,6 @@ def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> 
             shown(gone.loop, "exhausts it in the first epoch and finds it empty afterwards."),
         ),
         f"Create it inside the loop at line {around.line}. Or store what it yields: {name} = list({name}).",
-        source=str(source),
+        source,
         since=since,
     )

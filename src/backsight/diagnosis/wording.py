@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
-from backsight.findings.evidence import Certainty, Evidence
+from backsight.findings import Finding
+from backsight.findings.evidence import Certainty, Evidence, Fact
 from backsight.source import Place
 from backsight.story.failure import Failure
 from backsight.tape.rows import dimensions, dtype_name
@@ -26,6 +27,27 @@ def shown(place: Place | Line, says: str, certainty: Certainty | None = None) ->
     """
     place = place.place if isinstance(place, Line) else place
     return Evidence(says, place, certainty or ("seen" if place.seen else "held"))
+
+
+def if_known(place: Place | Line | None, says: str, certainty: Certainty | None = None) -> Evidence | None:
+    """As `shown`; None where there is no such statement."""
+    return shown(place, says, certainty) if place is not None else None
+
+
+def warning(
+    code: str,
+    title: str,
+    evidence: Iterable[Fact | None],
+    fix: str,
+    at: Place | Line | None = None,
+    *,
+    exact: bool = True,
+    nodes: tuple[int, ...] = (),
+    since: int | None = None,
+) -> Finding:
+    """Return a warning about the statement `at` a place, if one is known; of the evidence, what there is."""
+    known = tuple(each for each in evidence if each is not None)
+    return Finding(code, "warning", title, known, fix, str(at) if at is not None else None, exact, nodes, since)
 
 
 def failing(failure: Failure, says: str) -> tuple[Evidence, ...]:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from types import CodeType
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.crossed import crossed
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
 from backsight.diagnosis.misplaced import misplaced
-from backsight.diagnosis.reordered import reordered
+from backsight.diagnosis.reordered import crossed, reordered
 from backsight.diagnosis.taken_once import taken_once
 from backsight.diagnosis.used_up import used_up
 from backsight.launch.sign import Sign, Step

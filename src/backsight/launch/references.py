@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from backsight.diagnosis import Finding, Site
-from backsight.diagnosis.own_reference import Compared, compared, own_reference
+from backsight.diagnosis.rules.constant_ratio import Compared, compared, own_reference
 from backsight.launch.modes import Modes
 from backsight.launch.passes import PASSES
 from backsight.launch.sign import Audit, Sign

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.aliased import Kept, aliased, kept
+from backsight.diagnosis.aliased import Kept, SharedState, aliased, kept, shared_state, told_shared
 from backsight.diagnosis.data_changed import Stored, changed_data, stored
 from backsight.diagnosis.members import one_for_all
 from backsight.diagnosis.overwritten import Replay, overwritten, replays
-from backsight.diagnosis.state_shared import SharedState, shared_state, told_shared
 from backsight.launch.sign import Sign, Step
 
 _STATE = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.skipped import Scaled, never_stepped, scaled
+from backsight.diagnosis.rules.unmoved import Scaled, never_stepped, scaled
 from backsight.launch.sign import Audit, Sign, Step
 from backsight.tracing import Watch
 

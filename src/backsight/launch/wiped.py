@@ -9,7 +9,7 @@ import torch
 
 from backsight.diagnosis import Finding, Site
 from backsight.diagnosis.evidence.values import is_zero
-from backsight.diagnosis.wiped import wiped
+from backsight.diagnosis.rules.thrown_away import wiped
 from backsight.launch.sign import Audit, Sign
 
 _ENOUGH = 2

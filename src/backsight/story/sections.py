@@ -76,16 +76,13 @@ def sections(failure: Failure) -> Iterator[Section]:
 
 def sections_of(goals: Sequence[tuple[Level, tuple[tuple[str, int], ...]]]) -> Iterator[Section]:
     """Yield the functions that may have computed what each level has for its goals, expressions with their lines."""
-    queue = [
-        Section(level.body, wanted, level.variables, level.frame.f_globals, level, _own_names(level))
-        for level, wanted in goals
-        if level.body is not None
-    ]
-    yield from _followed(queue)
+    yield from _followed([section for level, wanted in goals if (section := section_of(level, wanted))])
 
 
-def _own_names(level: Level) -> frozenset[str]:
-    return frozenset(level.frame.f_code.co_varnames)
+def section_of(level: Level, goals: tuple[tuple[str, int], ...] = ()) -> Section | None:
+    """Return the function of a level of the traceback, with its variables."""
+    own = frozenset(level.frame.f_code.co_varnames)
+    return Section(level.body, goals, level.variables, level.frame.f_globals, level, own) if level.body else None
 
 
 def run_by(function: Any, owner: object) -> Iterator[Section]:
@@ -207,9 +204,7 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
     statement = level.statement
     if receiver is None and statement is not None:
         receiver = next((level.body.text(node) for node in calls_in(statement)), None)
-    goals = ((receiver, level.line),) if receiver else ()
-    own = frozenset(level.frame.f_code.co_varnames)
-    return Section(level.body, goals, level.variables, level.frame.f_globals, level, own)
+    return section_of(level, ((receiver, level.line),) if receiver else ())
 
 
 def results_of(body: Body, only: tuple[int, int, int] | None = None) -> tuple[tuple[str, int], ...]:

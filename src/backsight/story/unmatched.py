@@ -32,8 +32,7 @@ class Unmatched:
         name = self.choice.name.rpartition(".")[2]
         return (
             f"Set {name} to one of {self._known}{where}, or add a branch for {_quoted(self.value)}. An else branch "
-            "that "
-            "raises would catch this."
+            "that raises would catch this."
         )
 
     @property

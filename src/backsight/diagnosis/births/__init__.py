@@ -6,9 +6,8 @@ Why is a matter of the operation; each kind is a small function, entered by the 
     def logarithm(birth: Birth) -> Cause | None: ...
 """
 
-from backsight.diagnosis.births import composite, elementary
-from backsight.diagnosis.births.birth import Birth
-from backsight.diagnosis.births.causes import CAUSES, Cause, cause, cause_of
+from backsight.diagnosis.births import elementary
+from backsight.diagnosis.births.birth import CAUSES, Birth, Cause, cause, cause_of
 from backsight.diagnosis.births.told import BIRTH, told
 
-__all__ = ["BIRTH", "CAUSES", "Birth", "Cause", "cause", "cause_of", "composite", "elementary", "told"]
+__all__ = ["BIRTH", "CAUSES", "Birth", "Cause", "cause", "cause_of", "elementary", "told"]

@@ -14,10 +14,10 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source.body import callee
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 
 _MOST = 4
 _INDEXING = {
@@ -64,12 +64,9 @@ def _suspects(failure: Failure) -> list[Fact]:
 
 
 def _operations(failure: Failure) -> Iterator[Fact]:
-    for file in user_files(failure):
-        for body in functions(file):
-            for statement in statements(body.node):
-                for call in calls_in(statement):
-                    module = next((v for each in failure.users if (v := value_of(each, call.func)) is not None), None)
-                    loss = isinstance(module, torch.nn.CrossEntropyLoss | torch.nn.NLLLoss)
-                    says = _INDEXING.get("cross_entropy" if loss else callee(call)[1])
-                    if says is not None:
-                        yield shown(body.place(statement), says, "read")
+    for body, statement, call in calls_in_files(failure):
+        module = next((v for each in failure.users if (v := value_of(each, call.func)) is not None), None)
+        loss = isinstance(module, torch.nn.CrossEntropyLoss | torch.nn.NLLLoss)
+        says = _INDEXING.get("cross_entropy" if loss else callee(call)[1])
+        if says is not None:
+            yield shown(body.place(statement), says, "read")

@@ -13,9 +13,9 @@ from backsight.diagnosis.wording import failing, listed, shown
 from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.source import Place
-from backsight.source.body import callee, calls_in, dotted, functions, is_constant, statements
+from backsight.source.body import callee, dotted, is_constant
 from backsight.story.failure import Failure
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 
 
 @explains("BS229", r"cudnn RNN backward can only be called in training mode")
@@ -44,10 +44,8 @@ def eval_rnn(failure: Failure, match: re.Match[str]) -> Finding:
 
 def _evaluating(failure: Failure, parts: set[str]) -> Iterator[Place]:
     """The statements that put one of these, or a module around it, in evaluation mode."""
-    for body in (each for file in user_files(failure) for each in functions(file)):
-        for statement in statements(body.node):
-            for call in calls_in(statement):
-                receiver, method = callee(call)
-                off = method == "eval" or (method == "train" and bool(call.args) and is_constant(call.args[0], False))
-                if off and not (method == "eval" and call.args) and (dotted(receiver) or "").split(".")[-1] in parts:
-                    yield body.place(statement)
+    for body, statement, call in calls_in_files(failure):
+        receiver, method = callee(call)
+        off = method == "eval" or (method == "train" and bool(call.args) and is_constant(call.args[0], False))
+        if off and not (method == "eval" and call.args) and (dotted(receiver) or "").split(".")[-1] in parts:
+            yield body.place(statement)

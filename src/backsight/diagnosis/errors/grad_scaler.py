@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.conversion import section_of
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
@@ -26,7 +25,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import gradient_of, is_module
 from backsight.story.scenes import called_function
-from backsight.story.sections import MOST, Section
+from backsight.story.sections import MOST, Section, section_of
 from backsight.tape import modules_in, parameters_in
 from backsight.tracing.steps import parameters
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.inferred import Block, inference_block, inference_seen
+from backsight.diagnosis.evidence.disabled import Block, inference_block, inference_seen
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown

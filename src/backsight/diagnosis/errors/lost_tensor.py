@@ -11,8 +11,7 @@ import torch
 
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.closure import closure_given
-from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion, gradients_in
+from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.evidence.holders import node_of, structure
 from backsight.diagnosis.evidence.spoken import simple

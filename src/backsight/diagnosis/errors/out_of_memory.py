@@ -14,9 +14,9 @@ from backsight.diagnosis.live.census import with_history
 from backsight.diagnosis.wording import described, failing, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place
-from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.source.body import callee, dotted
 from backsight.story.failure import Failure
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 from backsight.story.memory import is_tensor
 from backsight.tape import alive
 from backsight.text import size as size_of
@@ -67,12 +67,10 @@ def _keeping(failure: Failure, path: str) -> Place | None:
     """The statement that appends to a list of this name; None where there are several."""
     last = path.rpartition(".")[2]
     found = []
-    for body in (each for file in user_files(failure) for each in functions(file)):
-        for statement in statements(body.node):
-            for call in calls_in(statement):
-                receiver, method = callee(call)
-                if method in ("append", "appendleft") and (dotted(receiver) or "").split(".")[-1] == last:
-                    found.append(body.place(statement))
+    for body, statement, call in calls_in_files(failure):
+        receiver, method = callee(call)
+        if method in ("append", "appendleft") and (dotted(receiver) or "").split(".")[-1] == last:
+            found.append(body.place(statement))
     return found[0] if len(found) == 1 else None
 
 

@@ -10,7 +10,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.source import Place
-from backsight.source.body import callee
+from backsight.source.body import callee, is_constant, keyword
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
 
@@ -24,9 +24,8 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
     name = (found[1] if found else None) or "a parameter"
     reentrant = any(level.frame.f_code.co_filename == CHECKPOINT_FILE for level in failure.levels)
     place, call = _checkpoint(failure) if reentrant else (None, None)
-    lines = []
-    if place is not None:
-        lines.append(shown(place, "runs its own backward pass each time it is called (use_reentrant=True)."))
+    own = "runs its own backward pass each time it is called (use_reentrant=True)."
+    lines = [shown(place, own)] if place is not None else []
     lines += failing(failure, f"backpropagates through {name} more than once.")
     return explanation(
         f"DistributedDataParallel received the gradient of {name} twice in one backward pass; it averages each "
@@ -49,14 +48,10 @@ def _checkpoint(failure: Failure) -> tuple[Place | None, ast.Call | None]:
     """The nearest call of `checkpoint` that is not said to be without reentrance."""
     for section in sections(failure):
         for call, place in section.calls():
-            if callee(call)[1] == "checkpoint" and call.args and not _says_no(call):
+            reentrant = not is_constant(keyword(call, "use_reentrant"), False)
+            if callee(call)[1] == "checkpoint" and call.args and reentrant:
                 return place, call
     return None, None
-
-
-def _says_no(call: ast.Call) -> bool:
-    given = {each.arg: each.value for each in call.keywords}.get("use_reentrant")
-    return isinstance(given, ast.Constant) and given.value is False
 
 
 def _fix_of_checkpoint(call: ast.Call | None) -> str:

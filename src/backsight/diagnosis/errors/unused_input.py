@@ -10,8 +10,8 @@ from functools import cached_property
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.sources import trained
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
-from backsight.diagnosis.errors.no_grad.trained import trained
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.idle import parameter_at

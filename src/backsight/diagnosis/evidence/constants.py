@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.holders import leaves_below
 from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.scene import Scene
 from backsight.tape import Leaf
@@ -46,8 +46,7 @@ def derivatives(scene: Scene) -> Iterator[Derivative]:
         cuts = [each for each in met.cuts if each[0].by == "derivative" and each[0].line is not None]
         if not cuts or met.op not in _DIFFERENCES:
             continue
-        inside = set(below(scene.graph, [node]))
-        behind = [leaf for leaf in scene.graph.leaves if leaf.node in inside]
+        behind = leaves_below(scene.graph, node)
         for cut, leaves, made in cuts:
             asked = {id(leaf) for ref in leaves if (leaf := ref()) is not None}
             ours = [leaf for leaf in behind if id(leaf.tensor()) in asked]
@@ -68,8 +67,7 @@ def renewed(scene: Scene) -> Iterator[Renewed]:
         return
     _, terms = summands(scene.graph)
     for term in terms:
-        inside = set(below(scene.graph, [term.index]))
-        behind = [leaf for leaf in scene.graph.leaves if leaf.node in inside]
+        behind = leaves_below(scene.graph, term.index)
         tensor = behind[0].tensor() if len(behind) == 1 and not behind[0].owner else None
         cuts = watch.severed(tensor) if tensor is not None and behind[0].kind != "parameter" else ()
         if cuts and cuts[0].by == "rewrapped" and cuts[0].line is not None:

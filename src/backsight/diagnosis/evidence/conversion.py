@@ -12,13 +12,13 @@ import torch
 
 from backsight.diagnosis.wording import counted
 from backsight.source import Place
-from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, Definition, flow_of, reaching
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor, needs_gradient
 from backsight.story.scenes import called_function
-from backsight.story.sections import Section, methods_of
+from backsight.story.sections import Section, methods_of, section_of
 
 Kind = Literal["number", "none", "tuple", "other"]
 Part = int | str | None
@@ -56,12 +56,6 @@ class Conversion:
     function: str = ""
     returns_none: bool = False
     sure: bool = True
-
-
-def section_of(level: Level) -> Section | None:
-    """Return the function of a level of the traceback, with its variables."""
-    own = frozenset(level.frame.f_code.co_varnames)
-    return Section(level.body, (), level.variables, level.frame.f_globals, level, own) if level.body else None
 
 
 def conversion(failure: Failure, level: Level, value: ast.expr, kind: Kind) -> Conversion | None:
@@ -315,3 +309,24 @@ def gradients_in(value: Any) -> list[tuple[object, torch.Tensor]]:
     else:
         every = []
     return [(key, each) for key, each in every if is_tensor(each) and needs_gradient(each)]
+
+
+def closure_given(failure: Failure) -> tuple[Level, ast.Call] | None:
+    """Return the call that a closure stands for, and the level that gives it to the step; None if that did not fail.
+
+    The optimizer itself has to have stumbled over what the closure returned: the user's code is not running any more.
+    """
+    innermost, level = (failure.levels or (None,))[-1], failure.user
+    if innermost is None or level is None or level.statement is None or innermost is level:
+        return None
+    if innermost.variables.get("closure") is None or not issubclass(
+        type(innermost.variables.get("self")), torch.optim.Optimizer
+    ):
+        return None
+    for node in calls_in(level.statement):
+        given = (node.args[0] if node.args else keyword(node, "closure")) if callee(node)[1] == "step" else None
+        if isinstance(given, ast.Lambda) and isinstance(given.body, ast.Call):
+            return level, given.body
+        if given is not None and dotted(given):
+            return level, ast.copy_location(ast.Call(given, [], []), given)
+    return None

@@ -8,10 +8,10 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.program import bodies
 from backsight.naming import search
-from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place
-from backsight.source.body import LOOPS, callee, dotted, functions, statements
+from backsight.source.body import LOOPS, callee, dotted, statements
 
 
 def copied_anew(
@@ -27,12 +27,7 @@ def copied_anew(
         return None
     parts = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
     owners = {name.split(".")[0] for name in others}
-    files: dict[str, None] = {}
-    while frame is not None:
-        if is_user(frame) and not is_ours(frame.f_code.co_filename):
-            files[frame.f_code.co_filename] = None
-        frame = frame.f_back
-    for body in (body for file in files for body in functions(file)):
+    for body in bodies(frame):
         for statement in statements(body.node):
             match statement:
                 case ast.Assign(targets=[ast.Name(id=variable)], value=ast.Call(args=[given]) as call):

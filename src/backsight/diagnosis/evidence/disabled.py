@@ -1,4 +1,4 @@
-"""What disabled gradients where an operation ran: a `with` block or a decorator, of its function or of a caller."""
+"""What disabled gradients where an operation ran: a `with` block or a decorator; what made an inference tensor."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from backsight.source import Body, Place, assignments
-from backsight.source.body import body_around, dotted, statements
+import torch
+
+from backsight.source import Body, Place, assignments, function_at, statement_at
+from backsight.source.bindings import spots
+from backsight.source.body import body_around, calls_in, dotted, statements
 from backsight.source.cut_rules import grad_mode
-from backsight.tracing import Severed
+from backsight.story.failure import Failure, Level
+from backsight.story.sections import function_called, methods_of, undecorated
+from backsight.tracing import Severed, current, inferred
 
 _MODES = {"no_grad": ("no_grad", "inference_mode", "set_grad_enabled"), "inference": ("inference_mode",)}
 """What to look for, by what a watch says of a cut."""
@@ -89,3 +94,78 @@ def _disables(body: Body, node: ast.expr, modes: Sequence[str]) -> bool | None:
     if grad_mode(node) == "on":  # within inference mode, `enable_grad` alone records nothing
         return False if named or "no_grad" in modes else None
     return True if named else None
+
+
+_DEPTH = 3
+
+
+@dataclass(frozen=True)
+class Block:
+    """A `with torch.inference_mode():` or such a decorator; `made` is the statement that called it, if elsewhere, or
+    the one inside that a watch has seen to make the tensor."""
+
+    place: Place
+    what: str
+    made: Place | None = None
+
+
+def inference_seen(tensor: torch.Tensor) -> Block | None:
+    """Return the block or function in which a watch has seen a tensor made, or what it is a view of."""
+    watch = current()
+    made = inferred(watch, tensor) if watch is not None else None
+    off = disabled_by(made) if made is not None else None
+    if made is None or made.line is None or off is None:
+        return None
+    return Block(off.place, "its block", made.line.place)
+
+
+def inference_block(failure: Failure, name: str) -> Block | None:
+    """Return the block or function under inference mode in which the variable `name` was given its value."""
+    for level in failure.users:
+        for body, at in _assignments(level, name):
+            statement = statement_at(body, *at.position)
+            block = _around(body, statement) if statement is not None else None
+            if block is None and statement is not None:
+                block = _called(level, statement, _DEPTH)
+                block = Block(block.place, block.what, at) if block is not None else None
+            if block is not None:
+                return block
+    for level in failure.users[1:]:  # what a call has returned may have been handed on without a name
+        block = _called(level, level.statement, _DEPTH) if level.statement else None
+        if block is not None:
+            return Block(block.place, block.what, level.place)
+    return None
+
+
+def _assignments(level: Level, name: str) -> Iterator[tuple[Body, Place]]:
+    """The statements that assign a variable, the container that it is an item of, or the object that has it."""
+    parts = name.partition("[")[0].split(".")
+    for end in range(len(parts), 0, -1):
+        variable = ".".join(parts[:end])
+        for place in reversed(assignments(level.body, variable)) if level.body else ():
+            yield level.body, place  # type: ignore[misc]  # there is a body, or there were no places
+        owner, _, attribute = variable.rpartition(".")
+        for body in methods_of(type(level.value(owner))) if owner and level.value(owner) is not None else ():
+            yield from ((body, place) for place in assignments(body, f"self.{attribute}"))
+
+
+def _around(body: Body, statement: ast.stmt) -> Block | None:
+    """The inference mode that a statement stands in."""
+    off = disabled_at(body, statement.lineno, "inference")
+    what = f"{off.function or 'the function'}()" if off is not None and off.is_decorator else "this block"
+    return Block(off.place, what) if off is not None else None
+
+
+def _called(level: Level, statement: ast.stmt, depth: int) -> Block | None:
+    """The inference mode in which a function that the statement calls makes what it returns."""
+    for call in calls_in(statement):
+        function = undecorated(function_called(level, call)[0])
+        inner = function_at(function.__code__) if type(function).__name__ == "function" else None
+        if inner is None:
+            continue
+        returns = [each.node for each in spots(inner.node) if isinstance(each.node, ast.Return)]
+        for each in returns or inner.node.body[-1:]:
+            found = _around(inner, each) or (_called(level, each, depth - 1) if depth > 1 else None)
+            if found is not None:
+                return found
+    return None

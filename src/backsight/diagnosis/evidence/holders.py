@@ -8,7 +8,8 @@ from types import FrameType
 import torch
 
 from backsight.naming import Name, search
-from backsight.tape import Graph, capture, identity, no_torch_function, sequence_number, tensors_in
+from backsight.tape import Graph, Leaf, Node, capture, identity, no_torch_function, sequence_number, tensors_in
+from backsight.tape.saved import is_readable
 
 
 def made_in(graph: Graph, value: object) -> list[int]:
@@ -67,13 +68,38 @@ def below(graph: Graph, nodes: Iterable[int], without: Collection[int] = ()) -> 
     return queue
 
 
+def leaves_below(graph: Graph, node: int) -> list[Leaf]:
+    """Return the leaves that a node was computed from."""
+    inside = set(below(graph, [node]))
+    return [leaf for leaf in graph.leaves if leaf.node in inside]
+
+
+def given(node: Node) -> list[Node]:
+    """Return the operations and leaves whose results an operation was given, of those that autograd follows."""
+    return [edge.node for edge in node.inputs if edge is not None]
+
+
+def users(graph: Graph) -> dict[int, list[Node]]:
+    """Return the operations that were given the result of each node, by its index."""
+    found: dict[int, list[Node]] = {}
+    for node, edge in graph.edges:
+        found.setdefault(edge.node.index, []).append(node)
+    return found
+
+
+def kept(node: Node, name: str) -> torch.Tensor | None:
+    """Return what a node has saved under a name; None if there is no such tensor, or none whose values may be read."""
+    found = next((each.tensor() for each in node.saved if each.name == name), None)
+    return found if found is not None and is_readable(found) else None
+
+
 def terms(graph: Graph, roots: Iterable[int], whole: Collection[int] = ()) -> list[int]:
     """Return the nodes whose results a sum adds up, as far as it is one: `a` and `b` of `(a - 2 * b).mean()`; `whole`
     are not taken apart."""
     found: list[int] = []
     queue = list(roots)
     for i in queue:  # grows as we go
-        inputs = [edge.node.index for edge in graph.nodes[i].inputs if edge is not None]
+        inputs = [each.index for each in given(graph.nodes[i])]
         linear = graph.nodes[i].op in _LINEAR or (graph.nodes[i].op in _SCALED and len(inputs) == 1)
         linear = linear and i not in whole
         (queue if linear else found).extend(inputs if linear else [i])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backsight.diagnosis.evidence.holders import given
 from backsight.tape import Graph, Node
 
 _SUMS = ("Add", "Sub")
@@ -16,7 +17,7 @@ def summands(graph: Graph) -> tuple[set[int], list[Node]]:
     sums, found = set(), []
     stack = [*graph.roots]
     for node in stack:  # grows as we go
-        inputs = [edge.node for edge in node.inputs if edge is not None]
+        inputs = given(node)
         is_sum = node.op in _SUMS or (node.op in _FACTORS and len(inputs) == 1)
         if is_sum and node.shape == ():
             sums.add(node.index)

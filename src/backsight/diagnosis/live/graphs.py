@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backsight.diagnosis.live.census import maker, with_history
+from backsight.diagnosis.live.census import Pinned, labels, leaf_memory, maker, pinned, with_history, without_consumer
 from backsight.diagnosis.live.holders import names_of, pattern
-from backsight.diagnosis.live.pieces import Pinned, labels, leaf_memory, pinned, without_consumer
 from backsight.naming import Name
 from backsight.tape import NO_SEQUENCE, no_torch_function
 from backsight.tape.walk import Walk, walk

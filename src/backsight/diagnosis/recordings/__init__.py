@@ -1,4 +1,4 @@
-"""The rules for a recording, each in a file of its own, one code each.
+"""The rules for a recording, by what they look at.
 
 A rule is a function from a `Recording` to findings:
 
@@ -7,15 +7,12 @@ A rule is a function from a `Recording` to findings:
 """
 
 from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
-    constant_output,
-    dead_output,
-    exploding,
+    depth,
     lost_loss,
-    never_moves,
     non_finite,
+    quiet,
     saturated,
     update_ratio,
-    vanishing,
 )
 from backsight.diagnosis.recordings.auditing import audit_run
 from backsight.diagnosis.recordings.recording import Recording

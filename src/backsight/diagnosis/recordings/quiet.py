@@ -1,15 +1,19 @@
-"""Outputs that say nothing: the innermost module that is to blame, and not those that only pass it on."""
+"""BS304, BS308: outputs that say nothing, and the innermost module that is to blame, not those that only pass it on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
-from backsight.diagnosis.recordings.modules import Module
-from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.recording import Module, Recording
+from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Mask, Rows
+from backsight.diagnosis.recordings.saturated import saturations
+from backsight.diagnosis.wording import counted, warning
 
 _HARDLY_ANY, _MOSTLY = 0.999, 0.75
 
@@ -84,3 +88,71 @@ def _is_given_something(recording: Recording, module: Module, since: int) -> boo
     if not inputs:
         return bool(module.trains)
     return any(not is_constant(rows).any() for rows in inputs)
+
+
+_OF_ACTIVATIONS = (
+    "ReLU units die when all their inputs are negative: lower the learning rate, clip gradients, start with zero "
+    "biases, or use LeakyReLU or GELU."
+)
+_OF_LAYERS = (
+    "Check how its weights are initialized, whether they are trained, and whether weight decay shrank them to 0."
+)
+
+
+@rule("BS304")
+def dead_output(recording: Recording) -> Iterator[Finding]:
+    """All of an output has been zero for ten steps up to the end, though the input of the module is not constant.
+
+    Hardly any element in a few of these steps makes no difference.
+    """
+    for silence in silences(recording, is_dying):
+        zeros, steps = _zero_steps(silence), silence.steps
+        almost, no = ("", "no") if zeros == steps else ("almost ", "hardly any")
+        often = counted(steps, "recorded step") if zeros == steps else f"{zeros} of {counted(steps, 'recorded step')}"
+        yield warning(
+            "BS304",
+            f"{silence.module.label} has returned {almost}only zeros since step {silence.since}.",
+            (
+                f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "
+                f"{often}, to the end{given(recording, silence.module)}.",
+                f"Layers before it get {no} gradient through it.",
+            ),
+            _OF_LAYERS if silence.module.trains else _OF_ACTIVATIONS,
+        )
+
+
+def _zero_steps(silence: Silence) -> int:
+    """Return in how many of its steps all of the output is zero."""
+    rows = silence.rows.during(silence.since)
+    steps = set(rows["step"].tolist())
+    return len(steps - set(rows["step"][~is_zero(rows)].tolist()))
+
+
+@rule("BS308")
+def constant_output(recording: Recording) -> Iterator[Finding]:
+    """All elements of an output were the same number for ten steps up to the end, though the input varies.
+
+    Where that number is 0, or the bound of a saturated activation, BS304 and BS305 say so. A module of the program's
+    own that has no parameters, and never returned anything else, makes a mask or the like.
+    """
+    flat = {module.name for module, _, _ in saturations(recording)}
+    for silence in silences(recording, is_constant):
+        if silence.module.name in flat or is_zero(silence.rows)[-1] or _is_made_so(silence):
+            continue
+        yield warning(
+            "BS308",
+            f"{silence.module.label} has returned the same number everywhere since step {silence.since}.",
+            (
+                f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were equal "
+                f"({silence.rows['mean'][-1]:.4g} in the last step), in {counted(silence.steps, 'recorded step')}, to "
+                f"the end{given(recording, silence.module)}.",
+            ),
+            "The network has collapsed here: check the scale of the module's input, its weights, and the learning "
+            "rate.",
+        )
+
+
+def _is_made_so(silence: Silence) -> bool:
+    module = silence.module
+    own = module.is_leaf and not module.trains and not hasattr(torch.nn, module.type)
+    return own and bool(is_constant(silence.rows).all())

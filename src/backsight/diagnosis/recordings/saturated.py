@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.recordings.modules import Module
-from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.recording import Module, Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Rows
-from backsight.diagnosis.wording import counted
+from backsight.diagnosis.wording import counted, warning
 
 FLAT = 0.01
 """The mean slope, as a part of the steepest, that is too little."""
@@ -25,9 +24,8 @@ def saturated(recording: Recording) -> Iterator[Finding]:
         steps = counted(len(np.unique(rows["step"])), "recorded step")
         least, greatest = rows["min"][-1], rows["max"][-1]
         between = f"are all {least:.3g}" if least == greatest else f"lie between {least:.3g} and {greatest:.3g}"
-        yield Finding(
+        yield warning(
             "BS305",
-            "warning",
             f"{module.label} has been saturated since step {rows['step'][0]}.",
             (
                 f"Its {int(rows['count'][-1])} outputs {between}, where it is flat: its mean slope was "

@@ -1,4 +1,4 @@
-"""BS307: updates are far too large, or far too small, for the weights that they change."""
+"""BS306, BS307: weights that get a gradient and never move; updates far too large or too small for their weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
+from backsight.diagnosis.wording import counted, listed, warning
+from backsight.tracing.moves import NEGLIGIBLE
 
 USUAL = "between 1e-4 and 1e-2"
 LARGE = 1e-1
@@ -63,3 +65,97 @@ def _median(weight: Rows, update: Rows) -> float | None:
     held, moved = weight["l2"][at_weight], update["l2"][at_update]
     known = (held > 0) & (moved > 0) & np.isfinite(held) & np.isfinite(moved)
     return float(np.median(moved[known] / held[known])) if known.sum() >= STEADY else None
+
+
+RESOLUTION = 2.0**-23
+"""A gradient so small, as a part of the weight, moves nothing by itself: the model has converged."""
+
+
+@rule("BS306")
+def never_moves(recording: Recording) -> Iterator[Finding]:
+    """Its statistics are the same to the last bit in all of ten or more steps.
+
+    With a gradient worth the name that is a warning. Without one it is only a note, as unused heads are common; and of
+    frozen weights nothing is said.
+    """
+    still = [rows for rows in recording.rows("weight").values() if _is_still(rows)]
+    if not still:
+        return
+    pulls = {name: _pull(rows) for name, rows in recording.rows("grad").items()}
+    enough = NEGLIGIBLE * max(pulls.values(), default=0.0)
+    pulled = [rows for rows in still if pulls.get(rows.tensor.name, 0.0) > max(enough, RESOLUTION * rows["l2"][-1])]
+    if pulled:
+        yield _of_pulled(recording, pulled, pulls)
+    idle = [rows for rows in still if rows not in pulled and recording.module(rows).trains.get(rows.tensor.name)]
+    if idle and pulls:
+        yield _of_idle(recording, idle, pulls)
+
+
+def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]) -> Finding:
+    name, them = pulled[0].tensor.name, "it" if len(pulled) == 1 else "them"
+    steps = counted(max(len(np.unique(rows["step"])) for rows in pulled), "step")
+    many = f"{_some(recording, pulled)} get gradients but never move."
+    held, fix = _held(recording, pulled, them)
+    return warning(
+        "BS306",
+        f"{name} gets gradients but never moves." if len(pulled) == 1 else many,
+        (
+            f"{listed([rows.tensor.name for rows in pulled], 4)}: bit-identical in {steps}.",
+            f"Gradient norm of {name}, median of these steps: {pulls[name]:.2g}.",
+            *([held] if held else []),
+        ),
+        fix,
+    )
+
+
+def _of_idle(recording: Recording, idle: list[Rows], pulls: dict[str, float]) -> Finding:
+    names = [rows.tensor.name for rows in idle]
+    found = f"{listed(names, 4)}: the gradient was 0, almost 0, or missing."
+    fix = "Nothing to do if they are unused. Otherwise, check whether the loss depends on them."
+    if all(pulls.get(name, 0.0) > 0 for name in names):
+        strongest = max(names, key=lambda name: pulls[name])
+        found = (
+            f"{listed(names, 4)}: the largest gradient norm, of {strongest}, is {pulls[strongest]:.2g} in the median."
+        )
+        fix = (
+            "The loss does depend on them. If gradients vanish on the way (BS302), fix that; otherwise, check the "
+            "scale of the loss."
+        )
+    return Finding("BS306", "note", f"{_some(recording, idle)} never moved and got almost no gradient.", (found,), fix)
+
+
+def _some(recording: Recording, rows: list[Rows]) -> str:
+    return f"{len(rows)} of {counted(len(recording.rows('weight')), 'weight')}"
+
+
+def _held(recording: Recording, pulled: list[Rows], them: str) -> tuple[str, str]:
+    """Say whether an optimizer holds them, as far as its state tells, and what to do."""
+    states = [tensor.name for tensor in recording.kinds.get("state", ())]
+    held = [rows for rows in pulled if any(name.startswith(f"{rows.tensor.name}.") for name in states)]
+    rate = (
+        "check that the learning rate is not 0 and that updates are not lost to rounding, as small ones are in bfloat16"
+    )
+    put = f"Put {them} into the optimizer, or freeze {them} with requires_grad_(False)"
+    if not states:
+        return "", f"{put}; if the optimizer holds {them}, {rate}."
+    if not held:
+        return f"The optimizer has no state for {them}, so it probably does not hold {them}.", f"{put}."
+    which = them if len(held) == len(pulled) else f"{len(held)} of them"
+    return f"The optimizer has state for {which}.", f"{rate[0].upper()}{rate[1:]}."
+
+
+def _is_still(rows: Rows) -> bool:
+    if len(np.unique(rows["step"])) < STEADY or (rows["nans"] + rows["infs"]).any():
+        return False
+    return all((rows[name] == rows[name][0]).all() for name in ("mean", "m2", "min", "max", "zeros"))
+
+
+def _pull(rows: Rows) -> float:
+    """Return the median norm of a gradient over the steps, 0 if it was other than 0 in too few of them.
+
+    Of several calls in a step it is the smallest: another model's loss may have left a gradient here that no optimizer
+    used, as a generator's does in its discriminator.
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(rows["step"]) > 0))
+    norms = np.minimum.reduceat(rows["l2"], starts)
+    return float(np.median(norms[norms > 0])) if (norms > 0).sum() >= STEADY else 0.0

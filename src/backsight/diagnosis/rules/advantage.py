@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.holders import given, leaves_below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.tape import Node
 from backsight.tracing import current
 
@@ -51,11 +51,11 @@ def _is_score(scene: Scene, node: Node) -> bool:
             operation = watch.operation_of(each) if watch is not None else None
             if operation is not None and operation.via.endswith(".log_prob"):
                 continue
-            given = [edge.node for edge in each.inputs if edge is not None]
+            inputs = given(each)
             passes = each.op in _TOGETHER or each.op in _OF_ONE or each.op == "Sub" or each.op.startswith("Clamp")
-            if not given or not passes or (len(given) > 1 and each.op not in _TOGETHER):
+            if not inputs or not passes or (len(inputs) > 1 and each.op not in _TOGETHER):
                 return False
-            more += given
+            more += inputs
         if not more:
             return True
         ends = more[:_MOST]
@@ -66,19 +66,18 @@ def _value(node: Node) -> Node | None:
     """Return the layer of one output behind a difference: `returns - critic(states)`, scaled or not."""
     differs = False
     for _ in range(_DEEPEST):
-        given = [edge.node for edge in node.inputs if edge is not None]
+        inputs = given(node)
         if node.op in _LINEAR:
             return node if differs and node.shape is not None and node.shape[-1:] == (1,) else None
         differs = differs or node.op == "Sub"
-        if not given or node.op not in _OF_ONE | _TOGETHER | {"Sub", "Add"}:
+        if not inputs or node.op not in _OF_ONE | _TOGETHER | {"Sub", "Add"}:
             return None
-        node = given[0] if len(given) == 1 else max(given, key=lambda each: each.op == "Sub")
+        node = inputs[0] if len(inputs) == 1 else max(inputs, key=lambda each: each.op == "Sub")
     return None
 
 
 def _leaves(scene: Scene, node: Node) -> set[str]:
-    inside = set(below(scene.graph, [node.index]))
-    return {leaf.label for leaf in scene.graph.leaves if leaf.node in inside}
+    return {leaf.label for leaf in leaves_below(scene.graph, node.index)}
 
 
 def _finding(scene: Scene, node: Node, position: int, names: list[str]) -> Finding:
@@ -88,19 +87,14 @@ def _finding(scene: Scene, node: Node, position: int, names: list[str]) -> Findi
     name = texts.get(position, "")
     detached = f"{name}.detach()" if name.isidentifier() else "the advantage after .detach()"
     line = scene.line_of(node)
-    return Finding(
+    return warning(
         "BS132",
-        "warning",
         f"The policy loss also trains {listed(names, 2)}, through {f'`{name}`' if name else 'the advantage'}.",
         (
-            *(
-                (shown(line.place, ("multiplies a log-probability by a tensor that is still attached to its graph.")),)
-                if line
-                else ()
-            ),
+            if_known(line, "multiplies a log-probability by a tensor that is still attached to its graph."),
             "That gradient lowers the advantage of probable actions, whatever their true value is.",
         ),
         f"Multiply by {detached}: the policy then uses only its value, and the critic learns from its own loss.",
-        source=str(line.place) if line is not None else None,
+        line,
         nodes=(node.index,),
     )

@@ -1,17 +1,18 @@
-"""BS147: dimensions are taken for one another, as by a recurrent layer that goes through the samples of a batch."""
+"""BS147: dimensions are taken for one another: samples for steps in time, or classes for pixels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.evidence.holders import given, users
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.classes_of_pixels import classes_of_pixels
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.softmax_dim import compares
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import if_known, shaped, warning
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
 
@@ -33,21 +34,16 @@ def batch_as_time(scene: Scene) -> Iterator[Finding]:
     if not any(node.op in _TAKES_ONE for node in scene.graph.nodes):
         return
     modules: dict[str, torch.nn.Module] = {}
-    users: dict[int, list[Node]] = {}
     taken: dict[int, list[Node]] = {}
-    for node in scene.graph.nodes:
-        for edge in node.inputs:
-            if edge is None:
-                continue
-            users.setdefault(edge.node.index, []).append(node)
-            if node.op in _TAKES_ONE and edge.node.module is not None and _is_of_second(edge.node, node):
-                modules = modules or ModelTree.of(scene.models).modules
-                if _is_time_first(modules.get(edge.node.module)):
-                    taken.setdefault(edge.node.index, []).append(node)
+    for node, edge in scene.graph.edges:
+        if node.op in _TAKES_ONE and edge.node.module is not None and _is_of_second(edge.node, node):
+            modules = modules or ModelTree.of(scene.models).modules
+            if _is_time_first(modules.get(edge.node.module)):
+                taken.setdefault(edge.node.index, []).append(node)
     for index, nodes in taken.items():
         made = scene.graph.nodes[index]
         rows = (made.shape or (0,))[0]
-        if len(nodes) <= _MOST and compares(users, nodes[0], rows):
+        if len(nodes) <= _MOST and compares(users(scene.graph), nodes[0], rows):
             yield _finding(scene, made, nodes[0])
 
 
@@ -66,16 +62,48 @@ def _finding(scene: Scene, made: Node, taken: Node) -> Finding:
     kind, path = type(modules[made.module or ""]).__name__, made.module or "the layer"
     line, used = scene.line_of(made), scene.line_of(taken)
     shape = made.shape or (0, 0, 0)
-    facts = (
-        *((shown(line.place, f"returns {shaped(shape)}: {shape[0]} steps of {shape[1]} samples."),) if line else ()),
-        *((shown(used.place, f"takes the {shape[0]} for samples, and so does the loss."),) if used else ()),
-    )
-    return Finding(
+    return warning(
         "BS147",
-        "warning",
         f"{path} takes the samples of the batch for steps in time: batch_first is not set.",
-        facts,
+        (
+            if_known(line, f"returns {shaped(shape)}: {shape[0]} steps of {shape[1]} samples."),
+            if_known(used, f"takes the {shape[0]} for samples, and so does the loss."),
+        ),
         f"Create it with batch_first=True: nn.{kind}(..., batch_first=True).",
-        source=str(line.place) if line is not None else None,
+        line,
         nodes=(made.index,),
+    )
+
+
+_VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
+_CHANNELS_SECOND = ("Convolution", "Upsample")
+"""Operations whose result has its channels second, by what their names begin with."""
+
+
+def classes_of_pixels(scene: Scene) -> Iterator[Finding]:
+    """A log-softmax over rows into which a view has cut what a convolution returns, N×C×H×W: each row is a run of C
+    neighboring pixels of one channel, and not the C channels of one pixel."""
+    for node in scene.graph.nodes:
+        view = next(iter(given(node)), None) if node.op == "LogSoftmax" else None
+        made = next(iter(given(view)), None) if view is not None and view.op in _VIEWS else None
+        if view is None or made is None or not made.op.startswith(_CHANNELS_SECOND) or not made.shape:
+            continue
+        pixels = math.prod(made.shape[2:])
+        if len(made.shape) > 2 and pixels > 1 and view.shape == (made.shape[0] * pixels, made.shape[1]):
+            yield _finding_of_pixels(scene, made, view)
+
+
+def _finding_of_pixels(scene: Scene, made: Node, view: Node) -> Finding:
+    before, after = made.shape or (), view.shape or ()
+    line = scene.line_of(view)
+    last = ", ".join(map(str, (0, *range(2, len(before)), 1)))
+    does = "moves no entry: a row holds pixels of a class, not classes of a pixel."
+    return warning(
+        "BS147",
+        f"The scores of {after[1]} classes are mixed with pixels: a view cuts {shaped(before)} into {shaped(after)}.",
+        (if_known(line, does), "The loss compares these rows with the classes of the pixels."),
+        f"Move the classes last before the view: .permute({last}).reshape(-1, {after[1]}). Or pass cross_entropy the "
+        f"scores themselves, {shaped(before)}, with targets of {shaped((before[0], *before[2:]))}.",
+        line,
+        nodes=(view.index,),
     )

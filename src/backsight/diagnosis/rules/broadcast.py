@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.holders import users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import shaped, shown, warning
 from backsight.tracing import Met
 
 
@@ -35,9 +36,8 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
             if tall.isidentifier() and flat.isidentifier()
             else "Give both the same shape: .squeeze(1) on one of them, or .unsqueeze(1) on the other."
         )
-        yield Finding(
+        yield warning(
             "BS117",
-            "warning",
             f"{first} is {rows}×1 and {second} has shape {rows}: the loss compares every entry with all {rows}.",
             (
                 shown(
@@ -46,7 +46,7 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
                 ),
             ),
             fix,
-            source=here,
+            met.line,
             nodes=(index,),
         )
 
@@ -54,25 +54,20 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
 def _against_square(met: Met, tall: str, flat: str, rows: int, index: int) -> Finding:
     """Tell of a target that was broadcast before, where there were no gradients."""
     first, second = (f"`{tall}`" if tall else "the prediction"), (f"`{flat}`" if flat else "the target")
-    return Finding(
+    return warning(
         "BS117",
-        "warning",
         f"{first} is {rows}×1 and {second} is {rows}×{rows}: the loss compares every entry with all {rows}.",
         (shown(met.line.place, f"broadcasts {shaped(met.shapes[0])} and {shaped(met.shapes[1])}."),),
         f"Compute {second} with shape {rows}×1: where it is computed, a tensor of shape {rows} is combined with one of "
         f"{rows}×1. Use .unsqueeze(1) on the first there.",
-        source=str(met.line.place),
+        met.line.place,
         nodes=(index,),
     )
 
 
 def _all_of_it(scene: Scene, index: int, rows: int) -> bool:
     """Whether all that is made of the node is as large as it is, until it is one number."""
-    users: dict[int, list[int]] = {}
-    for node in scene.graph.nodes:
-        for edge in node.inputs:
-            if edge is not None:
-                users.setdefault(edge.node.index, []).append(node.index)
+    above = users(scene.graph)
     stack, seen = [index], {index}
     while stack:
         at = stack.pop()
@@ -81,8 +76,8 @@ def _all_of_it(scene: Scene, index: int, rows: int) -> bool:
             continue
         if shape != (rows, rows):
             return False
-        more = [each for each in users.get(at, []) if each not in seen]
-        if not users.get(at):
+        more = [each.index for each in above.get(at, []) if each.index not in seen]
+        if at not in above:
             return False
         seen.update(more)
         stack += more

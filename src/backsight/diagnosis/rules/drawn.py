@@ -11,7 +11,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, shown, warning
 from backsight.source import Place
 from backsight.source.body import body_around, callee, expressions, statement_at
 from backsight.tape import Graph
@@ -47,16 +47,12 @@ def drawn_without_gradient(scene: Scene) -> Iterator[Finding]:
     yield from _normals(scene)
     for place, (cut, names, met, node) in found.items():
         if place not in scored:
-            yield Finding(
+            yield warning(
                 "BS149",
-                "warning",
                 f"A sample passes no gradient to {listed(names, 2)}.",
-                (
-                    shown(place, ends(cut)),
-                    shown(met.line.place, "computes the loss from the sample."),
-                ),
+                (shown(place, ends(cut)), shown(met.line.place, "computes the loss from the sample.")),
                 f"Draw with rsample(): {resampled(cut)}.",
-                source=str(place),
+                place,
                 nodes=(node,),
             )
 
@@ -74,13 +70,12 @@ def _normals(scene: Scene) -> Iterator[Finding]:
         users = _users(graph, index)
         line = scene.line_of(graph.nodes[index])
         if behind and line is not None and users & _LAYERS and not users & _SUMS:
-            yield Finding(
+            yield warning(
                 "BS149",
-                "warning",
                 f"A sample passes no gradient to {listed(behind, 2)}.",
                 (shown(line, "draws a sample, which has no gradient to its mean and standard deviation."),),
                 f"Draw it as {_reparametrized(line.place)}.",
-                source=str(line),
+                line,
                 nodes=(index,),
             )
 

@@ -9,8 +9,7 @@ from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.source import Body
 from backsight.source.body import body_around, callee, calls_in, dotted, statement_at
 from backsight.tape import Graph, Leaf, Node
@@ -70,20 +69,15 @@ def _finding(scene: Scene, title: str, ends: Sequence[Node], leaves: Sequence[Le
     line = scene.line_of(node)
     name = f"torch.{op}" if node.op not in _COMPARES else "A comparison"
     what = "A sample" if node.op in _SAMPLES else name
-    evidence: list[Fact] = []
-    if line is not None:
-        why = "a sample has no gradient to what it is drawn from" if node.op in _SAMPLES else "its slope is zero"
-        evidence.append(shown(line, f"ends the gradient: {why}."))
-    if not title.startswith(_LEAVES):
-        evidence.append(f"Behind it: {listed([leaf.label for leaf in leaves], 3)}.")
+    why = "a sample has no gradient to what it is drawn from" if node.op in _SAMPLES else "its slope is zero"
+    behind = None if title.startswith(_LEAVES) else f"Behind it: {listed([leaf.label for leaf in leaves], 3)}."
     given = _given(body_around(line.file, line.line), line.line, op) if line is not None else ""
-    return Finding(
+    return warning(
         "BS141",
-        "warning",
         f"{title}: {what} passes on no gradient.",
-        tuple(evidence),
+        (if_known(line, f"ends the gradient: {why}."), behind),
         _fix(node, op, given or "x"),
-        source=str(line) if line is not None else None,
+        line,
         nodes=(node.index, *(leaf.node for leaf in leaves if title.startswith(_LEAVES))),
     )
 

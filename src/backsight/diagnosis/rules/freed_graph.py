@@ -29,10 +29,8 @@ def freed_graph(scene: Scene) -> Iterator[Finding]:
         "error",
         "backward() would go through this graph a second time and raise.",
         (
-            (
-                f"{border} lost saved tensors in an earlier backward(); the first one that backward reaches is "
-                f"{_describe(first)}."
-            ),
+            f"{border} lost saved tensors in an earlier backward(); the first one that backward reaches is "
+            f"{_describe(first)}.",
         ),
         "Recompute the loss for each backward(). Detach what is carried from step to step: hidden = "
         "hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward().",

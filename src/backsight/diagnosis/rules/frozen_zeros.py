@@ -10,7 +10,7 @@ from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import if_known, warning
 from backsight.source.freezing import freezings
 from backsight.tape import modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
@@ -49,13 +49,12 @@ def _finding(scene: Scene, zeros: list[torch.Tensor]) -> Finding:
     found = list(freezings(scene.site[0]))
     place = found[0].at if len(found) == 1 else None
     several = len(zeros) > 1
-    return Finding(
+    return warning(
         "BS133",
-        "warning",
         f"{scene.listed(zeros, 2)} {'are' if several else 'is'} all zeros and frozen: "
         f"{'their' if several else 'its'} output is zero and stays zero.",
-        (shown(place, "decides what is frozen."),) if place is not None else (),
+        (if_known(place, "decides what is frozen."),),
         f"Set requires_grad of {'them' if several else 'it'} to True and pass {'them' if several else 'it'} to the "
         "optimizer; check the names that decide what is frozen.",
-        source=str(place) if place is not None else None,
+        place,
     )

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import growth_since, operations
 from backsight.diagnosis.live.culprit import does, fix
 from backsight.diagnosis.live.statements import carrying
 from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.scene import Scene, growth_since, operations
+from backsight.diagnosis.wording import shown, warning
 from backsight.source.keeping import Keeping
 
 _OLD = 16
@@ -46,20 +45,18 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
         yield _finding(
             scene,
             f"{first.size}, {second.size}, {third.size} operations in the last three audits at this line; "
-            f"{third.carried} "
-            f"of the {third.size} were already in the graph of the previous step.",
+            f"{third.carried} of the {third.size} were already in the graph of the previous step.",
         )
 
 
 def _finding(scene: Scene, known: str) -> Finding:
     where = _carried_by(scene)
-    return Finding(
+    return warning(
         "BS110",
-        "warning",
         "The graph grows from step to step: this loss is still attached to the graph of every earlier step.",
         (known, *(shown(keeping.place, does(keeping)) for keeping in where)),
         fix(where, scene.graph.roots[0].shape or ()) if where else _FIX,
-        source=str(where[0].place) if where else None,
+        where[0].place if where else None,
     )
 
 

@@ -7,10 +7,11 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 
 from backsight.diagnosis.evidence.custom import elements, returned
+from backsight.diagnosis.evidence.holders import users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import if_known, listed, shown, warning
 from backsight.source import Body
 from backsight.source.body import body_around, callee, functions, statements
 from backsight.source.definitions import flow_of
@@ -45,15 +46,11 @@ def ignored_gradient(scene: Scene) -> Iterator[Finding]:
     where all that follows is a sum.
     """
     told: set[str] = set()
-    users: dict[int, list[Node]] = {}
     customs = [node for node in scene.graph.nodes if node.kind == "custom"] if _has_custom(scene.graph) else []
-    for node in scene.graph.nodes if customs else ():
-        for edge in node.inputs:
-            if edge is not None:
-                users.setdefault(edge.node.index, []).append(node)
+    above = users(scene.graph) if customs else {}
     for node in customs:
         where = node.definition
-        if where is None or where in told or _is_given_ones(node, users):
+        if where is None or where in told or _is_given_ones(node, above):
             continue
         told.add(where)
         file, _, line = where.rpartition(":")
@@ -83,16 +80,15 @@ def _finding(scene: Scene, node: Node, body: Body, given: Sequence[str], of: str
         text = body.text(values[0])
         fix = f"Multiply by it: {given[0]} * {text if isinstance(values[0], ast.Name | ast.Call) else f'({text})'}."
     whose = f"The gradient of {of} in the backward of" if of else "The backward of"
-    return Finding(
+    return warning(
         "BS143",
-        "warning",
         f"{whose} {name} ignores {names}, the gradient from the loss.",
         (
             shown(place, f"is computed without it, so everything before {of or name} gets a wrong gradient."),
-            *((shown(applied, f"applies {name}."),) if applied is not None else ()),
+            if_known(applied, f"applies {name}."),
         ),
         f"{fix} `backsight verify {os.path.basename(body.file)}` tests the result.",
-        source=str(place),
+        place,
         nodes=(node.index,),
     )
 

@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.evidence.anew import Anew, made_anew, made_late
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.spoken import simple
-from backsight.diagnosis.evidence.too_early import created_after, filtering
-from backsight.diagnosis.evidence.wanted import gradient_is_wanted
+from backsight.diagnosis.evidence.unheld import Anew, created_after, filtering, gradient_is_wanted, made_anew, made_late
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene

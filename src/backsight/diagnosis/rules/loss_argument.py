@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from backsight.diagnosis.evidence.holders import given
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.tape import Node
 from backsight.tracing import Watch, current
 
@@ -120,7 +121,7 @@ def _reads(user: Node, node: Node) -> bool:
 def _maker(node: Node) -> Node:
     """Return what made the values, behind what gives them another shape alone."""
     while node.op in _SHAPES or _adds_bias(node):
-        first = next((edge.node for edge in node.inputs if edge is not None), None)
+        first = next(iter(given(node)), None)
         if first is None:
             break
         node = first
@@ -129,21 +130,20 @@ def _maker(node: Node) -> Node:
 
 def _adds_bias(node: Node) -> bool:
     """Whether a layer adds its bias by itself, as it does to what is not contiguous."""
-    inputs = [edge.node for edge in node.inputs if edge is not None]
+    inputs = given(node)
     return node.op == "Add" and len(inputs) == 2 and inputs[0].op in _SHAPES and inputs[1].kind == "leaf"
 
 
 def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:
-    given = takes.mistakes[made.op]
+    mistake = takes.mistakes[made.op]
     lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
-    says = ("computes its input.", takes.does.format(given=given))
+    says = ("computes its input.", takes.does.format(given=mistake))
     evidence = tuple(shown(line.place, text) for line, text in zip(lines, says, strict=True) if line is not None)
-    return Finding(
+    return warning(
         "BS122",
-        "warning",
-        f"{takes.loss} expects {takes.what}, but gets the output of {given}.",
+        f"{takes.loss} expects {takes.what}, but gets the output of {mistake}.",
         evidence or (f"In the graph, {made.name} goes directly into {node.name}.",),
-        takes.fix(given),
-        source=str(lines[1].place) if lines[1] is not None else None,
+        takes.fix(mistake),
+        lines[1],
         nodes=(node.index, made.index),
     )

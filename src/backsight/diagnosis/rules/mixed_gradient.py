@@ -10,10 +10,9 @@ import torch
 
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import Past, first_uses, recall
 from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.scene import Past, Scene, first_uses, recall
+from backsight.diagnosis.wording import counted, shown, warning
 from backsight.source.body import body_around, dotted, expressions, statements
 from backsight.tracing import Backward, current
 from backsight.tracing.steps import StepLog, parameters
@@ -45,9 +44,8 @@ def mixed_gradient(scene: Scene) -> Iterator[Finding]:
             fix = f" Or use torch.autograd.grad(..., {given}), which does not touch the weights."
         if not whose:
             continue
-        yield Finding(
+        yield warning(
             "BS123",
-            "warning",
             f"{name}.step() also uses gradients left by another loss.",
             (
                 shown(
@@ -57,7 +55,7 @@ def mixed_gradient(scene: Scene) -> Iterator[Finding]:
                 shown(now.line.place, "adds its own gradients to them."),
             ),
             f"Call {name}.zero_grad() right before `{now.line.place.text}`.{fix}",
-            source=str(now.line.place),
+            now.line.place,
         )
 
 

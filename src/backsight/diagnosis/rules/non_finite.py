@@ -8,7 +8,7 @@ from backsight.diagnosis.evidence.values import has_only_negative_infinities, is
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shaped
+from backsight.diagnosis.wording import shaped, warning
 from backsight.tape import Leaf, Node, Saved
 from backsight.tracing import current
 
@@ -47,21 +47,14 @@ def non_finite(scene: Scene) -> Iterator[Finding]:
     elif bad:
         yield _of_saved(scene, *bad[0], len(bad))
     else:
-        yield Finding(
-            "BS108",
-            "warning",
-            "The loss is NaN or infinite.",
-            (_born_late(scene),),
-            _FIX,
-        )
+        yield warning("BS108", "The loss is NaN or infinite.", (_born_late(scene),), _FIX)
 
 
 def _born_late(scene: Scene) -> str:
     if scene.moment == "during backward":
         return (
-            "The tensors that the model saved are finite, so it arose between the model's output and the loss, or "
-            "came in as data. (That part of the graph is already freed; backsight.audit(loss) before backward() sees "
-            "it.)"
+            "The tensors that the model saved are finite, so it arose between the model's output and the loss, or came "
+            "in as data. (That part of the graph is already freed; backsight.audit(loss) before backward() sees it.)"
         )
     return "All saved tensors are finite, so it arose in the last operations, or came in as data."
 
@@ -78,9 +71,8 @@ def _holds_non_finite(leaf: Leaf) -> bool:
 
 def _of_leaves(spoilt: list[Leaf]) -> Finding:
     more = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
-    return Finding(
+    return warning(
         "BS108",
-        "warning",
         f"{spoilt[0].label}{more} {'hold' if more else 'holds'} NaN or infinity.",
         (
             f"{'They are leaves' if more else 'It is a leaf'} of this loss: the bad values come from an earlier step "
@@ -101,9 +93,8 @@ def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
         if packed
         else "so the bad values arose there or just before."
     )
-    return Finding(
+    return warning(
         "BS108",
-        "warning",
         f"{what}, saved for backward, holds NaN or infinity.",
         (f"{node.name}{where} saved it as `{saved.name}`: {order}, {born}",),
         _FIX,

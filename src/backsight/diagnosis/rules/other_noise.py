@@ -9,7 +9,7 @@ from typing import NamedTuple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.bindings import parameters_of
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
@@ -50,9 +50,8 @@ def other_noise(scene: Scene) -> Iterator[Finding]:
 
 def _finding(name: str, made: Place, noised: _Noised, compared: Place, node: int) -> Finding:
     draws = () if noised.drawn == noised.place else (shown(noised.drawn, "draws that noise."),)
-    return Finding(
+    return warning(
         "BS153",
-        "warning",
         f"The loss compares with {name}, but the model is given data with other noise.",
         (
             shown(made, f"draws {name}, which nothing but the loss reads."),
@@ -61,7 +60,7 @@ def _finding(name: str, made: Place, noised: _Noised, compared: Place, node: int
             shown(compared, f"compares with {name}, which cannot be predicted: the best output is its mean, 0."),
         ),
         f"Add the noise that is the target: {noised.hand}.",
-        source=str(noised.place),
+        noised.place,
         nodes=(node,),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.tape import Node
@@ -41,16 +41,15 @@ def _finding(scene: Scene, met: Met, reach: Reach, index: int) -> Finding:
     made = next((each for each in scene.graph.nodes if each.sequence == reach.number), None)
     line = scene.line_of(made) if made is not None else None
     bounds = "nothing below 0" if reach.high == float("inf") else f"nothing outside of {reach.low:g} to {reach.high:g}"
-    return Finding(
+    return warning(
         "BS130",
-        "warning",
         f"The targets{f' {target}' if target else ''} lie outside the range of {prediction or 'the prediction'}.",
         (
             f"{' and '.join(sides)}.",
             *_evidence(met.line.place, line.place if line is not None else None, f"{reach.op} returns {bounds}"),
         ),
         f"Remove the last {reach.op}, so the model can return any number. Or scale the targets to its range.",
-        source=str(line.place if line is not None else met.line.place),
+        line.place if line is not None else met.line.place,
         nodes=(index,),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import shown, warning
 from backsight.findings.evidence import Evidence
 from backsight.source import rebinding
 
@@ -25,16 +25,12 @@ def overwritten_leaf(scene: Scene) -> Iterator[Finding]:
                 near = shown(at, f"rebinds {name}, the leaf, to a result computed from it.", "read")
             else:
                 at = None
-            yield Finding(
+            yield warning(
                 "BS107",
-                "warning",
                 f"{leaf.name} is a leaf that no variable holds anymore.",
-                (
-                    near,
-                    f"Its gradient can no longer be read, and {fate}.",
-                ),
+                (near, f"Its gradient can no longer be read, and {fate}."),
                 "Give the result another name, keep the leaf's name, and recompute the result in each step.",
-                source=None if at is None else str(at),
+                at,
                 exact=False,
                 nodes=(leaf.node,),
             )

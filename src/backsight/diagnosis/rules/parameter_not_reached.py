@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from backsight.diagnosis.evidence.cuts import ends, hardened, straight_through, undoing, where
-from backsight.diagnosis.evidence.hooked import hook_around
-from backsight.diagnosis.evidence.severed import severing
+from backsight.diagnosis.evidence.severed import hook_around, severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Cut
 from backsight.source.body import body_around
@@ -54,19 +53,17 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     one = len(missing) == 1
     evidence = f"No path leads from the loss to {listed(names)}: {len(missing)} of its {total} trainable parameters."
     if cut is not None:
-        return Finding(
+        return warning(
             "BS102",
-            "warning",
             f"{optimizer} holds parameters that are detached from this loss.",
             (evidence, f"Their path to the loss ends at `{cut.expression}`: {cut.why}."),
             f"{_undone(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) "
             "and leave them out of the optimizer.",
-            source=str(cut.place),
+            cut.place,
         )
     if in_vain:
-        return Finding(
+        return warning(
             "BS102",
-            "warning",
             f"{optimizer} learns nothing from this loss.",
             (evidence,),
             "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
@@ -147,16 +144,15 @@ def _severed(scene: Scene, optimizer: str, names: Sequence[str], total: int, cut
         evidence.append(shown(hook.place, f"what a {hook.kind} returns replaces the {hook.replaces} of its module."))
         fix = f"Return nothing from {hook.name}, so the module keeps its own {hook.replaces}."
         place = hook.place
-    return Finding(
+    return warning(
         "BS102",
-        "warning",
         f"{optimizer} holds parameters that are detached from this loss.",
         (
             f"No path leads from the loss to {listed(list(names))}: {len(names)} of its {total} trainable parameters.",
             *evidence,
         ),
         fix,
-        source=str(place) if place is not None else None,
+        place,
     )
 
 

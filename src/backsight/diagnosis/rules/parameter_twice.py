@@ -14,7 +14,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import constructions, named
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.naming import search
 from backsight.snapshot import groups
 from backsight.tracing.steps import parameters
@@ -80,18 +80,17 @@ def opposed(
     if not any(type(wider).__name__ in each.text for each in places):  # a function that returns them may
         places = constructions(frame, wider, name.split(".")[-1]) or places
     place = places[0] if len(places) == 1 else None
-    return Finding(
+    return warning(
         "BS106",
-        "warning",
         f"{name} undoes what {other} learns: both step {few}.",
         (
             f"Among the parameters of {other} and {name}.",
             f"Their losses pull in opposite directions: the cosine between the two gradients is {agreement:.2f} on "
             f"average over {steps} steps.",
-            *((shown(place, f"creates {name} with parameters that {other} trains."),) if place is not None else ()),
+            if_known(place, f"creates {name} with parameters that {other} trains."),
         ),
         f"Leave the parameters of {other} out of {name}. The gradient still passes through them.",
-        source=str(place) if place is not None else None,
+        place,
     )
 
 
@@ -125,9 +124,8 @@ def _finding(scene: Scene, tensors: list[torch.Tensor], where: list[Place], grav
     more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
     subject = f"{scene.names(tensors[:1])[0]}{more}"
     if grave:
-        return Finding(
+        return warning(
             "BS106",
-            "warning",
             f"{subject} will be stepped {'twice' if len(where) == 2 else f'{len(where)} times'}.",
             (f"{'It is' if len(tensors) == 1 else 'They are'} among the parameters of {_spelt(scene, where)}.",),
             "Give each parameter to one group of one optimizer.",

@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.source import Place
 from backsight.source.freezing import freezings
 from backsight.tape import modules_in, registered
@@ -72,16 +72,15 @@ def _apart(names: list[str], word: str) -> tuple[list[str], list[str]]:
 def _finding(variable: str, word: str, meant: list[str], inside: list[str], at: Place, given: Place | None) -> Finding:
     whole = next(part for name in meant for part in name.split(".") if word in part)
     names = [f"{variable}.{name}" for name in inside]
-    return Finding(
+    return warning(
         "BS134",
-        "warning",
         f'{listed(names, 2)} {"are" if len(names) > 1 else "is"} frozen too: "{word}" appears inside '
         f"{'their names' if len(names) > 1 else 'its name'}.",
         (
             shown(at, "decides what is frozen."),
-            *((shown(given, f'gives "{word}".'),) if given is not None else ()),
+            if_known(given, f'gives "{word}".'),
             f"In {counted(len(meant), 'other parameter')}, it starts a part of the name: {whole}.",
         ),
         f'Match the whole prefix: name.startswith("{whole}."). Or freeze the module itself with requires_grad_(False).',
-        source=str(given or at),
+        given or at,
     )

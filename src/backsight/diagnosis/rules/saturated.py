@@ -9,7 +9,7 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown, tensor_of
+from backsight.diagnosis.wording import if_known, tensor_of, warning
 from backsight.tape import Node
 from backsight.tape.saved import is_readable
 
@@ -58,17 +58,16 @@ def _finding(scene: Scene, node: Node, slope: float, count: int) -> Finding:
     function, line = node.op.lower(), scene.line_of(node)
     others = f", the first of {count} such" if count > 1 else ""
     cause, fix = _why(scene, node)
-    return Finding(
+    return warning(
         "BS131",
-        "warning",
         f"{function} is saturated{f' in module {node.module}' if node.module else ''}.",
         (
-            *((shown(line.place, f"computes {function}{others}."),) if line else ()),
+            if_known(line, f"computes {function}{others}."),
             f"Its mean slope is {slope:.1%} of the maximum, and backward multiplies the gradient by it.",
             *((cause,) if cause else ()),
         ),
         fix,
-        source=str(line.place) if line is not None else None,
+        line,
         nodes=(node.index,),
     )
 

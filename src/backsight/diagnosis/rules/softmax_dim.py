@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.holders import below, given, kept, users
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source.body import callee, keyword
 from backsight.tape import Node
-from backsight.tape.saved import is_readable
 
 _LAYERS = frozenset({"Addmm", "Mm"})
 _VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
@@ -53,16 +52,13 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
     That rows are samples shows where they go: their weighted sums are taken by row and the loss has an entry for each,
     or a loss takes each row for the log-probabilities of a sample. Experts, particles and slots do neither.
     """
-    users: dict[int, list[Node]] = {}
-    for node in scene.graph.nodes if any(_is_softmax(each) for each in scene.graph.nodes) else ():
-        for edge in node.inputs:
-            if edge is not None:
-                users.setdefault(edge.node.index, []).append(node)
-    for node in scene.graph.nodes:
-        shape = node.shape if _is_softmax(node) else None
+    found = [node for node in scene.graph.nodes if _is_softmax(node)]
+    above = users(scene.graph) if found else {}
+    for node in found:
+        shape = node.shape
         if shape is None or len(shape) < 2:
             continue
-        loss, before = _given_to(users, node)
+        loss, before = _given_to(above, node)
         if loss is not None and not _is_over_classes(scene, node, before, loss):
             yield _of_another(scene, node, loss)
             continue
@@ -70,10 +66,10 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
             yield _finding(scene, node, "over a dimension of size 1: its result does not depend on it", None)
             continue
         rows = shape[0]
-        use = _by_row(users, node, rows) if rows > 1 and shape.count(rows) == 1 else None
+        use = _by_row(above, node, rows) if rows > 1 and shape.count(rows) == 1 else None
         if use is None and rows > 1 and len(shape) > 2 and _is_of_images(node) and _is_over_rows(scene, node):
             yield _finding(scene, node, f"over the {rows} samples of the batch", None)
-        elif use is not None and _is_over_rows(scene, node) and not _are_learnt(scene, users, node, rows):
+        elif use is not None and _is_over_rows(scene, node) and not _are_learnt(scene, above, node, rows):
             yield _finding(scene, node, f"over the {rows} samples of the batch", use)
 
 
@@ -81,21 +77,16 @@ def _is_softmax(node: Node) -> bool:
     return node.op in ("Softmax", "LogSoftmax")
 
 
-def _result(node: Node) -> torch.Tensor | None:
-    found = next((each.tensor() for each in node.saved if each.name == "result"), None)
-    return found if found is not None and is_readable(found) else None
-
-
 def _is_of_one(node: Node, shape: tuple[int, ...]) -> bool:
     """Whether all of a softmax of what a layer of one output returns, as it stands, is 1."""
     if shape[-1] != 1 or shape.count(1) != 1:
         return False
-    first = next((edge.node for edge in node.inputs if edge is not None), None)
+    first = next(iter(given(node)), None)
     while first is not None and first.op in _VIEWS:
-        first = next((edge.node for edge in first.inputs if edge is not None), None)
+        first = next(iter(given(first)), None)
     if first is None or first.op not in _LAYERS or first.shape is None or first.shape[-1] != 1:
         return False
-    result = _result(node)
+    result = kept(node, "result")
     if result is None:
         return False
     with torch.no_grad():
@@ -119,10 +110,10 @@ def _is_over_classes(scene: Scene, node: Node, before: Node, loss: Node) -> bool
     """Whether what a loss takes for log-probabilities adds up to 1 over the classes; else what the text says, if the
     sizes tell the dimensions apart."""
     name, dim = _CLASS_DIM[loss.op]
-    kept = next((each.tensor() for each in loss.saved if each.name == name), None)
-    if kept is not None and is_readable(kept) and kept.dim() > 1 and min(kept.shape) > 0:
+    held = kept(loss, name)
+    if held is not None and held.dim() > 1 and min(held.shape) > 0:
         with torch.no_grad():
-            return _are_ones(kept.detach().double().exp().sum(dim))
+            return _are_ones(held.detach().double().exp().sum(dim))
     line, shape = scene.line_of(node), node.shape or ()
     written = _written(line.segment or line.text) if line is not None else None
     if not isinstance(written, int) or not before.shape or not -len(shape) <= written < len(shape):
@@ -132,16 +123,16 @@ def _is_over_classes(scene: Scene, node: Node, before: Node, loss: Node) -> bool
 
 def _is_of_images(node: Node) -> bool:
     """Whether a convolution has made what a softmax is given, as it stands: its first dimension is the batch."""
-    first = next((edge.node for edge in node.inputs if edge is not None), None)
+    first = next(iter(given(node)), None)
     while first is not None and first.op in ("Mul", "Div", "ToCopy", "UpsampleBilinear2D", "UpsampleNearest2D"):
-        first = next((edge.node for edge in first.inputs if edge is not None), None)
+        first = next(iter(given(first)), None)
     made = first is not None and first.op in ("Convolution", "ConvolutionOverrideable")
     return made and first is not None and len(first.shape or ()) == len(node.shape or ())
 
 
 def _is_over_rows(scene: Scene, node: Node) -> bool:
     """Whether the sums over the rows are 1, and those over the last dimension are not; else what the text says."""
-    result = _result(node)
+    result = kept(node, "result")
     if result is None:
         line = scene.line_of(node)
         return line is not None and _written(line.segment or line.text) == 0
@@ -241,19 +232,18 @@ def _of_another(scene: Scene, node: Node, loss: Node) -> Finding:
     called = "ctc_loss" if loss.op == "CtcLoss" else "nll_loss"
     over = f"in a result of shape {shaped(shape)}"
     takes = "the last dimension" if loss.op == "CtcLoss" else "dimension 1"
-    return Finding(
+    return warning(
         "BS136",
-        "warning",
         f"log_softmax is taken over another dimension than the classes, {over}.",
         (
-            *((shown(line.place, "computes it."),) if line is not None else ()),
-            *((shown(used.place, f"{called} takes {takes} of its input for the classes."),) if used else ()),
+            if_known(line, "computes it."),
+            if_known(used, f"{called} takes {takes} of its input for the classes."),
             "The probabilities of one position do not add up to 1, so the loss has no meaning.",
         ),
         "Take it over the classes: dim=-1 if they come last. ctc_loss expects (time, batch, classes)."
         if loss.op == "CtcLoss"
         else "Take it over the classes: dim=1 of (batch, classes, ...).",
-        source=str(line.place) if line is not None else None,
+        line,
         nodes=(node.index,),
     )
 
@@ -266,9 +256,8 @@ def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
         shown(line.place, f"computes it; {shape}") if line is not None else f"In the graph, {shape}",
         *((shown(user.place, use.does),) if user is not None and use is not None else ()),
     )
-    return Finding(
+    return warning(
         "BS136",
-        "warning",
         f"{called} is taken {over}.",
         facts,
         "Use the dimension of the classes or positions: dim=1, or dim=-1 for the last."
@@ -277,6 +266,6 @@ def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
             "Use sigmoid for a single output, or let the layer return one output per class. Or choose another "
             "dimension."
         ),
-        source=str(line.place) if line is not None else None,
+        line,
         nodes=(node.index,),
     )

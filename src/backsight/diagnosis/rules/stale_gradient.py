@@ -9,10 +9,9 @@ import torch
 
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import Past
 from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.scene import Past, Scene
+from backsight.diagnosis.wording import counted, shown, warning
 from backsight.source import Place, statement_at
 from backsight.source.body import body_around, callee, calls_in, dotted
 from backsight.tracing import Change, StepLog, Watch, current
@@ -29,9 +28,8 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
             running = scene.running or _last_backward(scene)
             inside = f" in {running_in}()" if running and (running_in := _closure(scene, running)) else ""
             adds = () if running is None else (shown(running, "adds to them."),)
-            yield Finding(
+            yield warning(
                 "BS103",
-                "warning",
                 f"{counted(len(left), 'gradient')} {'was' if len(left) == 1 else 'were'} not zeroed since "
                 f"{name}.step().",
                 (
@@ -40,7 +38,7 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
                     *adds,
                 ),
                 f"Call {name}.zero_grad(){inside or ' in each step'} before backward().",
-                source=None if running is None else str(running),
+                running,
             )
 
 

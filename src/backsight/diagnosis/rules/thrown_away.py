@@ -1,4 +1,4 @@
-"""BS127: the gradients of all but the last backward before a step are zeroed before it uses them."""
+"""BS127: the gradients of a backward are zeroed before any step has used them, as by all but the last before a step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,21 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.undivided import batches
-from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.scene import Scene, Site
+from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
+from backsight.naming import search
 from backsight.source import Body, Place
-from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, functions, statements
+from backsight.source.body import (
+    LOOPS,
+    SCOPES,
+    body_around,
+    callee,
+    calls_in,
+    functions,
+    keyword,
+    statement_at,
+    statements,
+)
 
 _OPTIMIZERS = os.path.dirname(torch.optim.__file__) + os.sep
 
@@ -35,16 +46,15 @@ def thrown_away(scene: Scene) -> Iterator[Finding]:
     if body is None or zeroing is None or are_read(body):
         return
     here = scene.running
-    yield Finding(
+    yield warning(
         "BS127",
-        "warning",
         f"Of {counted(runs, 'backward')} before each step, only the last counts: the gradients are zeroed in between.",
         (
             shown(zeroing, f"throws away the gradients of the previous backward, {counted(runs - 1, 'time')} a step."),
-            *((shown(here, f"runs {runs} times for each step."),) if here is not None else ()),
+            if_known(here, f"runs {runs} times for each step."),
         ),
         f"Move `{zeroing.text}` to where the step is: call it once for each step, before the first backward.",
-        source=str(zeroing),
+        zeroing,
     )
 
 
@@ -100,3 +110,49 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
 
 def _calls(inside: Sequence[ast.stmt], name: str) -> bool:
     return any(callee(call)[1] == name for each in inside for call in calls_in(each))
+
+
+def wiped(first: Site, second: Site, lost: Sequence[torch.Tensor], since: int) -> Finding | None:
+    """Return the finding that what the first of two backwards gave to `lost` was gone before the second began.
+
+    Gradients may be wanted for something else than a step: nothing is said where the program reads them.
+    """
+    body, other = body_around(*first), body_around(*second)
+    if body is None or other is None or body.node is not other.node or are_read(body):
+        return None
+    statement = statement_at(body, first[1])
+    zeroing = _zeroing_between(body, first[1], second[1])
+    if statement is None or zeroing is None or not _is_backward(statement):
+        return None
+    names = [found[0].path if found else "a parameter" for found in search(lost[:2], limit=1).names]
+    few = listed([*names, *[""] * len(lost[2:])], 2)
+    here = body.place(statement)
+    return warning(
+        "BS127",
+        f"The gradients of `{here.text}` are zeroed before any step uses them.",
+        (
+            shown(here, f"computes the gradients of {few}."),
+            shown(zeroing, "throws them away, before the next backward."),
+        ),
+        f"Remove `{zeroing.text}` there: zero the gradients once for each step, before the first backward.",
+        zeroing,
+        since=since,
+    )
+
+
+def _is_backward(statement: ast.stmt) -> bool:
+    """Whether a statement calls backward for all leaves."""
+    return any(callee(c)[1] == "backward" and keyword(c, "inputs") is None for c in calls_in(statement))
+
+
+def _zeroing_between(body: Body, after: int, before: int) -> Place | None:
+    """Return the one zero_grad() between two lines that have no step between them."""
+    calls = [
+        (each, callee(call)[1])
+        for each in statements(body.node)
+        if after < each.lineno < before
+        for call in calls_in(each)
+    ]
+    if any(name == "step" for _, name in calls):
+        return None
+    return next((body.place(each) for each, name in calls if name == "zero_grad"), None)

@@ -1,21 +1,24 @@
-"""BS113: a parameter gets gradients, its optimizer steps, and it never moves."""
+"""BS113: a parameter gets gradients, its optimizer steps, and it never moves; or a scaler skips every step."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from backsight.diagnosis.evidence.lost_update import lost_update
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import method_of
 from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.scene import Scene, Site
+from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
+from backsight.naming.plain import namespace
 from backsight.source import Place
-from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, functions, keyword, statements
 from backsight.tape.rows import dtype_name
 from backsight.tracing.moves import Unmoved
 from backsight.tracing.steps import parameters
@@ -53,9 +56,8 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
     which = listed([*names, *[""] * len(grave[4:])], 4)
     of = len(parameters(optimizer))
     them = "it" if len(grave) == 1 else "them"
-    return Finding(
+    return warning(
         "BS113",
-        "warning",
         f"{name}.step() does not move {names[0] if len(grave) == 1 else f'{len(grave)} of its {of} parameters'}.",
         (
             f"{which}: bit-identical in {counted(grave[0].steps, 'step')}, although the gradient is not zero (up to "
@@ -63,7 +65,7 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
             *evidence,
         ),
         fix.replace("{them}", them),
-        source=str(source) if source is not None else None,
+        source,
     )
 
 
@@ -144,3 +146,61 @@ def _owners(statement: ast.stmt, call: ast.Call) -> set[str]:
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = [dotted(callee(call)[0]), *map(dotted, targets)]
     return {name.split(".")[-1] for name in names if name}
+
+
+_USUAL = 2.0**16
+"""The scale that a scaler begins with, if nothing is said. What is not finite below it is so whatever the scale."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The scaler of a training, by what it is called, and the statement that lets it make a step."""
+
+    name: str
+    scale: float
+    backoff: float
+    step: Place | None
+
+
+def scaled(site: Site) -> Scaled | None:
+    """Return the only gradient scaler that is in use while the backward at this place runs."""
+    found = [(each, name) for each, name in search((), collect=(torch.amp.GradScaler,)).found]
+    held = [(each, name) for each, name in found if (namespace(each) or {}).get("_enabled")]
+    if len(held) != 1:
+        return None
+    scaler, name = held[0]
+    values = namespace(scaler) or {}
+    scale, backoff = values.get("_init_scale"), values.get("_backoff_factor")
+    if not isinstance(scale, int | float) or not isinstance(backoff, int | float):
+        return None
+    body, own = body_around(*site), name.path.rpartition(".")[2]
+    steps = (
+        body.place(each)
+        for each in (statements(body.node) if body else ())
+        if body and any(method_of(call) == (own, "step") for call in calls_in(each))
+    )
+    return Scaled(name.path, float(scale), float(backoff), next(steps, None))
+
+
+def never_stepped(seen: Scaled, backwards: int) -> Finding:
+    """Return the finding that no step was made in the whole run."""
+    slow = seen.scale * seen.backoff**backwards > _USUAL
+    fix = (
+        f"Create {seen.name} with its defaults, torch.amp.GradScaler(): it begins with 65,536 and halves that until "
+        "the gradients are finite."
+        if slow
+        else "Smaller scales did not help, so the gradients hold NaN or infinity by themselves: run it with "
+        "`backsight run --nonfinite` to find the operation."
+    )
+    return warning(
+        "BS113",
+        f"No parameter moves: {seen.name} skipped every optimizer step.",
+        (
+            if_known(seen.step, "skips the step while a gradient is infinite or NaN."),
+            f"There were {backwards:,} backward passes or more, and no step.",
+            f"It multiplies the loss by {seen.scale:,.0f} at first, and by {seen.backoff:g} times that after each step "
+            "that it skips.",
+        ),
+        fix,
+        seen.step,
+    )

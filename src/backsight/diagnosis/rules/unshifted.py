@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.holders import below, kept, users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
-from backsight.tape.saved import is_readable
 from backsight.tracing import Met
 
 _LOSSES = ("NllLoss", "NllLoss2D")
@@ -44,25 +43,16 @@ def unshifted(scene: Scene) -> Iterator[Finding]:
     """
     losses = [met for met in scene.met().values() if met.target]
     lookups = [node for node in scene.graph.nodes if node.op == "Embedding"] if losses else []
-    users: dict[int, list[Node]] = {}
-    for node in scene.graph.nodes if lookups else ():
-        for edge in node.inputs:
-            if edge is not None:
-                users.setdefault(edge.node.index, []).append(node)
+    above = users(scene.graph) if lookups else {}
     for lookup in lookups:
-        indices = _kept(lookup, "indices")
+        indices = kept(lookup, "indices")
         for met in losses if indices is not None and indices.dim() == 2 else ():
             if indices is None or not _are_same(indices, met.target):
                 continue
-            causal = _leads(scene, users, lookup, _Tokens(*indices.shape))
+            causal = _leads(scene, above, lookup, _Tokens(*indices.shape))
             if causal is not None:
                 yield _finding(scene, lookup, met, causal, tuple(indices.shape))
                 return
-
-
-def _kept(node: Node, name: str) -> torch.Tensor | None:
-    found = next((each.tensor() for each in node.saved if each.name == name), None)
-    return found if found is not None and is_readable(found) else None
 
 
 def _are_same(indices: torch.Tensor, target: tuple[int, ...]) -> bool:
@@ -137,12 +127,12 @@ def _masked(scene: Scene, tokens: _Tokens) -> str:
 def _sees_later(node: Node, tokens: _Tokens) -> bool | None:
     """Whether attention goes to later positions; None of what is no attention among the tokens, or cannot be read."""
     if node.op in ("Softmax", "SafeSoftmax"):
-        result = _kept(node, "result")
+        result = kept(node, "result")
         if result is None or result.shape[-2:] != (tokens.steps, tokens.steps):
             return None
         with torch.no_grad():
             return bool((result.detach().triu(1) != 0).any())
-    query, key, total = (_kept(node, name) for name in ("query", "key", "logsumexp"))
+    query, key, total = (kept(node, name) for name in ("query", "key", "logsumexp"))
     if query is None or key is None or total is None or query.dim() != 4 or key.shape[2] != tokens.steps:
         return None
     with torch.no_grad():  # to itself alone goes the first position's attention, if it sees none that is later
@@ -153,18 +143,17 @@ def _sees_later(node: Node, tokens: _Tokens) -> bool | None:
 
 def _finding(scene: Scene, lookup: Node, met: Met, causal: str, shape: tuple[int, ...]) -> Finding:
     given = scene.line_of(lookup)
-    return Finding(
+    return warning(
         "BS152",
-        "warning",
         "The model is given the tokens that it must predict: input and target are not shifted.",
         (
-            *((shown(given.place, f"looks up the {shaped(shape)} tokens."),) if given is not None else ()),
+            if_known(given, f"looks up the {shaped(shape)} tokens."),
             shown(met.line.place, "compares with the same ones, position by position."),
             f"Through {causal} each position sees its own token, so the loss falls by copying, and nothing that comes "
             "next is predicted.",
         ),
         "Shift them by one: give the model tokens[:, :-1] and compare with tokens[:, 1:]. A decoder starts with a "
         "token of its own: torch.cat([start, target[:, :-1]], 1).",
-        source=str(met.line.place),
+        met.line.place,
         nodes=(lookup.index,),
     )

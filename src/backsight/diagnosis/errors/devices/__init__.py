@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from backsight.diagnosis.errors.devices.operands import of_operands
-from backsight.diagnosis.errors.devices.others import of_generator, of_loader, of_numpy
-from backsight.diagnosis.errors.devices.state import of_state
+from backsight.diagnosis.errors.devices.others import of_generator, of_loader, of_numpy, of_state
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.finding import Finding
 from backsight.story.failure import Failure, message_of

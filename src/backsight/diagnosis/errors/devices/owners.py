@@ -1,4 +1,4 @@
-"""What a tensor belongs to, where a model is moved, and how a line can write a device."""
+"""What a tensor belongs to, where it got its name, where a model is moved, and how a line can write a device."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.devices import placed
+from backsight.diagnosis.errors.devices.placed import Placed
+from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place
-from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.source import Place, assignments, statement_at
+from backsight.source.body import body_around, callee, calls_in, dotted
 from backsight.story.failure import Failure
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 from backsight.story.memory import is_module, is_tensor
+from backsight.story.sections import methods_of
 from backsight.tape import modules_in, parameters_in, registered
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -107,7 +110,7 @@ def moves(failure: Failure, module: torch.nn.Module | None = None) -> list[tuple
     classes = {class_name(base) for each in _modules(failure, module) for base in type(each).__mro__}
     classes -= {"object", "Module"}
     found = []
-    for body, statement, call in _calls(failure):
+    for body, statement, call in calls_in_files(failure):
         receiver, name = callee(call)
         if name not in ("to", "cuda") or receiver is None or (name == "to" and not call.args and not call.keywords):
             continue
@@ -140,14 +143,6 @@ def _names_module(failure: Failure, receiver: ast.expr, module: torch.nn.Module 
     return text in known
 
 
-def _calls(failure: Failure) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
-    for file in user_files(failure):
-        for body in functions(file):
-            for statement in statements(body.node):
-                for call in calls_in(statement):
-                    yield body, statement, call
-
-
 def spelled(failure: Failure, device: torch.device, other: str = "") -> str:
     """How the failing function can write a device: by a variable that is one, by another tensor's, or as text."""
     level = failure.user
@@ -168,3 +163,56 @@ def dotted_text(text: str) -> bool:
 
 def _same(one: torch.device, other: torch.device) -> bool:
     return one.type == other.type and (one.index or 0) == (other.index or 0)
+
+
+def device_there(failure: Failure, place: Place | None, device: str) -> str:
+    """How the function that makes something writes a device: as where it moves a model, if it does; else as here."""
+    body = body_around(place.file, place.line) if place else None
+    for other, _ in moves(failure):
+        inside = body_around(other.file, other.line)
+        statement = statement_at(inside, *other.position)
+        for call in calls_in(statement) if inside is not None and body is not None and inside.node is body.node else ():
+            if callee(call)[1] == "to" and call.args and inside is not None and dotted(call.args[0]):
+                return inside.text(call.args[0])
+    return device
+
+
+def origin(failure: Failure, each: Placed) -> Place | None:
+    """Where a variable got its value; of a loop's, the loop."""
+    if not each.text or not dotted_text(each.text.partition("[")[0]):
+        return None
+    text = each.text.partition("[")[0]
+    tensor = each.tensor if text == each.text else each.level.value(text)
+    found = made(Held(failure, each.level, text, tensor))  # type: ignore[arg-type]  # a container is looked for alike
+    if found is not None:
+        return found.place
+    for level in failure.users:
+        name = next((name for name, value in level.variables.items() if value is each.tensor), None)
+        places = assignments(level.body, name, before=level.line + 1) if name else ()
+        if places and places[-1] != level.place:
+            return places[-1]
+    owner, _, attribute = text.rpartition(".")
+    holder = each.level.value(owner) if owner else None
+    bodies = list(methods_of(type(holder))) if holder is not None else []
+    places = tuple(place for body in bodies for place in assignments(body, f"self.{attribute}"))
+    return places[0] if places else None
+
+
+def made_as(failure: Failure, name: str, value: object) -> Place | None:
+    """Where a module got its name: in a function that still runs, or in a method of the object that has it."""
+    for level in failure.users:
+        for each in dict.fromkeys((name, *(n for n, held in level.variables.items() if held is value))):
+            if level.value(each) is not value or level.body is None:
+                continue
+            places = assignments(level.body, each, before=level.line)
+            if places:
+                return places[-1]
+            owner, _, attribute = each.rpartition(".")
+            bodies = methods_of(type(level.value(owner))) if owner else ()
+            found = [place for body in bodies for place in assignments(body, f"self.{attribute}")]
+            if found:
+                return found[0]
+        module_places = assignments(body_around(level.frame.f_code.co_filename, 1), name)
+        if level.frame.f_globals.get(name) is value and module_places:
+            return module_places[-1]
+    return None

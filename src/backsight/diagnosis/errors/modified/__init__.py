@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from backsight.diagnosis.errors.modified.stepped import changed_by_step
 from backsight.diagnosis.errors.modified.wording import needs, spoken, why_saved
@@ -20,12 +20,12 @@ from backsight.snapshot import Survey, survey
 from backsight.source import loop_facts, statement_at
 from backsight.source.body import body_around
 from backsight.story.changes import Changed, changed_by_module, changes
-from backsight.story.failure import Failure
+from backsight.story.failure import Failure, around_engine
 from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
 from backsight.story.memory import base_of, needs_gradient, shape_of
 from backsight.story.stale import stale, stale_beside
 from backsight.story.subject import Subject
-from backsight.tape import ENGINE_CALLS, Node, Saved, tensors_in
+from backsight.tape import Node, Saved
 from backsight.tape.ops import op_name
 
 _DETAILS = re.compile(
@@ -61,7 +61,7 @@ class Said:
 @explains("BS202", r"modified by an inplace operation")
 def modified_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor, who saved it, and the statement, step or module that changed it."""
-    failure, said = _at_engine(failure), said_by(failure.message)
+    failure, said = failure if failure.roots else around_engine(failure), said_by(failure.message)
     surveyed = survey(failure.roots, frames=failure.frames) if any(map(needs_gradient, failure.roots)) else None
     found = _modified(surveyed, said) if surveyed else None
     if surveyed is None or found is None:
@@ -271,23 +271,6 @@ def said_by(message: str) -> Said | None:
     shape = None if sizes is None else tuple(int(size) for size in sizes.split(",") if size.strip())
     writer = op_name((found["op"] or "").rpartition("::")[2])
     return Said(shape, int(found["version"]), int(found["expected"]), writer)
-
-
-def _at_engine(failure: Failure) -> Failure:
-    """Return the failure as seen from the call that started the engine.
-
-    A custom Function's backward raises in the user's own code, inside the engine; the graph is that of the call
-    around it.
-    """
-    if failure.roots:
-        return failure
-    for k, level in enumerate(failure.levels):
-        if level.frame.f_code in ENGINE_CALLS:
-            roots = tuple(tensors_in(level.variables.get(ENGINE_CALLS[level.frame.f_code][1])))
-            outside = {id(each.frame) for each in failure.levels[:k]}
-            users = tuple(each for each in failure.users if id(each.frame) in outside)
-            return replace(failure, roots=roots, users=users, call="backward")
-    return failure
 
 
 def _modified(surveyed: Survey, said: Said | None) -> tuple[Node, Saved] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.beside import computed_beside
+from backsight.diagnosis.errors.no_grad.beside import computed_beside, never_added
 from backsight.diagnosis.errors.no_grad.causes import (
     cut_as_seen,
     cut_off,
@@ -21,10 +21,8 @@ from backsight.diagnosis.errors.no_grad.causes import (
     switched_off,
 )
 from backsight.diagnosis.errors.no_grad.fixes import silenced
-from backsight.diagnosis.errors.no_grad.frozen import frozen
+from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, rebound
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
-from backsight.diagnosis.errors.no_grad.never_added import never_added
-from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding

@@ -12,9 +12,8 @@ import torch
 from backsight.diagnosis.errors.no_grad.attached import in_one_piece
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.no_grad.sources import Sources
+from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
-from backsight.diagnosis.errors.no_grad.trained import Trained
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
@@ -152,12 +151,9 @@ def _none(number: int) -> str:
 
 def _tensors(found: Sources) -> Iterator[Fact]:
     for source in found.tensors[:4]:
-        what = f"creates {source.name} ({shaped(source.tensor.shape)}), which does not require grad."
-        yield (
-            shown(source.made, what, "read")
-            if source.made
-            else f"{source.name}{what.removeprefix(f'makes {source.name}')}"
-        )
+        what = f"{source.name} ({shaped(source.tensor.shape)})"
+        does = f"creates {what}, which does not require grad."
+        yield shown(source.made, does, "read") if source.made else f"{what} does not require grad."
 
 
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:

@@ -7,9 +7,8 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.sources import Sources, sources
+from backsight.diagnosis.errors.no_grad.sources import Sources, Trained, sources, trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, seen, suspects
-from backsight.diagnosis.errors.no_grad.trained import Trained, trained
 from backsight.diagnosis.evidence.spoken import called
 from backsight.diagnosis.finding import Finding
 from backsight.findings.evidence import evidence_of

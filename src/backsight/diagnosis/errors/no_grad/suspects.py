@@ -11,7 +11,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 import numpy
 import torch
 
-from backsight.diagnosis.errors.no_grad.trained import Trained
+from backsight.diagnosis.errors.no_grad.sources import Trained
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.source import Cut, Place, cuts, statement_at
 from backsight.source.bindings import uses

@@ -80,9 +80,8 @@ def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
     """What to do where the variable held a leaf that an optimizer goes on updating, unseen: detaching loses it, too."""
     change = (in_place(level.body, name, assigned.line) if level.body else None) or f"{name}.copy_(...)"
     return (
-        f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `with torch.no_grad(): "
-        f"{change}`. Or give the result another name. {name}.detach() won't help: {leaf.owner} does not hold the new "
-        "tensor."
+        f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `with torch.no_grad(): {change}`. Or "
+        f"give the result another name. {name}.detach() won't help: {leaf.owner} does not hold the new tensor."
     )
 
 

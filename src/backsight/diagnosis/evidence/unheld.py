@@ -1,16 +1,29 @@
-"""Parameters that are created anew whenever the loss is computed, so that no optimizer can hold them."""
+"""Why no optimizer has a leaf: it is new with each loss, came after the optimizer or was frozen when that was built, or
+its gradient is wanted for itself."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from backsight.diagnosis.scene import Scene
+from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place
 from backsight.source.bindings import uses
-from backsight.source.body import LOOPS, body_around, callee, dotted, functions, statement_at, statements
-from backsight.tape import Leaf
+from backsight.source.body import (
+    LOOPS,
+    body_around,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    statement_at,
+    statements,
+)
+from backsight.tape import Leaf, modules_in, parameters_in
 from backsight.tracing import current
 
 _FORWARD = ("forward", "__call__")
@@ -152,3 +165,113 @@ def _runs_each_time(scene: Scene, body: Body, statement: ast.stmt) -> bool:
     first, last = min(statement.lineno, line), max(statement.lineno, line)
     loops = (s for s in statements(body.node) if isinstance(s, LOOPS) and body.file == scene.site[0])
     return any(s.lineno < first and last <= (s.end_lineno or 0) for s in loops)
+
+
+def filtering(built: Place) -> Place | None:
+    """Return the statement that takes only what requires a gradient: the one that builds an optimizer, or one of a
+    function in its file that it calls."""
+    body = body_around(built.file, built.line)
+    statement = statement_at(body, *built.position) if body is not None else None
+    if body is None or statement is None:
+        return None
+    names = {callee(call)[1] for call in calls_in(statement)}
+    inside = [(body, statement)]
+    inside += [(b, s) for b in functions(body.file) if _name(b) in names for s in statements(b.node)]
+    found = [each.place(s) for each, s in inside if _filters(s)]
+    return found[0] if len(found) == 1 else None
+
+
+def _filters(statement: ast.stmt) -> bool:
+    """Whether a statement selects parameters by `requires_grad`: a filter, a comprehension, or an `if`."""
+    if isinstance(statement, ast.If):
+        return any(
+            isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in ast.walk(statement.test)
+        )
+    if isinstance(statement, ast.Assign | ast.Return | ast.Expr):
+        tests = [i for each in ast.walk(statement) if isinstance(each, ast.comprehension) for i in each.ifs]
+        tests += [c.args[0] for c in calls_in(statement) if callee(c) == (None, "filter") and c.args]
+        return any(isinstance(n, ast.Attribute) and n.attr == "requires_grad" for each in tests for n in ast.walk(each))
+    return False
+
+
+def created_after(scene: Scene, leaf: Leaf, built: Place) -> Place | None:
+    """Return the one statement, further down than that which builds an optimizer, that creates the module of a leaf.
+
+    It constructs a class that the program constructs nowhere else, or calls the only function that does.
+    """
+    around, model = body_around(built.file, built.line), scene.models.get(leaf.name.partition(".")[0])
+    kinds = {
+        type(module).__name__
+        for path, module in (modules_in(model) if model is not None else ())
+        if path and is_user_class(type(module).__module__) and any(p is leaf.tensor() for p in parameters_in(module))
+    }
+    if around is None or not kinds:
+        return None
+    found = list(_calling(built.file, kinds))
+    inner = {_name(body) for body, _ in found if body.node is not around.node}
+    if inner:
+        found = [each for each in found if each[0].node is around.node] + list(_calling(built.file, inner))
+    elsewhere = any(body.node is not around.node for body, _ in found) or "__init__" in inner
+    lines = dict.fromkeys(around.place(statement) for _, statement in found)
+    place = next(iter(lines)) if len(lines) == 1 and not elsewhere else None
+    return place if place is not None and place.line > built.last else None
+
+
+def _calling(file: str, names: set[str]) -> Iterator[tuple[Body, ast.stmt]]:
+    for body in functions(file):
+        for statement in statements(body.node):
+            if any(callee(call)[1] in names for call in calls_in(statement)):
+                yield body, statement
+
+
+def _name(body: Body) -> str:
+    return getattr(body.node, "name", "")
+
+
+_DERIVATIVE = re.compile(r"grad|jacobian|hessian|laplac|derivative|^[vj]jp$", re.IGNORECASE)
+_SHOWS = frozenset({"print", "debug", "info", "log"})
+
+
+def gradient_is_wanted(scene: Scene, leaf: Leaf) -> str:
+    """Say why the gradient of a leaf is most likely an end in itself; empty if nothing speaks for it.
+
+    Physics-informed networks and gradient penalties differentiate with respect to an input, attacks and weights that
+    are updated by hand read `.grad`. An input is new in each step, where a forgotten weight stays.
+    """
+    if not leaf.name:
+        return "No variable holds it anymore, so it lives only for this step."
+    if any("BackwardBackward" in kind.name for kind in scene.graph.types):
+        return "This loss contains gradients (create_graph=True) with respect to such leaves."
+    if scene.past is not None and not scene.past.had_leaf(leaf.tensor()):
+        return "It is new: the previous audit here saw a different one."
+    line = next((line for name in leaf.names for line in _uses_gradient(scene.site[0], name)), None)
+    return f"Its gradient is used on line {line}." if line else ""
+
+
+def _uses_gradient(file: str, name: str) -> Iterator[int]:
+    """Yield the lines of a file that read the gradient of the variable `name`, or differentiate with respect to it."""
+    module = body_around(file, 0)
+    stack: list[ast.AST] = [module.node] if module else []
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call) and callee(node)[1] in _SHOWS:
+            continue
+        reads = isinstance(node, ast.Attribute) and node.attr == "grad" and dotted(node.value) == name
+        if reads or (isinstance(node, ast.Call) and name in _given(node) and _differentiates(file, callee(node)[1])):
+            yield int(getattr(node, "lineno", 0))
+        stack += ast.iter_child_nodes(node)
+
+
+def _differentiates(file: str, function: str) -> bool:
+    """Whether a function is called after what it does, or is one of the file's that calls `autograd.grad`."""
+    if _DERIVATIVE.search(function):
+        return True
+    bodies = (each for each in functions(file) if getattr(each.node, "name", "") == function)
+    calls = (node for body in bodies for s in statements(body.node) for node in expressions(s))
+    return any(isinstance(n, ast.Call) and (dotted(n.func) or "").endswith("autograd.grad") for n in calls)
+
+
+def _given(call: ast.Call) -> set[str | None]:
+    """Return the variables that are handed to a call after its first argument, which is what is differentiated."""
+    given = [*call.args[1:], *(k.value for k in call.keywords if k.arg in ("inputs", "wrt", "primals", "x"))]
+    return {dotted(node) for each in given for node in ast.walk(each)}
