@@ -168,6 +168,9 @@ class Severed:
 End: TypeAlias = tuple[Severed, tuple["weakref.ref[torch.Tensor]", ...], int]
 """A cut, the leaves that the gradient would have gone to, and the number of the next node when it was last made."""
 
+Part: TypeAlias = tuple[tuple["weakref.ref[torch.Tensor]", ...], int]
+"""The leaves that the gradient would have gone to at one time that a cut was made, and the number of the next node."""
+
 
 @dataclass(frozen=True)
 class Reach:
