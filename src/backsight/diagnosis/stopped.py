@@ -190,7 +190,7 @@ def _stuck(stop: Stop, operation: Operation, held: Sequence[torch.Tensor], names
     named = next((each for each in factors if each.replace(".", "").isidentifier()), "one of them")
     fix = _STUCK[1].format(factor=named)
     if made:
-        fix = f"Start only one of them at zero: change line {made[0].line}, to {_random(made[0])}."
+        fix = f"Start only one of them at zero: change line {made[0].line} to {_random(made[0])}."
     return Finding(
         "BS141",
         "warning",

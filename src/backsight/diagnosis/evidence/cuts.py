@@ -137,8 +137,8 @@ def straight_through(cut: Severed) -> tuple[str, str, str] | None:
 
 def detached_whole(cut: Severed) -> tuple[str, str] | None:
     """Return the estimator that a statement detaches as a whole, `(z + (q - z)).detach()`, and what is meant by it."""
-    statement = statement_of(cut) if cut.by == "detach" else None
-    for node in expressions(statement) if statement is not None else ():
+    whole = _parsed(cut.line.segment) if cut.by == "detach" and cut.line is not None else None
+    for node in [whole] if whole is not None else expressions(statement_of(cut)):
         match node:
             case (
                 ast.Call(

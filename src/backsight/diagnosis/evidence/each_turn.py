@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from backsight.source import Body, Place
 from backsight.source.bindings import bound, target_names, uses
@@ -25,10 +26,14 @@ _TAKES_ONE = frozenset({"select", "index_select"})
 
 @dataclass(frozen=True)
 class Detached:
-    """A variable that each iteration detaches: the statement, the names, the header of the loop, and its lines."""
+    """A variable that each iteration detaches: the statement, the names, the header of the loop, and its lines.
+
+    order: whether it is detached before it is computed anew, within the statement that does that, or after it.
+    """
 
     names: tuple[str, ...]
     place: Place
+    order: Literal["before", "within", "after"]
     loop: Place
     lines: range
 
@@ -45,15 +50,32 @@ def detached(cut: Place) -> Detached | None:
         return None
     if (here := _in_loop(body, statement)) is not None:
         return here
+    inside = getattr(body.node, "name", "") == "forward" and statement in body.node.body
+    called = _cells(body) if inside else {getattr(body.node, "name", "")}
     calling = [
         (each, s)
         for each in functions(cut.file)
         if each.node is not body.node
         for s in statements(each.node)
-        if any(callee(call)[1] == getattr(body.node, "name", "") for call in calls_in(s))
+        if any(callee(call)[1] in called for call in calls_in(s))
     ]
-    found = [_in_loop(each, s) for each, s in calling if _loop(each, s) is not None]
-    return found[0] if len(found) == 1 else None
+    found = [_in_loop(each, s, inside=inside) for each, s in calling if _loop(each, s) is not None]
+    if len(found) != 1 or found[0] is None:
+        return None
+    return replace(found[0], place=body.place(statement), order="before") if inside else found[0]
+
+
+def _cells(body: Body) -> set[str]:
+    """Return what the file calls the modules whose `forward` this is: `cell` of `self.cell = Cell(4)`."""
+    every = list(functions(body.file))
+    classes = {c.name for c in ast.walk(every[0].node) if isinstance(c, ast.ClassDef) and body.node in c.body}
+    made = (s for each in every for s in statements(each.node) if isinstance(s, ast.Assign))
+    return {
+        (dotted(target) or "").split(".")[-1]
+        for s in made
+        if isinstance(s.value, ast.Call) and callee(s.value)[1] in classes
+        for target in s.targets
+    }
 
 
 def _loop(body: Body, statement: ast.stmt) -> ast.For | None:
@@ -61,18 +83,27 @@ def _loop(body: Body, statement: ast.stmt) -> ast.For | None:
     return next((s for s in statements(body.node) if isinstance(s, ast.For) and statement in s.body), None)
 
 
-def _in_loop(body: Body, statement: ast.stmt) -> Detached | None:
+def _in_loop(body: Body, statement: ast.stmt, *, inside: bool = False) -> Detached | None:
+    """Return what a statement detaches in each iteration of a loop; `inside`: in a module that it calls."""
     loop = _loop(body, statement)
     if loop is None or not isinstance(statement, ast.Assign) or not _takes_steps(body, loop):
         return None
     read = {use.name for use in uses(statement) if not use.binds}
     names = tuple(name for name in bound(statement) if name in read)
-    again = {name for each in loop.body for inner in _within(each) if inner is not statement for name in bound(inner)}
-    itself = any(callee(call)[1] != "detach" and _detaches(call, names) for call in calls_in(statement))
-    if not names or not (itself or again & set(names)):
+    again = [
+        inner.lineno
+        for each in loop.body
+        for inner in _within(each)
+        if inner is not statement and not set(names).isdisjoint(bound(inner))
+    ]
+    itself = inside or any(callee(call)[1] != "detach" and _detaches(call, names) for call in calls_in(statement))
+    if not names or not (itself or again):
         return None
+    order: Literal["before", "within", "after"] = (
+        "within" if itself else "before" if max(again) > statement.lineno else "after"
+    )
     lines = range(loop.lineno, (loop.end_lineno or loop.lineno) + 1)
-    return Detached(names, body.place(statement), body.place(loop), lines)
+    return Detached(names, body.place(statement), order, body.place(loop), lines)
 
 
 def _within(statement: ast.stmt) -> Iterator[ast.stmt]:
@@ -82,8 +113,8 @@ def _within(statement: ast.stmt) -> Iterator[ast.stmt]:
 def _detaches(call: ast.Call, names: tuple[str, ...]) -> bool:
     """Whether an argument of a call is one of the variables, detached: `cell(x, h.detach())`."""
     given = [*call.args, *(each.value for each in call.keywords)]
-    inner = (each for whole in given for each in ast.walk(whole) if isinstance(each, ast.Call))
-    return any(method == "detach" and dotted(on) in names for on, method in map(callee, inner))
+    inner = (each for whole in given for each in ast.walk(whole) if isinstance(each, ast.Attribute))
+    return any(each.attr in ("detach", "data") and dotted(each.value) in names for each in inner)
 
 
 def _takes_steps(body: Body, loop: ast.For) -> bool:

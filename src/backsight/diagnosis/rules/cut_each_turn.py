@@ -28,38 +28,35 @@ def cut_each_turn(scene: Scene) -> Iterator[Finding]:
     numbers = {number for node in scene.graph.nodes if (number := node.sequence) is not None}
     marks = [each.mark for each in watch.backwards if each.thread in each.marks]
     for cut, parts, latest in repeated(watch):
-        lost = _lost(scene, parts, latest, numbers)
-        if not lost or cut.line is None or any(parts[0][1] < mark <= latest for mark in marks):
+        period = _period(scene, parts, latest)
+        if not period or cut.line is None or any(parts[0][1] < mark <= latest for mark in marks):
             continue
         found = detached(cut.line.place)
-        if found is not None and not _is_running(found):
-            yield _finding(found, cut, cut.line.place, lost)
+        if found is None or _is_running(found):
+            continue
+        # What is detached once it is computed, is so after the last iteration as well: the one before that ends it.
+        last = latest - period if found.order == "after" else latest
+        if last in numbers and not any(parts[0][1] <= number < last for number in numbers):
+            yield _finding(found, cut, cut.line.place, (latest - parts[0][1]) // period + (found.order != "after"))
             return
 
 
-def _lost(scene: Scene, parts: Sequence[Part], latest: int, numbers: set[int]) -> int:
-    """Return how many iterations are cut off; 0 if another one than the last is part of the graph, or it is not sure.
+def _period(scene: Scene, parts: Sequence[Part], latest: int) -> int:
+    """Return how many nodes there are between two cuts of this step; 0 where it is not the same number each time.
 
-    Each makes as many nodes, between two cuts, and reaches the same parameters, which this loss trains.
+    Each part reaches the same parameters, which this loss trains.
     """
     if any(number < scene.began for _, number in parts):
         return 0
     begun = sorted({number for _, number in parts})
     turns, rest = divmod(latest - begun[0], begun[1] - begun[0]) if len(begun) > 1 else (0, 1)
-    period = begun[1] - begun[0] if turns else 0
     trained = scene.reached()
     behind = [
         {id(leaf) for refs, number in parts if number == each for ref in refs if (leaf := ref()) is not None}
         for each in begun[1:]
     ]
     alike = bool(behind) and bool(behind[0]) and all(each == behind[0] for each in behind) and behind[0] <= trained
-    if rest or turns < 2 or not alike:
-        return 0
-    # It is detached either before it is computed, and once more for the last iteration, or after that.
-    for last, lost in ((latest, turns + 1), (latest - period, turns)):
-        if last in numbers and not any(begun[0] <= number < last for number in numbers):
-            return lost
-    return 0
+    return begun[1] - begun[0] if alike and turns > 1 and not rest else 0
 
 
 def _is_running(found: Detached) -> bool:
@@ -75,7 +72,8 @@ def _is_running(found: Detached) -> bool:
 
 def _finding(found: Detached, cut: Severed, place: Place, lost: int) -> Finding:
     names = listed(found.names, 3)
-    evidence: list[Fact] = [shown(found.place, "detaches it in each iteration.")]
+    one = len(found.names) == 1
+    evidence: list[Fact] = [shown(found.place, f"detaches {'it' if one else 'them'} in each iteration.")]
     if place.line != found.place.line:
         evidence.append(shown(place, ends(cut)))
     evidence.append(
@@ -85,8 +83,7 @@ def _finding(found: Detached, cut: Severed, place: Place, lost: int) -> Finding:
     return Finding(
         "BS154",
         "warning",
-        f"{names} {'is' if len(found.names) == 1 else 'are'} detached in each iteration: the loss trains only the last "
-        "one.",
+        f"{names} {'is' if one else 'are'} detached in each iteration: the loss trains only the last one.",
         tuple(evidence),
         _fix(found),
         source=str(found.place),
@@ -95,10 +92,8 @@ def _finding(found: Detached, cut: Severed, place: Place, lost: int) -> Finding:
 
 def _fix(found: Detached) -> str:
     attached = found.place.text.replace(".detach()", "").replace(".data", "")
-    target, _, value = attached.partition(" = ")
-    name = listed(found.names, 3)
-    change = "Remove this line" if attached == found.place.text or target == value else f"Write {attached}"
+    change = f"Write {attached}" if found.order == "within" else "Remove this line"
     return (
-        f"{change}, so that the graph reaches back to the first iteration. If {name} comes from an earlier training "
-        f"step, detach it once, before line {found.loop.line}."
+        f"{change}, so that the graph reaches back to the first iteration. If {listed(found.names, 3)} may come from "
+        f"an earlier training step, detach once, before line {found.loop.line}."
     )
