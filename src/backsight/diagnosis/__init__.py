@@ -2,9 +2,9 @@
 
 Offered to other rooms: `aliased`, `births`, `causes`, `crossed`, `data_changed`, `drifting`, `dropped`,
 `evidence.singular`, `evidence.values`, `explained`, `freezing`, `growing`, `heeding`, `live`, `live.deaf`, `members`,
-`misplaced`, `modes`, `nothing_arrives`, `optimizers`, `overwritten`, `own_reference`, `piled`, `reordered`,
-`rules.parameter_twice`, `rules.unmoved`, `same_batch`, `schedules`, `skipped`, `state_shared`, `stopped`, `taken_once`,
-`twins`, `used_up`, `wiped`, `wording`, `zeroed`.
+`misplaced`, `modes`, `nothing_arrives`, `optimizers`, `overwritten`, `own_average`, `own_reference`, `piled`,
+`reordered`, `rules.parameter_twice`, `rules.unmoved`, `same_batch`, `schedules`, `skipped`, `state_shared`, `stopped`,
+`taken_once`, `twins`, `used_up`, `wiped`, `wording`, `zeroed`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at

@@ -42,8 +42,9 @@ def own_average(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: 
 
 
 def _is_of(value: object, trained: set[int]) -> bool:
-    plain = type(value) in (torch.Tensor, torch.nn.Parameter) and isinstance(value, torch.Tensor)
-    return plain and is_readable(value) and value.data_ptr() in trained
+    if not isinstance(value, torch.Tensor) or type(value) not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    return is_readable(value) and value.data_ptr() in trained
 
 
 def _averaged(body: Body) -> Iterator[tuple[str, Place]]:
