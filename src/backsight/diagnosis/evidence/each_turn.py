@@ -89,7 +89,7 @@ def _in_loop(body: Body, statement: ast.stmt, *, inside: bool = False) -> Detach
     if loop is None or not isinstance(statement, ast.Assign) or not _takes_steps(body, loop):
         return None
     read = {use.name for use in uses(statement) if not use.binds}
-    names = tuple(name for name in bound(statement) if name in read)
+    names = tuple(dict.fromkeys(use.name for use in uses(statement) if use.binds and use.name in read))
     again = [
         inner.lineno
         for each in loop.body
