@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from backsight.diagnosis.causes import in_order, one_for_each_cause
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.source import Place
 
 
 def found(code, since=1, source="train.py:3", severity="warning"):
@@ -27,3 +31,14 @@ def test_what_only_a_lost_term_would_train_is_told_with_the_term_where_both_end_
 def test_saturation_is_a_consequence_of_a_wrong_mode_that_is_not_younger():
     assert codes(one_for_each_cause([found("BS116", since=4), found("BS131", since=4)])) == ["BS116"]
     assert codes(one_for_each_cause([found("BS116", since=5), found("BS131", since=4)])) == ["BS116", "BS131"]
+
+
+def test_a_constant_term_is_a_consequence_of_frozen_parameters_that_are_not_younger():
+    assert codes(one_for_each_cause([found("BS115", since=3), found("BS121", since=9)])) == ["BS115"]
+    assert codes(one_for_each_cause([found("BS115", since=9), found("BS121", since=3)])) == ["BS115", "BS121"]
+
+
+def test_gradients_that_another_loss_leaves_are_not_told_again_as_never_zeroed():
+    leaves = replace(found("BS123"), evidence=(shown(Place("train.py", 9, "loss.backward()"), "adds to them."),))
+    assert codes(one_for_each_cause([leaves, found("BS103", source="train.py:9")])) == ["BS123"]
+    assert codes(one_for_each_cause([leaves, found("BS103", source="train.py:7")])) == ["BS123", "BS103"]

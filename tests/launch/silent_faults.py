@@ -4465,4 +4465,440 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS154 a state that a helper detaches before each step of a sequence": """
+class Recaller(nn.Module):
+    def __init__(self, symbols=5, width=12):
+        super().__init__()
+        self.embed, self.cell = nn.Embedding(symbols + 1, 8), nn.GRUCell(8, width)
+        self.readout = nn.Linear(width, symbols)
+
+    def forward(self, sequence, state):
+        for t in range(sequence.shape[1]):
+            state = self.repackage(state)  #!
+            state = self.cell(self.embed(sequence[:, t]), state)
+        return self.readout(state), state
+
+    @staticmethod
+    def repackage(h):
+        if isinstance(h, torch.Tensor):
+            return h.detach()
+        return tuple(Recaller.repackage(each) for each in h)
+
+model = Recaller()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(6):
+    first = torch.randint(0, 5, (16,))
+    sequence = torch.full((16, 11), 5)
+    sequence[:, 0] = first
+    out, _ = model(sequence, torch.zeros(16, 12))
+    loss = F.cross_entropy(out, first)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS154 the states of two layers, detached in a comprehension": """
+class Stack(nn.Module):
+    def __init__(self, inputs=4, width=10):
+        super().__init__()
+        self.cells = nn.ModuleList([nn.LSTMCell(inputs, width), nn.LSTMCell(width, width)])
+        self.head = nn.Linear(width, 1)
+
+    def step(self, x, states):
+        new = []
+        for cell, state in zip(self.cells, states):
+            h, c = cell(x, state)
+            new.append((h, c))
+            x = h
+        return self.head(x), new
+
+    def forward(self, sequence):
+        states = [(torch.zeros(len(sequence), 10), torch.zeros(len(sequence), 10)) for _ in self.cells]
+        for x in sequence.unbind(1):
+            states = [(h.detach(), c.detach()) for h, c in states]  #!
+            out, states = self.step(x, states)
+        return out
+
+model = Stack()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(6):
+    x = torch.randn(16, 9, 4)
+    loss = F.mse_loss(model(x), x[:, 0, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS154 a state that is detached where it is handed to the cell": """
+cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+
+def run(x):
+    h = torch.zeros(x.size(1), 12)
+    for t in range(x.size(0)):
+        h = cell(x[t], h.detach())  #!
+    return head(h)
+
+for step in range(6):
+    x = torch.randn(9, 16, 4)
+    loss = F.mse_loss(run(x), x[0, :, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS154 a cell that detaches the state it is given": """
+class Cell(nn.Module):
+    def __init__(self, inputs, width):
+        super().__init__()
+        self.mix = nn.Linear(inputs + width, width)
+
+    def forward(self, x, h):
+        h = h.detach()  #!
+        return torch.tanh(self.mix(torch.cat([x, h], -1)))
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = Cell(4, 12)
+        self.head = nn.Linear(12, 1)
+
+    def forward(self, x):
+        h = torch.zeros(len(x), 12)
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+        return self.head(h)
+
+model = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(6):
+    x = torch.randn(16, 9, 4)
+    loss = F.mse_loss(model(x), x[:, 0, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS154 a state that is detached after each step, and the last output": """
+cell, head = nn.LSTMCell(4, 12), nn.Linear(12, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+for step in range(6):
+    x = torch.randn(16, 9, 4)
+    h, c = torch.zeros(16, 12), torch.zeros(16, 12)
+    for part in x.transpose(0, 1):
+        h, c = cell(part, (h, c))
+        out = head(h)
+        h, c = h.detach(), c.detach()  #!
+    loss = F.mse_loss(out, x[:, 0, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 a discriminator that is frozen for the generator, by a helper, and stays so": """
+def set_requires_grad(network, flag):
+    for p in network.parameters():
+        p.requires_grad = flag
+
+class Trainer:
+    def __init__(self):
+        self.g, self.d = net(4, 2), net(2, 1)
+        self.opt_g = torch.optim.Adam(self.g.parameters(), lr=1e-3)
+        self.opt_d = torch.optim.Adam(self.d.parameters(), lr=1e-3)
+
+    def train_d(self, real):
+        fake = self.g(torch.randn(len(real), 4))
+        rl, fl = self.d(real), self.d(fake)
+        loss = F.softplus(-rl).mean() + F.softplus(fl).mean()
+        self.opt_d.zero_grad()
+        loss.backward()
+        self.opt_d.step()
+
+    def train_g(self, n):
+        set_requires_grad(self.d, False)  #!
+        loss = F.softplus(-self.d(self.g(torch.randn(n, 4)))).mean()
+        self.opt_g.zero_grad()
+        loss.backward()
+        self.opt_g.step()
+
+trainer = Trainer()
+for step in range(150):
+    trainer.train_d(torch.randn(16, 2) + 2)
+    trainer.train_g(16)
+""",
+    "BS115 an encoder that is frozen before its optimizer is made": """
+encoder, head = net(4, 8), net(8, 1)
+for p in encoder.parameters():
+    p.requires_grad = False  #!
+opt_encoder = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+opt_head = torch.optim.Adam(head.parameters(), lr=1e-3)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(head(encoder(x)), y)
+    opt_encoder.zero_grad()
+    opt_head.zero_grad()
+    loss.backward()
+    opt_encoder.step()
+    opt_head.step()
+""",
+    "BS115 a critic that a method freezes at the start": """
+class Agent:
+    def __init__(self):
+        self.actor, self.critic = net(4, 2), net(6, 1)
+        self.critic.requires_grad_(False)  #!
+        self.opt_actor = torch.optim.Adam(self.actor.parameters(), lr=1e-3)
+        self.opt_critic = torch.optim.Adam(self.critic.parameters(), lr=1e-3)
+
+    def learn(self, x, y):
+        loss = F.mse_loss(self.critic(torch.cat([x, self.actor(x)], -1)), y)
+        self.opt_actor.zero_grad()
+        self.opt_critic.zero_grad()
+        loss.backward()
+        self.opt_actor.step()
+        self.opt_critic.step()
+
+agent = Agent()
+for step in range(20):
+    agent.learn(*batch())
+""",
+    "BS141 adapters, both of whose matrices a method sets to zero": """
+class LoRA(nn.Module):
+    def __init__(self, base, r=4):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.lora_A = nn.Parameter(torch.empty(r, base.in_features))
+        self.lora_B = nn.Parameter(torch.empty(base.out_features, r))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.zeros_(self.lora_A)  #!
+        nn.init.zeros_(self.lora_B)
+
+    def forward(self, x):
+        return self.base(x) + 2 * F.linear(F.linear(x, self.lora_A), self.lora_B)
+
+model = net(4, 1)
+model[0], model[2] = LoRA(model[0]), LoRA(model[2])
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 a low-rank update of two matrices of zeros": """
+class Low(nn.Module):
+    def __init__(self, base, r=2):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Parameter(torch.zeros(base.in_features, r))  #!
+        self.up = nn.Parameter(torch.zeros(r, base.out_features))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down @ self.up
+
+model = Low(nn.Linear(4, 1))
+optimizer = torch.optim.Adam([model.down, model.up], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 attention over a dimension of one entry, behind a mask": """
+class Pool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.value = net(4, 1), net(4, 6)
+
+    def forward(self, x):
+        seen = x[..., :1] > -1
+        weights = F.softmax(self.score(x).masked_fill(~seen, -1e9), dim=-1)  #!
+        return (weights * self.value(x)).sum(1)
+
+pool, head = Pool(), nn.Linear(6, 1)
+optimizer = torch.optim.Adam([*pool.parameters(), *head.parameters()], lr=0.01)
+for step in range(40):
+    x = torch.randn(16, 5, 4)
+    loss = F.mse_loss(head(pool(x)), x.amax((1, 2))[:, None])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 a tied embedding that is replaced after its optimizer": """
+class Model(nn.Module):
+    def __init__(self, vocabulary, width=8):
+        super().__init__()
+        self.wte = nn.Embedding(vocabulary, width)
+        self.rnn = nn.GRU(width, width, batch_first=True)
+        self.lm_head = nn.Linear(width, vocabulary, bias=False)
+        self.tie_weights()
+
+    def tie_weights(self):
+        self.lm_head.weight = self.wte.weight
+
+    def resize(self, vocabulary):
+        old = self.wte.weight.data
+        self.wte = nn.Embedding(vocabulary, old.size(1))  #!
+        self.wte.weight.data[: len(old)] = old
+        self.tie_weights()
+
+    def forward(self, ids):
+        return self.lm_head(self.rnn(self.wte(ids))[0])
+
+def train(model, optimizer, vocabulary):
+    for step in range(20):
+        ids = torch.randint(0, vocabulary, (8, 6))
+        loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+model = Model(10)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+train(model, optimizer, 10)
+model.resize(14)
+train(model, optimizer, 14)
+""",
+    "BS138 an average of the weights alone, whose network is set back to training mode": """
+import copy
+
+class Average:
+    def __init__(self, model, decay):
+        self.decay, self.shadow = decay, copy.deepcopy(model).requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, model):
+        for s, p in zip(self.shadow.parameters(), model.parameters()):
+            s.lerp_(p, 1 - self.decay)  #!
+
+@torch.no_grad()
+def evaluate(network, x, y):
+    was = network.training
+    network.eval()
+    loss = F.mse_loss(network(x), y).item()
+    network.train(was)
+    return loss
+
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+average = Average(model, 0.9)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, y = batch()
+    loss = F.mse_loss(model(x + 5), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    average.update(model)
+    if step % 20 == 19:
+        evaluate(average.shadow, x, y)
+""",
+    "BS144 an average that a dict keeps without a copy": """
+class Average:
+    def __init__(self, model, decay=0.98):
+        self.decay = decay
+        self.shadow = {k: v.detach() for k, v in model.named_parameters()}  #!
+
+    @torch.no_grad()
+    def update(self, model):
+        for k, p in model.named_parameters():
+            self.shadow[k].mul_(self.decay).add_(p, alpha=1 - self.decay)
+
+model = net()
+average = Average(model)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    average.update(model)
+""",
+    "BS144 an average in a list of .data": """
+model = net()
+averaged = [p.data for p in model.parameters()]  #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    for a, p in zip(averaged, model.parameters()):
+        a.lerp_(p.data, 0.1)
+""",
+    "BS144 an average by the state of a model, blended entry by entry": """
+model = net()
+averaged = model.state_dict()  #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            averaged[name].copy_(0.9 * averaged[name] + 0.1 * p)
+""",
+    "BS121 a quantizer whose estimator is detached as a whole": """
+class Quantizer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.codebook = nn.Embedding(8, 3)
+
+    def forward(self, z):
+        e = self.codebook(torch.cdist(z, self.codebook.weight).argmin(-1))
+        loss = F.mse_loss(e, z.detach()) + 0.25 * F.mse_loss(z, e.detach())
+        return (z + (e - z)).detach(), loss  #!
+
+encoder, quantizer, decoder = net(4, 3), Quantizer(), net(3, 4)
+modules = nn.ModuleList([encoder, quantizer, decoder])
+optimizer = torch.optim.Adam(modules.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    q, commitment = quantizer(encoder(x))
+    loss = F.mse_loss(decoder(q), x) + commitment
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 rounded codes with a penalty, detached as a whole": """
+encoder, decoder = net(4, 3), net(3, 4)
+optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    z = encoder(x)
+    code = ((z.round() - z) + z).detach()  #!
+    loss = F.mse_loss(decoder(code), x) + 0.1 * z.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 fast weights that are parameters made of results": """
+from torch.func import functional_call
+
+class Learner:
+    def __init__(self, model):
+        self.model = model
+        self.meta = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def adapt(self, x, y):
+        fast = dict(self.model.named_parameters())
+        for _ in range(2):
+            loss = F.mse_loss(functional_call(self.model, fast, (x,)), y)
+            grads = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
+            fast = {n: nn.Parameter(w - 0.1 * g) for (n, w), g in zip(fast.items(), grads)}  #!
+        return fast
+
+    def step(self):
+        fast = self.adapt(*batch())
+        x, y = batch()
+        loss = F.mse_loss(functional_call(self.model, fast, (x,)), y)
+        self.meta.zero_grad()
+        loss.backward()
+        self.meta.step()
+
+learner = Learner(net())
+for step in range(20):
+    learner.step()
+""",
 }

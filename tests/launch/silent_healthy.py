@@ -3351,4 +3351,269 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "truncated backpropagation, with a backward for each part of a sequence": """
+cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+for step in range(6):
+    x = torch.randn(16, 12, 4)
+    h = torch.zeros(16, 12)
+    optimizer.zero_grad()
+    for t in range(12):
+        h = h.detach()
+        h = cell(x[:, t], h)
+        (F.mse_loss(head(h), x[:, t, :1]) / 12).backward()
+    optimizer.step()
+""",
+    "states that are detached in each step, and a loss of every output": """
+cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+for step in range(6):
+    x = torch.randn(16, 12, 4)
+    h, outputs = torch.zeros(16, 12), []
+    for t in range(12):
+        h = h.detach()
+        h = cell(x[:, t], h)
+        outputs.append(head(h))
+    loss = F.mse_loss(torch.stack(outputs, 1), x[:, :, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a fixed point whose last iteration alone is trained": """
+inner, head = nn.Linear(16, 12), nn.Linear(12, 1)
+optimizer = torch.optim.Adam([*inner.parameters(), *head.parameters()], lr=0.01)
+
+def solve(x, z):
+    for _ in range(12):
+        z = z.detach()
+        z = torch.tanh(inner(torch.cat([x, z], -1)))
+    return z
+
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(head(solve(x, torch.zeros(16, 12))), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a sequence that is generated with gradients, of which one step is trained anew": """
+cell, head = nn.GRUCell(4, 12), nn.Linear(12, 4)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+
+def rollout(x, h):
+    for t in range(x.shape[1]):
+        h = h.detach()
+        h = cell(x[:, t], h)
+    return h.detach()
+
+for step in range(20):
+    x = torch.randn(16, 9, 4)
+    start = rollout(x, torch.zeros(16, 12))
+    loss = F.mse_loss(head(cell(x[:, 0], start)), x[:, 1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a sequence that is generated and detached after each step, with gradients, of which one step is trained anew": """
+cell, head = nn.GRUCell(4, 12), nn.Linear(12, 4)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+
+def rollout(x, h):
+    for t in range(x.shape[1]):
+        h = cell(x[:, t], h)
+        h = h.detach()
+    return h
+
+for step in range(20):
+    x = torch.randn(16, 9, 4)
+    start = rollout(x, torch.zeros(16, 12))
+    loss = F.mse_loss(head(cell(x[:, 0], start)), x[:, 1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a state that is detached every four steps of a sequence": """
+cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+for step in range(6):
+    x = torch.randn(16, 24, 4)
+    h = torch.zeros(16, 12)
+    for t in range(24):
+        if t % 4 == 0:
+            h = h.detach()
+        h = cell(x[:, t], h)
+    loss = F.mse_loss(head(h), x[:, -1, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "evaluated with gradients, by the loop that trains": """
+cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=0.01)
+
+def run(x, train):
+    h, total = torch.zeros(16, 12), 0.0
+    for t in range(x.shape[1]):
+        h = h.detach()
+        h = cell(x[:, t], h)
+        loss = F.mse_loss(head(h), x[:, t, :1])
+        total += loss.item()
+        if train:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return total
+
+for epoch in range(3):
+    run(torch.randn(16, 12, 4), train=False)
+    run(torch.randn(16, 12, 4), train=True)
+""",
+    "a discriminator that a helper freezes for the generator, and unfreezes": """
+def set_requires_grad(network, flag):
+    for p in network.parameters():
+        p.requires_grad = flag
+
+g, d = net(4, 2), net(2, 1)
+opt_g, opt_d = torch.optim.Adam(g.parameters(), lr=1e-3), torch.optim.Adam(d.parameters(), lr=1e-3)
+for step in range(150):
+    set_requires_grad(d, True)
+    real = torch.randn(16, 2) + 2
+    loss = F.softplus(-d(real)).mean() + F.softplus(d(g(torch.randn(16, 4)).detach())).mean()
+    opt_d.zero_grad()
+    loss.backward()
+    opt_d.step()
+    set_requires_grad(d, False)
+    loss = F.softplus(-d(g(torch.randn(16, 4)))).mean()
+    opt_g.zero_grad()
+    loss.backward()
+    opt_g.step()
+""",
+    "adapters, one of whose matrices starts at zero": """
+class LoRA(nn.Module):
+    def __init__(self, base, r=4):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.lora_A = nn.Parameter(torch.empty(r, base.in_features))
+        self.lora_B = nn.Parameter(torch.zeros(base.out_features, r))
+        nn.init.normal_(self.lora_A, std=0.02)
+
+    def forward(self, x):
+        return self.base(x) + 2 * F.linear(F.linear(x, self.lora_A), self.lora_B)
+
+model = net(4, 1)
+model[0], model[2] = LoRA(model[0]), LoRA(model[2])
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "attention over sequences, some of one entry": """
+class Pool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.value = net(4, 1), net(4, 6)
+
+    def forward(self, x):
+        weights = F.softmax(self.score(x), dim=1)
+        return (weights * self.value(x)).sum(1)
+
+pool, head = Pool(), nn.Linear(6, 1)
+optimizer = torch.optim.Adam([*pool.parameters(), *head.parameters()], lr=0.01)
+for step in range(70):
+    x = torch.randn(16, 1 + step % 4, 4)
+    loss = F.mse_loss(head(pool(x)), x.amax((1, 2))[:, None])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an average of the weights, with the statistics copied": """
+import copy
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+shadow = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, y = batch()
+    loss = F.mse_loss(model(x + 5), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for s, p in zip(shadow.parameters(), model.parameters()):
+            s.lerp_(p, 0.1)
+        for s, b in zip(shadow.buffers(), model.buffers()):
+            s.copy_(b)
+""",
+    "a teacher in training mode, whose statistics are its own": """
+import copy
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+teacher = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, y = batch()
+    with torch.no_grad():
+        target = teacher(x + 5)
+    made = model(x + 5)
+    loss = F.mse_loss(made, y) + 0.1 * F.mse_loss(made, target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for s, p in zip(teacher.parameters(), model.parameters()):
+            s.lerp_(p, 0.1)
+""",
+    "an average that a dict keeps, of copies": """
+model = net()
+shadow = {k: v.detach().clone() for k, v in model.named_parameters()}
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(70):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for k, p in model.named_parameters():
+            shadow[k].mul_(0.9).add_(p, alpha=0.1)
+""",
+    "steps by hand, on the memory of parameters in a dict": """
+model = net()
+weights = {k: v.data for k, v in model.named_parameters()}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(70):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for k, p in model.named_parameters():
+            weights[k].mul_(1 - 1e-4).add_(p.grad, alpha=-1e-3)
+""",
+    "a straight-through estimator, and the codes that are logged": """
+class Quantizer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.codebook = nn.Embedding(8, 3)
+
+    def forward(self, z):
+        e = self.codebook(torch.cdist(z, self.codebook.weight).argmin(-1))
+        loss = F.mse_loss(e, z.detach()) + 0.25 * F.mse_loss(z, e.detach())
+        return z + (e - z).detach(), loss, (z + (e - z)).detach()
+
+encoder, quantizer, decoder = net(4, 3), Quantizer(), net(3, 4)
+modules = nn.ModuleList([encoder, quantizer, decoder])
+optimizer = torch.optim.Adam(modules.parameters(), lr=0.01)
+logged = []
+for step in range(20):
+    x, _ = batch()
+    q, commitment, codes = quantizer(encoder(x))
+    logged.append(codes.mean().item())
+    loss = F.mse_loss(decoder(q), x) + commitment
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

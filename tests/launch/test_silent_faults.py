@@ -120,7 +120,7 @@ except RuntimeError:
         ),
         (
             "BS141 a residual gate and the layer before it, in blocks",
-            "Start only one of the two factors at zero: let self.gate start from ones or small random values.",
+            "Start only one of them at zero: change line 21 to self.gate = nn.Parameter(0.02 * torch.randn(8)).",
         ),
         (
             "BS143 a threshold that is learned, with the gradient for its input forgotten",

@@ -15,13 +15,13 @@ class Fact:
     """Something that is so in a training. Where a finding tells its reason, others need not state it.
 
     reasons: the codes of what tells why it is so. states: those of what only says that it is, left out beside a reason.
-    where: what a reason has to know: nothing, any statement, or the one that the other finding names; or since when it
-    has to be so: no later than the other.
+    where: what a reason has to know: nothing, any statement, or the one that the other finding names, as its own or
+    among those it shows; or since when it has to be so: no later than the other.
     """
 
     reasons: frozenset[str]
     states: frozenset[str] = frozenset()
-    where: Literal["anywhere", "somewhere", "same place", "before"] = "anywhere"
+    where: Literal["anywhere", "somewhere", "same place", "shown", "before"] = "anywhere"
 
     def is_explained(self, found: Iterable[Finding]) -> bool:
         """Whether a finding tells why it is so."""
@@ -43,6 +43,7 @@ class Fact:
             "anywhere": True,
             "somewhere": bool(reason.source),
             "same place": reason.source == stated.source,
+            "shown": any(str(getattr(each, "place", "")) == stated.source for each in reason.evidence),
             "before": (reason.since or 0) <= (stated.since or 0),
         }[self.where]
 
@@ -63,6 +64,10 @@ FACTS = (
     Fact(_codes(141), states=_codes(149), where="same place"),
     # A term has no gradient: it may be the whole loss.
     Fact(_codes(114), states=_codes(121), where="same place"),
+    # A loss leaves gradients to the optimizer of another: they are mixed, and they are never zeroed.
+    Fact(_codes(123), states=_codes(103), where="shown"),
+    # All parameters of an optimizer are frozen, and what is computed from them alone is a constant.
+    Fact(_codes(115), states=_codes(121), where="before"),
     # A view mixes the entries of dimensions: the graph and the text both show it.
     Fact(_codes(147), states=_codes(147), where="same place"),
     # A term has no gradient, and with it what only it would train.

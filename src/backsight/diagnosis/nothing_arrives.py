@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from types import FrameType
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at
 from backsight.source.body import body_around, callee, calls_in, dotted, statement_at, statements
+from backsight.source.freezing import turned_off, unfreezings
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
@@ -56,7 +58,7 @@ def nothing_arrives(
     name, held = named(optimizer, "the optimizer"), parameters(optimizer)
     place = where(copied) if copied is not None else None
     if held and not any(p.requires_grad for p in held):
-        reason = _frozen(held)
+        reason = _frozen(held, frame)
     elif reached:
         zeroing = _zeroing(frame, name)
         if zeroing is None and zeros:
@@ -99,10 +101,25 @@ class _Reason(NamedTuple):
     source: str | None = ""
 
 
-def _frozen(held: Sequence[torch.Tensor]) -> _Reason:
+def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
+    around = list(program_frames(frame))
+    files = dict.fromkeys(each.f_code.co_filename for each in around)
+    off = list(dict.fromkeys(place for file in files for place in turned_off(file)))
+    evidence: list[Fact] = [f"All of its parameters are frozen: {names_of(held)} have requires_grad=False."]
+    if len(off) != 1:
+        return _Reason(tuple(evidence), "Call requires_grad_(True) on what you want to train, before the forward pass.")
+    never = not any(True for file in files for _ in unfreezings(file))
+    of = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
+    is_sure = bool(of - {"self"} & set(re.findall(r"\w+", off[0].text)))
+    says = f"freezes them{', and nothing unfreezes them' if never else ''}."
+    evidence.append(shown(off[0], says, None if is_sure else "read"))
+    switch = off[0].text.replace("False", "True")
+    inside = around[0].f_code.co_name.isidentifier()
     return _Reason(
-        (f"All of its parameters are frozen: {names_of(held)} have requires_grad=False.",),
-        "Call requires_grad_(True) on what you want to train, before the forward pass.",
+        tuple(evidence),
+        f"Unfreeze them {f'at the start of {around[0].f_code.co_name}(), ' if inside else ''}before the "
+        f"forward pass: {switch if switch != off[0].text else 'requires_grad_(True)'}.",
+        str(off[0]),
     )
 
 
@@ -191,6 +208,10 @@ def _of_another_model(
     of, model = names_of(parameters(optimizer)), _owner(others)
     evidence: list[Fact] = [f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."]
     containers = list(dict.fromkeys(each.partition("[")[0] for each in others if each.endswith("]")))
+    if containers and (wrapped := _wrapped(frame, containers[0])) is not None:
+        place, attached = wrapped
+        evidence.append(shown(place, "makes a new leaf of each result: nn.Parameter() keeps no graph."))
+        return _Reason(tuple(evidence), f"Keep the results attached to their graph: {attached}.", str(place))
     if containers:
         return _Reason(
             tuple(evidence),
@@ -206,6 +227,35 @@ def _of_another_model(
         f"Create {name} after the last change of {model}, with {model}.parameters().",
         str(places[0]) if len(places) == 1 else "",
     )
+
+
+def _wrapped(frame: FrameType | None, container: str) -> tuple[Place, str] | None:
+    """Return the only statement that fills a container, if with parameters made of results; and the same without."""
+    made = [
+        (body.place(statement), statement)
+        for body in bodies(frame)
+        for statement in statements(body.node)
+        if isinstance(statement, ast.Assign) and any(callee(call)[1] == "Parameter" for call in calls_in(statement))
+        if any(dotted(t.value if isinstance(t, ast.Subscript) else t) == container for t in statement.targets)
+    ]
+    if len(made) != 1:
+        return None
+    unwrap = _Unwrapped()
+    attached = ast.unparse(unwrap.visit(ast.parse(ast.unparse(made[0][1]))))
+    return (made[0][0], attached) if unwrap.results else None
+
+
+class _Unwrapped(ast.NodeTransformer):
+    """Takes nn.Parameter() away from what is computed."""
+
+    results = False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if callee(node)[1] == "Parameter" and node.args and isinstance(node.args[0], ast.BinOp):
+            self.results = True
+            return node.args[0]
+        return node
 
 
 def _no_backward(frame: FrameType | None, name: str) -> _Reason:

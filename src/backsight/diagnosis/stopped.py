@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.evidence.values import is_zero
+from backsight.diagnosis.evidence.zeros import zeroing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
+from backsight.source import Place
 from backsight.tracing import Operation, Stop, Watch
 
 
@@ -69,6 +72,12 @@ _STUCK = (
     "both factors are zero, so each makes the gradient of the other zero, and neither ever changes",
     "Start only one of the two factors at zero: let {factor} start from ones or small random values.",
 )
+_ONE = (
+    "its dimension {dim} has size 1, so every result is 1, whatever the scores are",
+    "Apply it to the dimension of what competes, here perhaps dim={other}, of size {size}.",
+    "With one score for each row, use a sigmoid; or let the layer before it return one score for each class.",
+)
+"""Of a softmax over one entry: why, and what to do where another dimension has more, or none has."""
 
 _KINDS = {
     **dict.fromkeys(("Clamp", "ClampMin", "ClampMax"), _CLAMP),
@@ -81,8 +90,7 @@ _KINDS = {
     "Softmax": _Kind(
         "softmax",
         "its results are exactly 0 or 1, where its slope is zero",
-        "Divide the scores by a temperature, or scale what they are computed from. With one entry, use another "
-        "dimension or a sigmoid.",
+        "Divide the scores by a temperature, or scale what they are computed from.",
     ),
     **{op: _Kind(op.lower(), *_FLAT) for op in ("Round", "Floor", "Ceil", "Trunc", "Sign", "Heaviside")},
     **{op: _Kind(op.lower(), *_SAMPLE) for op in ("Normal", "Bernoulli", "Poisson")},
@@ -94,6 +102,7 @@ _KINDS = {
 }
 
 
+_NORMALIZES = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 _GATES = frozenset({"Mul", "Where", "MaskedFill", "MaskedScatter"})
 """By which experts and branches idle."""
 
@@ -113,7 +122,7 @@ def stopped(
     best: tuple[Stop, Operation, set[int]] | None = None
     for stop in found:
         operation = watch.operation_of(stop.number)
-        behind = {id(p) for ref in stop.leaves if (p := ref()) is not None} & wanted
+        behind = _behind(stop) & wanted
         if _kind(stop) is None or operation is None or not behind or _is_meant(stop):
             continue
         if best is None or len(behind) > len(best[2]):
@@ -121,19 +130,33 @@ def stopped(
     if best is None:
         return None
     stop, operation, behind = best
-    names = _names([p for p in lost if id(p) in behind])
     stuck = _is_stuck([each for each in found if each.number == stop.number], wanted)
-    idle = stop.op in _GATES and not stuck and _idles(names, _names(trained))
-    return None if idle else _finding(stop, operation, names, since, stuck=stuck)
+    if stuck:  # and so are the same factors in other layers
+        there = [each for each in found if (other := watch.operation_of(each.number)) and other.line == operation.line]
+        behind = behind.union(*(_behind(each) & wanted for each in there))
+    held = [p for p in lost if id(p) in behind]
+    names = _names(held)
+    if stop.op in _GATES and not stuck and _idles(names, _names(trained)):
+        return None
+    return _stuck(stop, operation, held, names, since) if stuck else _finding(stop, operation, names, since)
 
 
 def _is_stuck(both: Sequence[Stop], lost: Collection[int]) -> bool:
     """Whether two factors, both zero, keep each other so: each has parameters of its own that get no gradient."""
-    behind = [{id(p) for ref in each.leaves if (p := ref()) is not None} & set(lost) for each in both]
+    behind = [_behind(each) & set(lost) for each in both]
     return len(behind) == 2 and bool(behind[0] - behind[1]) and bool(behind[1] - behind[0])
 
 
+def _behind(stop: Stop) -> set[int]:
+    return {id(p) for ref in stop.leaves if (p := ref()) is not None}
+
+
 def _kind(stop: Stop) -> _Kind | None:
+    if stop.op in _NORMALIZES and stop.shape[stop.dim : stop.dim + 1] == (1,):
+        others = [at for at, size in enumerate(stop.shape) if at and size > 1]
+        other = max((at for at in others if at < stop.dim), default=max(others, default=0))
+        fix = _ONE[1].format(other=other, size=stop.shape[other]) if others else _ONE[2]
+        return _Kind(f"a {_NORMALIZES[stop.op]} over one entry", _ONE[0].format(dim=stop.dim), fix)
     return _UNDERFLOW if stop.op in _CASTS and stop.dtype == "float16" else _KINDS.get(stop.op)
 
 
@@ -158,13 +181,46 @@ def _are_entries(name: str, other: str) -> bool:
     return at < min(len(parts), len(others)) - 1 and parts[at].isdigit() and others[at].isdigit()
 
 
-def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int, *, stuck: bool) -> Finding:
+def _stuck(stop: Stop, operation: Operation, held: Sequence[torch.Tensor], names: Sequence[str], since: int) -> Finding:
+    """Two factors are zero, each of which keeps the other so."""
+    place, kind = operation.line.place, _kind(stop) or _KINDS[stop.op]
+    zero = [name for p, name in zip(held, names, strict=True) if is_zero(p)]
+    made = list(dict.fromkeys(at for name in zero if (at := zeroing(place.file, name)) is not None))[:2]
+    factors = [each.text for each in operation.operands if each.text]
+    named = next((each for each in factors if each.replace(".", "").isidentifier()), "one of them")
+    fix = _STUCK[1].format(factor=named)
+    if made:
+        fix = f"Start only one of them at zero: change line {made[0].line} to {_random(made[0])}."
+    return Finding(
+        "BS141",
+        "warning",
+        f"{listed(zero, 2)} stay zero: both factors of {kind.name} start at zero."
+        if len(zero) > 1
+        else f"The gradient of {listed(names, 2)} is always zero: both factors of {kind.name} are zero.",
+        (
+            *(shown(each, f"sets {'the other' if at else 'one of them'} to zero.") for at, each in enumerate(made)),
+            shown(place, f"gets a gradient and passes on zeros: {_STUCK[0]}."),
+            f"Each gradient that was read from step {since:,} on was exactly zero.",
+        ),
+        fix,
+        source=str(made[0] if made else place),
+        since=since,
+    )
+
+
+def _random(zeroed: Place) -> str:
+    """Return what a statement that sets a parameter to zeros is to be instead."""
+    text = zeroed.text.replace("torch.zeros(", "0.02 * torch.randn(").replace("zeros_(", "normal_(")
+    if text == zeroed.text:
+        return "small random values"
+    return text if ".normal_(" not in text or text.count("(") != 1 else f"{text[:-1]}, std=0.02)"
+
+
+def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int) -> Finding:
     kind = _kind(stop) or _KINDS[stop.op]
     few = listed(names, 2)
     place = operation.line.place
-    factors = [each.text for each in operation.operands if each.text]
-    named = next((each for each in factors if each.replace(".", "").isidentifier()), "one of them")
-    why = _STUCK[0] if stuck else kind.why.format(factor=_factor(stop, operation))
+    why = kind.why.format(factor=_factor(stop, operation))
     evidence: list[Fact] = [shown(place, f"gets a gradient and passes on zeros: {why}.")]
     if (line := _values(stop)) is not None:
         evidence.append(line)
@@ -174,7 +230,7 @@ def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int,
         "warning",
         f"The gradient of {few} is always zero: {kind.name} passes on no gradient.",
         tuple(evidence),
-        _STUCK[1].format(factor=named) if stuck else kind.fix,
+        kind.fix,
         source=str(place),
         since=since,
     )

@@ -62,12 +62,18 @@ class Twin:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether its parameters follow, while its running statistics are those of the start, and used."""
+        """Whether its parameters follow, while its running statistics are those of the start."""
         target, trained = self.target(), self.trained()
         if target is None or trained is None or not self.statistics[0] or self.is_unchanged:
             return False
-        stays = _mark(_means(target)) == self.statistics[0] and _mark(_means(trained)) != self.statistics[1]
-        return stays and not any(each.training for _, each in modules_in(target) if isinstance(each, BATCH_NORMS))
+        return _mark(_means(target)) == self.statistics[0] and _mark(_means(trained)) != self.statistics[1]
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether it is in evaluation mode, in which those are used."""
+        target = self.target()
+        modules = modules_in(target) if target is not None else ()
+        return not any(each.training for _, each in modules if isinstance(each, BATCH_NORMS))
 
     @property
     def is_unchanged(self) -> bool:

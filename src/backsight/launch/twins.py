@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.own_average import own_average
 from backsight.diagnosis.twins import Twin, computes_statistics, merged, never_follows, outdated, shared, twins
 from backsight.launch.sign import Sign, Step
 
@@ -51,7 +52,7 @@ class Twins(Sign):
             self._twins, self._since = twins(step.optimizers), number
             self._pairs = list(self._twins)
         if number in _COMPARED and not self._shared:
-            self._shared = shared(number, step.caller())
+            self._shared = shared(number, step.caller()) or own_average(step.optimizers, number, step.caller())
         if number > _SEEN and self._pairs and not self._shared:
             self._shared = merged(self._pairs, number, step.caller())
         if number >= _TOLD and self._pairs:
@@ -59,6 +60,7 @@ class Twins(Sign):
             found = ((each, outdated(each, self._since, step.caller())) for each in self._pairs)
             new = [_Suspect(each, finding) for each, finding in found if finding is not None]
             never = bool(new) and not computes_statistics(step.caller())
+            new = [each for each in new if never or each.twin.is_evaluated]  # an evaluation may set the mode back
             self._outdated = [*gone, *(replace(each, is_never_mended=never) for each in new)]
         if number >= _TOLD and self._twins:
             self._twins = [each for each in self._twins if each.is_unchanged]

@@ -104,14 +104,23 @@ def freezings(file: str) -> Iterator[Freezing]:
 
 def unfreezings(file: str) -> Iterator[Place]:
     """Every statement of a file that turns requires_grad on: where a function does so, or is told to, its calls."""
+    return _turning(file, on=True)
+
+
+def turned_off(file: str) -> Iterator[Place]:
+    """The same of those that turn it off."""
+    return _turning(file, on=False)
+
+
+def _turning(file: str, *, on: bool) -> Iterator[Place]:
     for body in functions(file):
         every = spots(body.node)
         for spot in every:
             value = _turned_to(spot.node)
             if value is not None:
-                on, found = is_constant(value, True), _freezing(body, every, spot, value)
-                calls = [place for place, known in found.given() if on or known.get(dotted(value) or "") is True]
-                yield from calls or ([found.place] if on else [])
+                does, found = is_constant(value, on), _freezing(body, every, spot, value)
+                calls = [place for place, known in found.given() if does or known.get(dotted(value) or "") is on]
+                yield from calls or ([found.place] if does else [])
 
 
 def _turned_to(statement: ast.stmt) -> ast.expr | None:

@@ -168,6 +168,9 @@ class Severed:
 End: TypeAlias = tuple[Severed, tuple["weakref.ref[torch.Tensor]", ...], int]
 """A cut, the leaves that the gradient would have gone to, and the number of the next node when it was last made."""
 
+Part: TypeAlias = tuple[tuple["weakref.ref[torch.Tensor]", ...], int]
+"""The leaves that the gradient would have gone to at one time that a cut was made, and the number of the next node."""
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -253,14 +256,17 @@ class Stop:
     are numbers that the operation keeps, such as the `min` and `max` of a clamp, and `values` the least and the
     greatest of what it was given, or returned. `is_term` tells that only sums stand between it and the loss,
     `by_number` that the operation has saved a single number, as a product with one does. `dtype` is that of the zeros.
+    `shape` is that of what it returned, and `dim` the dimension along which it normalizes, of those that do.
     """
 
     op: str
     number: int
     position: int
     leaves: tuple[weakref.ref[torch.Tensor], ...]
+    is_term: bool
     bounds: dict[str, float]
     values: tuple[float, float] | None
-    is_term: bool
     by_number: bool
     dtype: str = ""
+    shape: tuple[int, ...] = ()
+    dim: int = -1

@@ -170,6 +170,10 @@ class Flow:
         """Return the departures to Python, the latest last."""
         return list(self._departures.values())
 
+    def made(self) -> list[Cut]:
+        """Return the cuts that were noted, each once."""
+        return list(self._known.values())
+
     def told(self, cut: Cut) -> Severed:
         """Tell a cut as it is noted."""
         operands = {operand.position: operand.text for operand in self._sites.operands(cut.site)}

@@ -9,7 +9,7 @@ from typing import Protocol
 from backsight.tracing.axes import Axes
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
-from backsight.tracing.facts import End, Line, Met, Operation
+from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
 from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
@@ -99,6 +99,13 @@ class Log:
     def ends(self, cut: Cut) -> End:
         """Tell a cut, with the leaves that the gradient would have gone to, and when it was made last."""
         return self.flow.told(cut), self.meetings.ended.get(cut.site, ()), self.meetings.latest.get(cut.site, 0)
+
+    def repeated(self) -> list[tuple[Severed, list[Part], int]]:
+        """Tell the cuts that were made more than once: what the program detached, with each of the first times."""
+        cuts = (cut for cut in self.flow.made() if cut.by in ("detach", "data"))
+        parts = ((cut, self.meetings.parts.get(cut.site, [])) for cut in cuts)
+        latest = self.meetings.latest
+        return [(self.flow.told(cut), each, latest.get(cut.site, 0)) for cut, each in parts if len(each) > 1]
 
     def _number(self, sequence: int, thread: int | None) -> int:
         found = self.threads.of(sequence, thread)

@@ -70,7 +70,7 @@ class Stops:
                         kept = dict(opened(node))
                         dtype = dtype_name(passed[zeros[0]].dtype)
                         numbers, by_number = dict(_numbers(node)), any(not t.dim() for t in kept.values())
-                        seen[index] = zeros, numbers, _range(kept), by_number, dtype
+                        seen[index] = zeros, numbers, _range(kept), by_number, dtype, *_along(node, kept)
             except BaseException as failure:
                 self._fail(failure)
 
@@ -93,6 +93,14 @@ def _numbers(node: Any) -> Iterator[tuple[str, float]]:
             yield name.removesuffix("_val"), float(value)
 
 
+def _along(node: Any, kept: dict[str, torch.Tensor]) -> tuple[tuple[int, ...], int]:
+    """Return the shape of what an operation returned, and the dimension along which it normalized."""
+    dim, result = getattr(node, "_saved_dim", None), kept.get("result")
+    if type(dim) is not int or result is None or not result.dim():
+        return (), -1
+    return tuple(result.shape), (dim - (1 << 64) if dim >= 1 << 63 else dim) % result.dim()
+
+
 def _range(kept: dict[str, torch.Tensor]) -> tuple[float, float] | None:
     """Return between what the values lie that an operation was given, or else what it returned."""
     values = kept.get("self", kept.get("result"))
@@ -107,7 +115,7 @@ def _told(walked: Walk, starts: list[Any], seen: dict[int, Any]) -> Iterator[Sto
     start, inputs = walked.start.tolist(), walked.inputs.tolist()
     parts = _parts(walked, starts, start, inputs)
     for index in sorted(seen)[:_MOST]:
-        zeros, numbers, values, by_number, dtype = seen[index]
+        zeros, *told = seen[index]
         begin = start[index]
         edges = [(at, inputs[begin + at]) for at in zeros if begin + at < start[index + 1]]
         for at, producer in edges:
@@ -115,7 +123,7 @@ def _told(walked: Walk, starts: list[Any], seen: dict[int, Any]) -> Iterator[Sto
                 leaves = tuple(weakref.ref(each) for each in _leaves(walked, start, inputs, producer))
                 op = op_name(walked.nodes[index].name())
                 number = int(sequence_number(walked.nodes[index]))
-                yield Stop(op, number, at, leaves, numbers, values, index in parts, by_number, dtype)
+                yield Stop(op, number, at, leaves, index in parts, *told)
 
 
 def _leaves(walked: Walk, start: list[int], inputs: list[int], producer: int) -> Iterator[torch.Tensor]:

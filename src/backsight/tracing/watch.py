@@ -17,7 +17,7 @@ from backsight.tracing.around import Function, around
 from backsight.tracing.axes import Aligned, Along
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
-from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed, Stop
+from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Part, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
 from backsight.tracing.spots import Sighting, Write
@@ -386,6 +386,11 @@ def ended(watch: Watch, by: Literal["numpy", "item"] = "numpy") -> list[End]:
     log = watch._log
     cuts = [cut for cut in log.flow.departed() if cut.by == by]
     return [(log.flow.told(cut), part, made) for cut in cuts for part, made in log.meetings.parts.get(cut.site, ())]
+
+
+def repeated(watch: Watch) -> list[tuple[Severed, list[Part], int]]:
+    """Return what was detached more than once, with the first times, and the number of the next node at the latest."""
+    return watch._log.repeated()
 
 
 def find_stops(watch: Watch) -> None:

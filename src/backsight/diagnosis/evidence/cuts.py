@@ -88,6 +88,8 @@ def undoing(cut: Severed) -> str:
         return "Compute it with gradients enabled, outside of torch.no_grad()"
     if cut.by == "derivative":
         return "Pass create_graph=True to autograd.grad"
+    if (whole := detached_whole(cut)) is not None:
+        return f"Detach the difference alone: {whole[1]}"
     if (estimator := straight_through(cut)) is not None:
         text, trained, passed = estimator
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
@@ -130,6 +132,29 @@ def straight_through(cut: Severed) -> tuple[str, str, str] | None:
                             | ast.Attribute(value=ast.BinOp(left=q, op=ast.Sub(), right=z), attr="data")
                         ) if ast.dump(z) == ast.dump(kept):
                             return ast.unparse(node), ast.unparse(q), ast.unparse(z)
+    return None
+
+
+def detached_whole(cut: Severed) -> tuple[str, str] | None:
+    """Return the estimator that a statement detaches as a whole, `(z + (q - z)).detach()`, and what is meant by it."""
+    whole = _parsed(cut.line.segment) if cut.by == "detach" and cut.line is not None else None
+    for node in [whole] if whole is not None else expressions(statement_of(cut)):
+        match node:
+            case (
+                ast.Call(
+                    func=ast.Attribute(
+                        value=ast.BinOp(left=z, op=ast.Add(), right=ast.BinOp(left=q, op=ast.Sub(), right=again)),
+                        attr="detach",
+                    )
+                )
+                | ast.Call(
+                    func=ast.Attribute(
+                        value=ast.BinOp(left=ast.BinOp(left=q, op=ast.Sub(), right=again), op=ast.Add(), right=z),
+                        attr="detach",
+                    )
+                )
+            ) if ast.dump(z) == ast.dump(again):
+                return ast.unparse(node), f"{ast.unparse(z)} + ({ast.unparse(q)} - {ast.unparse(z)}).detach()"
     return None
 
 

@@ -12,6 +12,7 @@ from backsight.diagnosis.rules import (  # noqa: F401  # each enters itself
     born,
     broadcast,
     constant_ratio,
+    cut_each_turn,
     dead_term,
     drawn,
     flat,

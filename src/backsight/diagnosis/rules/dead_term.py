@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed
-from backsight.diagnosis.evidence.cuts import ends, undoing, where
+from backsight.diagnosis.evidence.cuts import detached_whole, ends, undoing, where
 from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
@@ -30,6 +30,7 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
     met = scene.met()
     if not met:
         return
+    yield from _detached_whole(scene, met)
     sums, terms = summands(scene.graph)
     for index, each in met.items():
         if each.term < 0 or index not in sums:
@@ -89,6 +90,29 @@ def _renewed(scene: Scene) -> Iterator[Finding]:
             source=str(_place(cut)),
             nodes=(node, leaf.node),
         )
+
+
+def _detached_whole(scene: Scene, met: Mapping[int, Met]) -> Iterator[Finding]:
+    """Yield a straight-through estimator, detached as a whole, where other terms train what it is made of."""
+    reached = scene.reached()
+    for index, each in met.items():
+        for cut, leaves, made in each.cuts:
+            trained = any((leaf := ref()) is not None and id(leaf) in reached for ref in leaves)
+            whole = detached_whole(cut) if trained and cut.line is not None and made > scene.began else None
+            if whole is not None:
+                yield Finding(
+                    "BS121",
+                    "warning",
+                    f"`{whole[0]}` passes on no gradient: it is detached as a whole.",
+                    (
+                        shown(_place(cut), "ends the gradient: the closing parenthesis comes too late."),
+                        shown(each.line.place, "computes a part of the loss from it, which trains nothing before it."),
+                    ),
+                    f"{undoing(cut)}, so the gradient goes straight through.",
+                    source=str(_place(cut)),
+                    nodes=(index,),
+                )
+                return
 
 
 def _finding(title: str, cut: Severed, used: Fact, node: int) -> Finding:

@@ -351,19 +351,23 @@ def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
 
 def _put_in_place(scene: Scene, leaf: Leaf) -> Place | None:
     """The one statement, in the file of the backward and outside of any `__init__`, that assigns an attribute of the
-    name of the leaf, or of a module around it."""
-    found = (_assignments(scene, attribute, inside=False) for attribute in reversed(leaf.name.split(".")[1:]))
+    name of the leaf, or of a module around it. One that ties it to another attribute replaces nothing."""
+    parts = leaf.name.split(".")
+    paths = (".".join(parts[: at + 1]) for at in reversed(range(1, len(parts))))
+    found = (_assignments(scene, path, inside=False, tying=False) for path in paths)
     return next((places[0] if len(places) == 1 else None for places in found if places), None)
 
 
-def _assignments(scene: Scene, attribute: str, *, inside: bool) -> list[Place]:
-    """The statements, in the file of the backward, that assign an attribute of this name, in an `__init__` or not."""
+def _assignments(scene: Scene, path: str, *, inside: bool, tying: bool = True) -> list[Place]:
+    """The statements, in the file of the backward, that assign the attribute at the end of a path, in an `__init__` or
+    not; `tying`: also those that give it another attribute."""
     return [
         body.place(statement)
         for body in functions(scene.site[0])
         for statement in (statements(body.node) if (getattr(body.node, "name", "") == "__init__") == inside else ())
         for target in (statement.targets if isinstance(statement, ast.Assign) else ())
-        if isinstance(target, ast.Attribute) and target.attr == attribute
+        if isinstance(target, ast.Attribute) and target.attr == path.rpartition(".")[2]
+        if tying or not isinstance(statement.value, ast.Attribute)  # type: ignore[attr-defined]  # it assigns
     ]
 
 
