@@ -408,13 +408,14 @@ def _run(options: argparse.Namespace) -> int:
 
     script, *rest = options.program
     as_lines.ask(script, stderr=options.json, file=options.json_to)
-    observer: Observer = TrainingObserver(
+    training = TrainingObserver(
         quiet=options.quiet,
         notes=options.notes,
         leaks=options.leaks,
         nonfinite=options.nonfinite,
         level=options.watch,
     )
+    observer: Observer = training
     if options.record or options.report:
         from backsight.launch.recording import RecordingObserver
 
@@ -427,6 +428,7 @@ def _run(options: argparse.Namespace) -> int:
             )
         else:
             recording = RecordingObserver(name, run=options.run, every=options.every, quiet=options.quiet)
+        training.recording = recording
         observer = Together(observer, recording)
     if options.trace:
         from backsight.launch.tracing import TracingObserver

@@ -316,7 +316,7 @@ def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, insi
     found = said(observed(bench, f"def main():\n{body}\nmain()\n" if inside else LOST))
     assert found == (
         f"warning BS108  {what} NaN at the end.\n"
-        "  The weights have been NaN since step 7.\n"
+        "  The weights have been NaN since step 6.\n"
         "  The audits of the first steps found no NaN in their losses.\n"
         "  fix: Run it again: backsight run --nonfinite train.py. It names the line that produces the first NaN.\n"
     )
@@ -335,7 +335,7 @@ def test_weights_that_are_lost_long_before_a_later_look_have_the_step_of_their_l
     found = said(observed(bench, late))
     assert (
         found.startswith("warning BS108  model.0.weight and 3 more hold NaN at the end.\n")
-        and "since step 201." in found
+        and "since step 200." in found
     )
     assert found.count("BS108") == 1
 

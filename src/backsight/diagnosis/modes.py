@@ -11,7 +11,7 @@ from torch import nn
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named, program_frames, running
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, function_at
 from backsight.source.body import LOOPS, callee, expressions, statements
@@ -45,7 +45,7 @@ def untrained_mode(
     return Finding(
         "BS116",
         "warning",
-        f"{name} has been trained in evaluation mode since step {since:,}.",
+        f"{name} has been trained in evaluation mode since step {numbered(since)}.",
         tuple(evidence),
         f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
         source=str(place) if place is not None else None,
