@@ -62,7 +62,7 @@ def test_code_of_a_notebook_cell() -> None:
     linecache.cache[cell] = (len(LOST), None, LOST.splitlines(keepends=True), cell)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(LOST, cell, "exec"), namespace)
-    assert one(namespace["report"], "BS101").title == "delta requires a gradient, but no optimizer will update it."
+    assert one(namespace["report"], "BS101").title == "delta requires grad, but no optimizer updates it."
 
 
 def test_code_without_a_source_text() -> None:

@@ -86,7 +86,7 @@ def test_an_error_that_is_not_of_autograd_is_told_with_its_tensors(bench):
 def test_output_in_a_file_has_no_colour_and_no_trailing_spaces(bench):
     ended = observed(bench, (EXAMPLES / "broken" / "18_forgotten_leaf.py").read_text(), env={"FORCE_COLOR": ""})
     assert "\x1b" not in ended.err and not re.search(r" \n", ended.err)
-    assert "delta requires a gradient, but no optimizer will update it." in said(ended)
+    assert "delta requires grad, but no optimizer updates it." in said(ended)
 
 
 @pytest.mark.parametrize(

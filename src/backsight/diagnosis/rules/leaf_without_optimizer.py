@@ -90,14 +90,16 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     label = leaves[0].label
     more = f" and {len(leaves) - 1} more" if len(leaves) > 1 else ""
     one = len(leaves) == 1
-    title = f"{label}{more} {'requires' if one else 'require'} a gradient, but no optimizer will update "
+    it = "it" if one else "them"
+    title = f"{label}{more} {'requires' if one else 'require'} grad, but no optimizer updates {it}."
     if one:
         shape = leaves[0].shape
-        what = f"It is a leaf of this loss ({f'shape {shaped(shape)}' if shape else 'a scalar'}) but "
+        which = f"a leaf of shape {shaped(shape)}" if shape else "a scalar leaf"
     else:
-        what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}) but "
+        which = listed([leaf.label for leaf in leaves], 4)
+    alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}"
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
-    moved = f"replaces a trained module with {'it' if one else 'them'}."
+    moved = f"replaces a trained module with {it}."
     new: list[Fact] = [shown(put, moved)] if put else []
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
@@ -108,21 +110,21 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     if made is not None:
         leaf_made, optimizer_made = made
         new = [
-            shown(leaf_made, f"assigns {label}, which requires a gradient."),
+            shown(leaf_made, f"assigns {label}, which requires grad."),
             shown(optimizer_made, f"leaves out {label}."),
         ]
         put = optimizer_made
     elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
         group = _unused_group(scene, built)
         early = _too_early(scene, leaves[0], built)
-        new = [shown(built, f"leaves {'it' if one else 'them'} out."), *(early[0] if early else ())]
+        new = [shown(built, f"leaves {it} out."), *(early[0] if early else ())]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
     return Finding(
         "BS101",
         severity,
-        title + ("it." if one else "them."),
-        (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else []), *new),
+        title,
+        (f"The loss depends on {it} ({which}), but {alone}.", *([wanted] if wanted else []), *new),
         group.fix if group else early[1] if early else _fix(scene, leaves, wanted, made),
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
@@ -308,7 +310,7 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
             "saves the time and memory for its gradients."
         )
     if wanted:
-        return "Nothing to do if you only want its gradient. Otherwise, add it to the parameters of an optimizer."
+        return "Nothing to do if you only want its gradient. Otherwise, add it to an optimizer."
     unseen = _in_plain_container(scene, leaves)
     if unseen:
         return (
@@ -326,11 +328,9 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
             f"{counted(number, 'parameter')} that nothing else uses anymore, but not {'this one' if one else 'these'}."
         )
     code = _given_too(made[1].text, leaves[0].name) if made else ""
-    how = f"Write {code}" if code else f"Add {'it' if one else 'them'} to {first}"
-    return (
-        f"{how} if you want to train {'it' if one else 'them'}, or disable "
-        f"{'its gradient' if one else 'their gradients'} with requires_grad_(False)."
-    )
+    it = "it" if one else "them"
+    how = f"write {code}" if code else f"add {it} to {first}"
+    return f"To train {it}, {how}. Otherwise, freeze {it} with requires_grad_(False)."
 
 
 def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
