@@ -71,7 +71,7 @@ def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
     return Finding(
         "BS101",
         "warning",
-        f"{names} {'is' if one else 'are'} created anew in every step: nothing trains {it}.",
+        f"{names} {'is' if one else 'are'} recreated in every step: nothing trains {it}.",
         (
             f"{counted(len(anew), 'parameter')} of this loss ({shapes}): the next step replaces them, so no "
             "optimizer can update them.",
