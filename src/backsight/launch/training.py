@@ -46,7 +46,7 @@ def _in_the_recording(finding: Finding, command: str) -> Finding:
     """Lead from NaN first to the recording: to run the program again takes as long as it did."""
     from dataclasses import replace
 
-    first = f"Look where it began: {command} names the first tensor with NaN, and its step."
+    first = f"The recording shows where it began: {command} names the first tensor with NaN or infinity, and its step."
     return replace(finding, fix=f"{first} {finding.fix}")
 
 
