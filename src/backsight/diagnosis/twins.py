@@ -387,7 +387,7 @@ def _merged(name: str, other: str, place: Place, says: str, since: int) -> Findi
         "BS144",
         "warning",
         f"{name} and {other} share all their parameters, although one should follow the other.",
-        (f"They were two models at first, and are one at step {numbered(since)}.", shown(place, says)),
+        (f"They were two models at first; at step {numbered(since)} they are one.", shown(place, says)),
         f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()).",
         source=str(place),
         since=since,

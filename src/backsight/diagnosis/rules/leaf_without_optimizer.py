@@ -172,10 +172,10 @@ def _too_early(scene: Scene, leaf: Leaf, built: Place) -> tuple[tuple[Fact, ...]
         fact = shown(created, f"creates {leaf.name.rpartition('.')[0]} after that.")
         return (fact,), f"Create {name} after this: move line {built.line} below line {created.last}."
     if (filtering_at := filtering(built)) is not None:
-        fact = shown(filtering_at, f"takes only what requires a gradient when {name} is created.")
+        fact = shown(filtering_at, f"takes only parameters that require grad when {name} is created.")
         model = leaf.name.partition(".")[0]
         turned = list(dict.fromkeys(each for each in unfreezings(built.file) if each.line > built.last))
-        later = (shown(turned[0], f"turns that on later, and adds nothing to {name}."),) if len(turned) == 1 else ()
+        later = (shown(turned[0], f"unfreezes them later, and adds nothing to {name}."),) if len(turned) == 1 else ()
         words = re.findall(r"[\w.]+", turned[0].text) if later else []
         added = next((f"{each}.parameters()" for each in words if leaf.name.startswith(f"{each}.")), "...")
         return (fact, *later), (

@@ -95,7 +95,7 @@ def _reason(
             None,
         )
     why = (
-        "its update is thrown away" if first.written else "nothing has written to it: its version counter stands still"
+        "its update is thrown away" if first.written else "nothing has written to it: its version counter does not change"
     )
     return (
         (f"{moved}, but {why}.", *(lost.shown if lost else ())),
