@@ -15,8 +15,8 @@ from backsight.text import inert
 
 _RUN = """\
 Run a training script as `python` would and watch it: backsight audits the first steps, and explains an autograd error
-with the variable, the line and the fix. --record also records statistics of every tensor of its models at every step.
-Exit status, stdout, signals and arguments are those of the script."""
+with the variable, the line and the fix. --record also records statistics of every tensor of its models. Exit status,
+stdout, signals and arguments are those of the script."""
 
 _RUNS = "List the recordings in a folder and its subfolders."
 
