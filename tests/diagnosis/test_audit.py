@@ -111,7 +111,7 @@ def test_a_given_optimizer_is_called_by_the_given_name() -> None:
         return (scale * model(torch.randn(3, 4))).mean(), torch.optim.SGD(model.parameters(), lr=0.1)
 
     loss, sgd = made()
-    assert bs.audit(loss, optimizer={"main": sgd}).findings[0].evidence[0].endswith("the parameters of main.")
+    assert bs.audit(loss, optimizer={"main": sgd}).findings[0].evidence[0].endswith(", but main does not hold it.")
 
 
 def test_a_given_model_names_the_modules() -> None:

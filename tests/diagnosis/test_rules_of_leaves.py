@@ -79,7 +79,7 @@ class TestLeafWithoutOptimizer:
         net = Net()
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
-        assert finding.title.startswith("net.layers[0].weight and 3 more require a gradient")
+        assert finding.title.startswith("net.layers[0].weight and 3 more require grad")
         assert finding.fix == (
             "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: net.parameters() does not look "
             "inside a plain list or dict."
@@ -123,7 +123,7 @@ class TestLeafWithoutOptimizer:
         model = nn.Sequential(mlp(), offset_model())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS101")
-        assert finding.title.startswith("offset requires a gradient")
+        assert finding.title.startswith("offset requires grad")
         del optimizer
 
     def test_a_whole_module_outside_is_one_finding(self) -> None:

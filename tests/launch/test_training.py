@@ -92,7 +92,7 @@ def test_output_in_a_file_has_no_colour_and_no_trailing_spaces(bench):
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        ("18_forgotten_leaf.py", "BS101  delta requires a gradient"),
+        ("18_forgotten_leaf.py", "BS101  delta requires grad"),
         ("19_stale_gradients.py", "gradients were not zeroed since self.optimizer.step()"),
         ("20_overwritten_leaf.py", "delta (overwritten) is a leaf that no variable holds anymore"),
         ("21_detached_branch.py", "BS102  "),
