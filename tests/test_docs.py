@@ -164,6 +164,15 @@ def test_code_that_is_not_run_says_why() -> None:
     }
 
 
+FIRST_READ = ("README.md", "docs/index.md", "docs/tutorial.md")
+
+
+@pytest.mark.parametrize("page", FIRST_READ)
+def test_what_a_newcomer_pastes_needs_nothing_that_is_not_shown(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "<!-- given" not in text and not pages.not_run(text)  # all its blocks run in order, in the test above
+
+
 @pytest.mark.parametrize("page", [*pages.pages(), ROOT / "CONTRIBUTING.md"], ids=_path)
 def test_the_commands_of_a_page_are_understood(page: Path) -> None:
     shown = commands.commands(page.read_text(encoding="utf-8"))

@@ -15,15 +15,16 @@ from backsight.text import inert
 
 _RUN = """\
 Run a training script as `python` would and watch it: backsight audits the first steps, and explains an autograd error
-with the variable, the line and the fix. --record also records statistics of every tensor of its models at every step.
-Exit status, stdout, signals and arguments are those of the script."""
+with the variable, the line and the fix. --record also records statistics of every tensor of its models. Exit status,
+stdout, signals and arguments are those of the script."""
 
 _RUNS = "List the recordings in a folder and its subfolders."
 
 _SHOW = """\
 Show one step of a recording by module: statistics of each tensor, a sparkline of the last steps, and any problems. With
-several recordings: their numbers side by side, and the settings that differ. Name a run by its folder; a run in ./runs
-by its name, or by the start of its name if no other run matches. The default is the newest run in ./runs."""
+several recordings: their numbers side by side, and the settings that differ. (Their curves: backsight view. The
+operation where two programs diverge: backsight diff.) Name a run by its folder; a run in ./runs by its name, or by the
+start of its name if no other run matches. The default is the newest run in ./runs."""
 
 _TOP = """\
 Show a recording in the terminal while it is written: losses and other numbers, gradients by depth, findings. Ctrl-C
@@ -36,8 +37,9 @@ status: 1 if an error was found, 0 if there are only warnings and notes, 2 if th
 _EXPORT = "Write all rows of a recording to one file for other programs."
 
 _VIEW = """\
-Show recordings in a browser, also while they are written: the model over time, every tensor, findings, and where two
-runs diverge. Only for this machine: the address contains a token and works until this command stops."""
+Show recordings in a browser, also while they are written: the model over time, every tensor, findings, and several runs
+overlaid. (The operation where two programs diverge: backsight diff.) Only for this machine: the address contains a
+token and works until this command stops."""
 
 _FORECAST = """\
 Predict how much memory a training step needs at its peak, where the peak is, and what gradient release or
@@ -61,7 +63,7 @@ _DIFF = """\
 Find where two trainings diverge: the first operation, forward or backward, whose inputs agree and whose result does
 not, its line in both programs, and whether the difference is noise, precision or semantics. A and B are traces from
 `backsight run --trace`, or commands to run: backsight diff -- "python a.py" "python b.py". Exit status: 0 if they
-differ at most by rounding, 1 if by more, 2 if they cannot be compared."""
+differ at most by rounding, 1 if by more, 2 if they cannot be compared. To overlay recordings: backsight view."""
 
 _DEMO = """\
 See what backsight does, in a minute: a healthy training, an explained error, a script that learns nothing, and a
@@ -74,7 +76,7 @@ examples:
   backsight run train.py            explain its errors, audit its first steps
   backsight run --record train.py   also record every tensor of its models
   backsight view                    show the recordings in a browser
-  backsight diff OLD NEW            find where two trainings diverge
+  backsight diff OLD NEW            find the operation where two traces diverge
   backsight verify layers.py        test every torch.autograd.Function in a file
   backsight explain BS201           what a code means, with a corrected program
 
@@ -296,7 +298,10 @@ def _add_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
     runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs (show | audit | export) ..."
     runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; default: ./runs")
     show = commands.add_parser(
-        "runs show", help="show the latest step of a recording", description=_SHOW, allow_abbrev=False
+        "runs show",
+        help="show the latest step of a recording, or several side by side",
+        description=_SHOW,
+        allow_abbrev=False,
     )
     show.add_argument("run", nargs="*", metavar="RUN", help="a recording; default: the newest in ./runs")
     show.add_argument("--step", type=int, metavar="N", help="this step instead of the latest")
@@ -408,13 +413,14 @@ def _run(options: argparse.Namespace) -> int:
 
     script, *rest = options.program
     as_lines.ask(script, stderr=options.json, file=options.json_to)
-    observer: Observer = TrainingObserver(
+    training = TrainingObserver(
         quiet=options.quiet,
         notes=options.notes,
         leaks=options.leaks,
         nonfinite=options.nonfinite,
         level=options.watch,
     )
+    observer: Observer = training
     if options.record or options.report:
         from backsight.launch.recording import RecordingObserver
 
@@ -427,6 +433,7 @@ def _run(options: argparse.Namespace) -> int:
             )
         else:
             recording = RecordingObserver(name, run=options.run, every=options.every, quiet=options.quiet)
+        training.recording = recording
         observer = Together(observer, recording)
     if options.trace:
         from backsight.launch.tracing import TracingObserver

@@ -183,7 +183,7 @@ FORWARD = {
         loss = torch.acos(cosine).sum()  # here
         """,
         "torch.acos(cosine) is NaN: cosine is 1.0001 there, outside the domain of acos.",
-        "Keep its input inside the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2of the sine and the "
+        "Keep its input inside the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or use torch.atan2 of the sine and the "
         "cosine, which has no such edge.",
     ),
     "a fractional power of a negative number": (
@@ -327,7 +327,7 @@ BACKWARD = {
         loss = torch.acos(cosine).sum()  # here
         """,
         "The gradient of torch.acos(cosine) is infinite: acos has an infinite slope where cosine is 1.0.",
-        "Keep its input inside the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2of the sine and the "
+        "Keep its input inside the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or use torch.atan2 of the sine and the "
         "cosine, which has no such edge.",
     ),
     "asin at -1": (
@@ -336,7 +336,7 @@ BACKWARD = {
         loss = x.asin().sum()  # here
         """,
         "The gradient of x.asin() is infinite: asin has an infinite slope where x is -1.0.",
-        "Keep its input inside the range: x.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2of the sine and the cosine, "
+        "Keep its input inside the range: x.clamp(-1 + 1e-7, 1 - 1e-7); or use torch.atan2 of the sine and the cosine, "
         "which has no such edge.",
     ),
     "a masked row, mended by nan_to_num": (

@@ -63,7 +63,7 @@ def test_code_of_a_notebook_cell() -> None:
     linecache.cache[cell] = (len(LOST), None, LOST.splitlines(keepends=True), cell)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(LOST, cell, "exec"), namespace)
-    assert one(namespace["report"], "BS101").title == "delta requires a gradient, but no optimizer will update it."
+    assert one(namespace["report"], "BS101").title == "delta requires grad, but no optimizer updates it."
 
 
 def test_code_without_a_source_text() -> None:
@@ -112,7 +112,7 @@ def test_a_given_optimizer_is_called_by_the_given_name() -> None:
         return (scale * model(torch.randn(3, 4))).mean(), torch.optim.SGD(model.parameters(), lr=0.1)
 
     loss, sgd = made()
-    assert bs.audit(loss, optimizer={"main": sgd}).findings[0].evidence[0].endswith("the parameters of main.")
+    assert bs.audit(loss, optimizer={"main": sgd}).findings[0].evidence[0].endswith(", but main does not hold it.")
 
 
 def test_a_given_model_names_the_modules() -> None:

@@ -67,7 +67,7 @@ LEAKS = {
         train(10)
         """,
         "history (local of train) holds the graphs of more and more steps.",
-        "1 graph and 6 operations a step: 3, 5 and 7 graphs after steps 4, 6 and 8, held by history[6] (local of ",
+        "1 graph and 6 operations a step: 3, 5 and 7 graphs after 4, 6 and 8 steps, held by history[6] (local of ",
         "history.append(loss.item()), which keeps the number and drops the graph.",
     ),
     "a list of predictions in a dict": (
@@ -82,7 +82,7 @@ LEAKS = {
             results["train"].append(output)  # here
         """,
         "results['train'] holds the graphs of more and more steps.",
-        "3, 5 and 7 graphs after steps 4, 6 and 8, held by results['train'][6].",
+        "3, 5 and 7 graphs after 4, 6 and 8 steps, held by results['train'][6].",
         'results["train"].append(output.detach()), which keeps the values and drops the graph.',
     ),
     "a method of a logger": (
@@ -121,7 +121,7 @@ LEAKS = {
         train(10)
         """,
         "total (local of train) keeps the graph of every earlier step alive.",
-        "It grows by 7 operations a step: 21, 35 and 49 operations after steps 4, 6 and 8, held by total (local of",
+        "It grows by 7 operations a step: 21, 35 and 49 operations after 4, 6 and 8 steps, held by total (local of",
         "total += loss.item(), which keeps the number and drops the graph.",
     ),
     "a moving average": (
@@ -149,7 +149,7 @@ LEAKS = {
             optimizer.step()
         """,
         "loss keeps the graph of every earlier step alive.",
-        "operations after steps 4, 6 and 8, held by loss.",
+        "operations after 4, 6 and 8 steps, held by loss.",
         "Detach it at the start of each step: hidden = hidden.detach().",
     ),
     "a state of a module": (
@@ -173,7 +173,7 @@ LEAKS = {
         train()
         """,
         "loss (local of train) keeps the graph of every earlier step alive.",
-        "operations after steps 4, 6 and 8, held by loss (local of train).",
+        "operations after 4, 6 and 8 steps, held by loss (local of train).",
         "Detach it at the start of each step: self.state = self.state.detach().",
     ),
     "every fourth step": (
@@ -188,7 +188,7 @@ LEAKS = {
                 best[step] = output  # here
         """,
         "best holds the graphs of more and more steps.",
-        "0.25 graphs and 1.2 operations a step: 2, 4 and 8 graphs after steps 8, 16 and 32, held by best[28].",
+        "0.25 graphs and 1.2 operations a step: 2, 4 and 8 graphs after 8, 16 and 32 steps, held by best[28].",
         "best[step] = output.detach(), which keeps the values and drops the graph.",
     ),
     "what is kept of each of two models that take turns": (
@@ -208,7 +208,7 @@ LEAKS = {
             scores += [score]  # here
         """,
         "scores holds the graphs of more and more steps.",
-        "graphs after steps 4, 6 and 8, held by scores[",
+        "graphs after 4, 6 and 8 steps, held by scores[",
         "scores += [score.item()], which keeps the number and drops the graph.",
     ),
 }

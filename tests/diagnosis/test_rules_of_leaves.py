@@ -20,10 +20,10 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(loss), "BS101")
         assert (finding.severity, finding.title) == (
             "warning",
-            "delta requires a gradient, but no optimizer will update it.",
+            "delta requires grad, but no optimizer updates it.",
         )
-        assert finding.evidence[0] == ("It is a leaf of this loss (shape 1) but not among the parameters of optimizer.")
-        assert finding.fix.endswith(" if you want to train it, or disable its gradient with requires_grad_(False).")
+        assert finding.evidence[0] == "The loss depends on it (a leaf of shape 1), but optimizer does not hold it."
+        assert finding.fix.endswith(" Otherwise, freeze it with requires_grad_(False).")
         del optimizer
 
     def test_where_it_and_the_optimizer_are_made_is_shown_and_what_to_write(self) -> None:
@@ -34,10 +34,11 @@ class TestLeafWithoutOptimizer:
         leaf, made = [each for each in map(evidence_of, finding.evidence) if each.place is not None]
         assert (leaf.place.text, leaf.text) == (
             "delta = torch.zeros(1, requires_grad=True)",
-            "assigns delta, which requires a gradient.",
+            "assigns delta, which requires grad.",
         )
         assert (made.text, str(made.place)) == ("leaves out delta.", finding.source)
-        assert finding.fix.startswith("Write optimizer = torch.optim.SGD([*model.parameters(), delta], lr=1e-1) if you")
+        written = "optimizer = torch.optim.SGD([*model.parameters(), delta], lr=1e-1)"
+        assert finding.fix.startswith(f"To train it, write {written}. Otherwise, ")
         del optimizer
 
     def test_a_list_of_parameters_gets_one_more(self) -> None:
@@ -46,7 +47,7 @@ class TestLeafWithoutOptimizer:
         delta = torch.zeros(1, requires_grad=True)
         optimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)
         finding = one(bs.audit((model(torch.randn(3, 4)) * scale + delta).mean()), "BS101")
-        assert "Write optimizer = torch.optim.SGD([*model.parameters(), scale, delta], lr=0.1) if you" in finding.fix
+        assert "write optimizer = torch.optim.SGD([*model.parameters(), scale, delta], lr=0.1). " in finding.fix
         del optimizer
 
     def test_a_name_that_an_argument_or_a_second_statement_may_have_given_is_not_shown(self) -> None:
@@ -78,7 +79,7 @@ class TestLeafWithoutOptimizer:
         net = Net()
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
-        assert finding.title.startswith("net.layers[0].weight and 3 more require a gradient")
+        assert finding.title.startswith("net.layers[0].weight and 3 more require grad")
         assert finding.fix == (
             "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: net.parameters() does not look "
             "inside a plain list or dict."
@@ -122,7 +123,7 @@ class TestLeafWithoutOptimizer:
         model = nn.Sequential(mlp(), offset_model())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS101")
-        assert finding.title.startswith("offset requires a gradient")
+        assert finding.title.startswith("offset requires grad")
         del optimizer
 
     def test_a_whole_module_outside_is_one_finding(self) -> None:
@@ -130,11 +131,9 @@ class TestLeafWithoutOptimizer:
         layers = [extra]  # a plain list: model.parameters() does not see it
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         finding = one(bs.audit(layers[0](model(torch.randn(3, 4))).mean()), "BS101")
-        assert finding.title == "extra.weight and 1 more require a gradient, but no optimizer will update them."
+        assert finding.title == "extra.weight and 1 more require grad, but no optimizer updates them."
         told, left_out = finding.evidence
-        assert told == (
-            "They are leaves of this loss (extra.weight and extra.bias) but not among the parameters of optimizer."
-        )
+        assert told == ("The loss depends on them (extra.weight and extra.bias), but optimizer does not hold them.")
         assert str(left_out).split("  ")[1].startswith("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
         assert "leaves them out." in str(left_out)
         del optimizer
@@ -195,12 +194,10 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(slope.pow(2).mean()), "BS101")
         assert (finding.severity, finding.title) == (
             "note",
-            "place requires a gradient, but no optimizer will update it.",
+            "place requires grad, but no optimizer updates it.",
         )
         assert finding.evidence[1] == ("This loss contains gradients (create_graph=True) with respect to such leaves.")
-        assert finding.fix == (
-            "Nothing to do if you only want its gradient. Otherwise, add it to the parameters of an optimizer."
-        )
+        assert finding.fix == "Nothing to do if you only want its gradient. Otherwise, add it to an optimizer."
         del optimizer
 
     def test_a_leaf_that_is_updated_by_hand_is_a_note_that_says_where(self) -> None:

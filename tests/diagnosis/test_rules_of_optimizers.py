@@ -91,7 +91,7 @@ class TestParameterNotReached:
         assert (finding.severity, finding.evidence[1]) == (
             "warning",
             "Their path to the loss ends at `torch.no_grad()`: nothing is recorded here, so what it computes has no "
-            "history.",
+            "graph.",
         )
         assert finding.evidence[0].startswith("No path leads from the loss to encoder.weight and encoder.bias")
         del optimizer

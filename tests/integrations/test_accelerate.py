@@ -123,4 +123,4 @@ def test_an_audit_knows_the_prepared_optimizer_given_or_found():
     for report in (bs.audit(loss), bs.audit(loss, model=model, optimizer=optimizer)):
         (finding,) = report
         assert finding.code == "BS101"
-        assert finding.title == "model.4.bias requires a gradient, but no optimizer will update it."
+        assert finding.title == "model.4.bias requires grad, but no optimizer updates it."

@@ -46,7 +46,7 @@ def test_the_origin_is_told_with_what_it_reached(bench):
     assert found.startswith(
         "error BS112  y.sqrt() is NaN where the loss does not use it, so the gradient is NaN: y is -"
     )
-    assert "It reached the gradients of model.weight and model.bias, in step 1." in found
+    assert "It reached the gradients of model.weight and model.bias, in step 0." in found
     assert "at train.py:12\n" in found
     assert "where the result is not used: torch.where(y > 0, y, 1.0).sqrt()." in " ".join(found.split())
     assert "nothing found" not in ended.err
@@ -56,13 +56,13 @@ def test_the_origin_is_told_with_what_it_reached(bench):
 def test_a_loss_that_is_lost(bench):
     (found,) = said(observed(bench, program("y.square().mean() / (step - 2)")))
     assert found.startswith("error BS112  y.square().mean() / (step - 2) is infinite: ")
-    assert "in step 3." in found
+    assert "in step 2." in found
 
 
 def test_data_that_is_not_finite(bench):
     (found,) = said(observed(bench, program("y.square().mean()", "x[3, 2] = float('nan') if step == 2 else 0.0")))
     assert found.startswith("error BS112  x, an input of Linear, holds 1 NaN of 128 values (shape 16×8).\n")
-    assert "in step 3." in found and "fix: Check where this data comes from" in found
+    assert "in step 2." in found and "fix: Check where this data comes from" in found
 
 
 def test_weights_that_were_not_finite_from_the_start(bench):
@@ -139,7 +139,7 @@ def test_it_is_told_before_the_program_goes_on(bench):
     assert ended.status == 3
     assert said(ended)[0].startswith("error BS112  y.log() is NaN: y is -")
     # log has a slope below 0, where it has no value
-    assert "The loss was not finite in step 1, but the gradients were." in said(ended)[0]
+    assert "The loss was not finite in step 0, but the gradients were." in said(ended)[0]
 
 
 @needs_columns

@@ -429,6 +429,11 @@ def test_a_run_that_diverged_says_so_at_the_end(bench):
     bench.write("train.py", DIVERGING)
     ended = bench.observed("--record", "--run", "lost", "train.py")
     assert "recorded, and weights are NaN or infinite: backsight runs audit lost" in ended.err
+    said = " ".join(ended.err.split())
+    assert "BS108" in said
+    assert "fix: The recording shows where it began: backsight runs audit lost names the first tensor" in said
+    alone = bench.observed("train.py").err
+    assert "BS108" in alone and "recording" not in alone
 
 
 # ---- programs that train something else than a model which they call

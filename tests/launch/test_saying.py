@@ -95,7 +95,7 @@ class TestATerminal:
 
     def test_findings_of_the_audits_likewise(self, train):
         written = plain(on_terminal(train, "forgotten.py"))
-        assert "╭─ backsight found ─" in written and "│  warning BS101  delta requires a gradient, but no" in written
+        assert "╭─ backsight found ─" in written and "│  warning BS101  delta requires grad, but no" in written
 
 
 class TestAFile:

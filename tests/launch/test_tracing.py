@@ -45,7 +45,7 @@ def test_it_says_where_the_trace_is(bench):
 def test_a_program_that_ends_early_says_so(bench):
     bench.write("train.py", SCRIPT)
     ran = bench.observed("--trace", "steps=7", "--into", "t", "train.py")
-    assert "nothing traced: 3 steps of optimizers ended, and steps 7 were asked for" in ran.err
+    assert "nothing traced: only 3 steps of optimizers ended, and --trace asks for step 7" in ran.err
     assert bs.open_trace(bench.folder / "t").notes == ("ended before step 7 began",)
 
 

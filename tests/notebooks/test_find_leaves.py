@@ -9,7 +9,7 @@ SHOWS = {
     "training": ["loss from 10.06 to 0.47", "delta is still -1.4\nits gradient went from -6.0 to -53."],
     "leaves": ["model.weight  (1, 10)  parameter  optimizer", "delta            (1,)   variable     nobody", "<table"],
     "drawn": [SVG, ">delta<", "in no optimizer"],
-    "audit": ["BS101", "delta requires a gradient, but no optimizer will update it", "fix:"],
+    "audit": ["BS101", "delta requires grad, but no optimizer updates it", "fix:"],
     "fixed": ["delta is -1.2", "findings: 0"],
     "places": [
         "1 ×  settings.temperature\n1 ×  towers[2]\n1 ×  state['encoder']['prior']\n1 ×  offset\n1 ×  gain\n"

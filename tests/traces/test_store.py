@@ -46,6 +46,12 @@ def test_a_later_version_says_so(tmp_path):
 
 
 def test_a_folder_without_a_trace_and_no_folder_say_so(tmp_path):
+    script = tmp_path / "train.py"
+    script.touch()
+    with pytest.raises(
+        bs.TraceError, match=r"train\.py is a script, not a trace. .* backsight diff -- .python .*train\.py"
+    ):
+        bs.open_trace(script)
     with pytest.raises(bs.TraceError, match="holds no trace"):
         bs.open_trace(tmp_path)
     with pytest.raises(bs.TraceError, match="there is no trace at"):

@@ -149,7 +149,7 @@ def _last(name: str) -> str:
 def _finding(found: Kept, since: int) -> Finding:
     return warning(
         "BS148",
-        f"{found.name} is no copy: it holds the parameters of {found.model} themselves, which go on changing.",
+        f"{found.name} is not a copy: it holds the parameters of {found.model} themselves, which keep changing.",
         (
             shown(found.place, "keeps what state_dict() returns: its tensors have the memory of the parameters."),
             shown(found.loaded, f"loads it, which changes nothing: {found.model} keeps its latest weights."),

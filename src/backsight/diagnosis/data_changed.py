@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Dataset
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import numbered, shown
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
@@ -70,7 +70,7 @@ def changed_data(found: Stored, since: int) -> Finding:
         "warning",
         f"{name} changes while it is read: what it returns depends on how often it was read before.",
         (
-            f"Its stored values have changed up to step {since:,}, each time that they were looked at.",
+            f"Its stored values had changed at every check up to step {numbered(since)}.",
             shown(found.place, "modifies the stored values themselves: an item of an array or tensor is a view of it."),
         ),
         f"Modify a copy: take self.{found.attribute}[...].copy(), or .clone() of a tensor. Or create a new one "

@@ -8,7 +8,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.wording import counted, numbered, shown
 from backsight.source.body import callee, is_constant
 from backsight.tape import modules_in, parameters_in
 
@@ -36,8 +36,8 @@ def drifting(
         "warning" if trained else "note",
         f"{name} is frozen, but its running statistics are not.",
         (
-            f"Its parameters have been frozen since step {since:,} or earlier, but it is in training mode: each "
-            f"forward pass updates the mean and variance of {kinds}, which evaluation uses.",
+            f"Its parameters have been frozen since step {numbered(since)} or earlier, but it is in training mode: "
+            f"each forward pass updates the mean and variance of {kinds}, which evaluation uses.",
             *((shown(turning[0], "turns on training mode for the whole model."),) if len(turning) == 1 else ()),
         ),
         f"Call {name}.eval() after each train() while it is frozen.",

@@ -7,7 +7,7 @@ from types import FrameType
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.source.stored import changed_where_read
 
 CODES = ("BS140",)
@@ -25,12 +25,12 @@ def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) ->
     (first, before), (last, after) = sizes[0], sizes[-1]
     grows = after > before
     factor = after / before if grows else before / after
-    steps = listed([f"{size:.3g} at step {step:,}" for step, size in sizes])
+    steps = listed([f"{size:.3g} at step {numbered(step)}" for step, size in sizes])
     return Finding(
         "BS140",
         "warning",
         f"The input of {model} {'grows' if grows else 'shrinks'}: it is {factor:.3g} times as "
-        f"{'large' if grows else 'small'} at step {last:,} as at step {first:,}.",
+        f"{'large' if grows else 'small'} at step {numbered(last)} as at step {numbered(first)}.",
         (
             f"The RMS of its inputs is {steps}.",
             shown(found[0], "modifies stored data in place each time it is read.", "read"),

@@ -11,7 +11,7 @@ from torch import nn
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named, program_frames, running
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, function_at
 from backsight.source.body import LOOPS, callee, expressions, statements
@@ -36,16 +36,15 @@ def untrained_mode(
     aside = [(place, inside) for place, inside in found if inside not in running(frame)]
     if (not trained and not aside) or _meant(frame):
         return None
-    kinds = listed(list(dict.fromkeys(each.__name__ for each in modal)), 3)
     place, inside = (aside or found)[0] if found else (None, "")
-    evidence: list[Fact] = [f"{kinds}: {' and '.join(dict.fromkeys(map(_in_evaluation, modal)))}."]
+    evidence: list[Fact] = [_in_evaluation(list(dict.fromkeys(modal)))]
     if place is not None:
         says = "turns on evaluation mode; training mode is never turned on again."
         evidence.append(shown(place, says, None if len(found) == 1 else "read"))
     return Finding(
         "BS116",
         "warning",
-        f"{name} has been trained in evaluation mode since step {since:,}.",
+        f"{name} has been trained in evaluation mode since step {numbered(since)}.",
         tuple(evidence),
         f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
         source=str(place) if place is not None else None,
@@ -54,9 +53,20 @@ def untrained_mode(
     )
 
 
-def _in_evaluation(kind: type) -> str:
-    normalizes = issubclass(kind, BATCH_NORMS)
-    return "running statistics are used but not updated" if normalizes else "dropout is off"
+def _in_evaluation(kinds: Sequence[type]) -> str:
+    """Say what these do in evaluation mode.
+
+    >>> _in_evaluation([nn.Dropout, nn.BatchNorm1d])
+    'Dropout is off; BatchNorm1d uses its running statistics and does not update them.'
+    """
+    norms = [each.__name__ for each in kinds if issubclass(each, BATCH_NORMS)]
+    others = [each.__name__ for each in kinds if not issubclass(each, BATCH_NORMS)]
+    told = [f"{listed(others, 3)} {'is' if len(others) == 1 else 'are'} off"] if others else []
+    if norms:
+        one = len(norms) == 1
+        uses = "uses its running statistics and does" if one else "use their running statistics and do"
+        told.append(f"{listed(norms, 3)} {uses} not update them")
+    return f"{'; '.join(told)}."
 
 
 def _evaluations(frame: FrameType) -> Iterator[tuple[Place, str]]:

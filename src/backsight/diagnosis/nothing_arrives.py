@@ -14,7 +14,7 @@ from backsight.diagnosis.evidence.copies import copied_anew
 from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, calls_around, constructions, method_of, named, names_of, program_frames
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at
@@ -86,7 +86,7 @@ def nothing_arrives(
         "BS115",
         "warning",
         f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
-        (f"There has been none since step {since:,}.", *reason.evidence),
+        (f"There has been none since step {numbered(since)}.", *reason.evidence),
         reason.fix,
         source=reason.source,
         since=since,

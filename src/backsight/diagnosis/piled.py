@@ -14,7 +14,7 @@ from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
@@ -60,7 +60,7 @@ def piled(
     place = fitting[0].place if len(fitting) == 1 else None
     few = listed([found[0].path if found else "a parameter" for found in search(held, limit=1).names], 2)
     step, many = counts[-1]
-    grown = listed([f"{count:,} at step {at:,}" for at, count in counts[-3:]])
+    grown = listed([f"{count:,} at step {numbered(at)}" for at, count in counts[-3:]])
     return Finding(
         "BS142",
         "warning",

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, function_at
@@ -40,7 +40,7 @@ def same_batch(model: str, steps: Sequence[int], rows: int, frame: FrameType | N
         "warning",
         f"{model} is trained on the same batch in every step.",
         (
-            f"Its input had the same values at steps {listed([f'{each:,}' for each in steps[:4]], 4)}.",
+            f"Its input had the same values at steps {listed([numbered(each) for each in steps[:4]], 4)}.",
             shown(place, "creates a new iterator for each batch, so it always returns the first one.", "read"),
         ),
         f"Iterate with `for batch in {text}`. Or create the iterator once, iterator = iter({text}), call "

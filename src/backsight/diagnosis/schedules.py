@@ -11,7 +11,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, constructions, method_of, named, program_frames
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -29,7 +29,9 @@ def faded(
     of = schedules_of(optimizer)
     kind = type(of[0]).__name__ if of else "the schedule"
     steps = steps_of(of[0], frame) if of else []
-    evidence: list[Fact] = [f"It was {peak:.3g} and is now {rate:.3g}: since step {since:,} no step moves anything."]
+    evidence: list[Fact] = [
+        f"It was {peak:.3g} and is now {rate:.3g}: since step {numbered(since)} no step moves anything."
+    ]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {kind}."))
     counts = (namespace(each) or {} for each in of)
@@ -66,8 +68,8 @@ def counts_batches(
     kind, name, steps = type(of[0]).__name__, named(optimizer, "the optimizer"), steps_of(of[0], frame)
     called = dotted(_receiver(frame, steps[0])) if len(steps) == 1 else None
     evidence: list[Fact] = [
-        f"It was {peak:.3g}, and since step {since:,} it is at most 1% of that; at step {steps_made:,} it "
-        f"was {rate:.3g}."
+        f"It was {peak:.3g}, and since step {numbered(since)} it is at most 1% of that; at step {numbered(steps_made)} "
+        f"it was {rate:.3g}."
     ]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {kind} after each batch."))
@@ -89,7 +91,7 @@ def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, 
     kind, name, called = type(schedule).__name__, named(optimizer, "the optimizer"), named(schedule, "")
     steps = steps_of(schedule, frame)
     made = constructions(frame, optimizer, name)
-    evidence: list[Fact] = [f"It has not stepped since step {since:,}, but {kind} still schedules it."]
+    evidence: list[Fact] = [f"It has not stepped since step {numbered(since)}, but {kind} still schedules it."]
     if len(steps) == 1:
         evidence.append(shown(steps[0], "steps the scheduler of the old one."))
     if made:

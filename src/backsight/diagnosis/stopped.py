@@ -10,7 +10,7 @@ import torch
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.evidence.zeros import zeroing
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place
@@ -224,7 +224,7 @@ def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int)
     evidence: list[Fact] = [shown(place, f"gets a gradient and passes on zeros: {why}.")]
     if (line := _values(stop)) is not None:
         evidence.append(line)
-    evidence.append(f"Each gradient that was read from step {since:,} on was exactly zero.")
+    evidence.append(f"Each gradient that was read from step {numbered(since)} on was exactly zero.")
     return Finding(
         "BS141",
         "warning",

@@ -18,7 +18,7 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.wording import counted, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place
@@ -172,7 +172,7 @@ def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
     place = next(iter(places)) if len(places) == 1 else None
     if not name or not other:
         return None
-    first = f"The running mean and variance of its batch normalizations are unchanged since step {since:,}"
+    first = f"The running mean and variance of its batch normalizations are unchanged since step {numbered(since)}"
     return Finding(
         "BS138",
         "warning",
@@ -393,7 +393,7 @@ def _merged(name: str, other: str, place: Place, says: str, since: int) -> Findi
         "BS144",
         "warning",
         f"{name} and {other} share all their parameters, although one should follow the other.",
-        (f"They were two models at first, and are one at step {since:,}.", shown(place, says)),
+        (f"They were two models at first; at step {numbered(since)} they are one.", shown(place, says)),
         f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()).",
         source=str(place),
         since=since,
@@ -416,6 +416,6 @@ def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) ->
 
 def _so_far(since: int, steps: int) -> str:
     return (
-        f"No optimizer trains it, and its parameters have been bit-identical since step {since:,}, for "
+        f"No optimizer trains it, and its parameters have been bit-identical since step {numbered(since)}, for "
         f"{counted(steps, 'step')}."
     )

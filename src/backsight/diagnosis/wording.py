@@ -13,6 +13,7 @@ from backsight.story.failure import Failure
 from backsight.tape.rows import dimensions, dtype_name
 from backsight.text import counted as counted
 from backsight.text import listed as in_words
+from backsight.text import numbered as numbered
 from backsight.tracing import Line, current
 
 

@@ -14,7 +14,7 @@ from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.hook_result import Registered, registrations
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
@@ -116,7 +116,7 @@ def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: boo
     one = len(held) == 1
     places = list(dict.fromkeys(each.place for each in hook.registered))
     place = places[0] if len(places) == 1 else None
-    evidence: list[Fact] = [f"Each gradient that was read from step {since:,} on was exactly zero."]
+    evidence: list[Fact] = [f"Each gradient that was read from step {numbered(since)} on was exactly zero."]
     for each in places[:2]:
         called = "a lambda" if hook.name == "<lambda>" else hook.name
         evidence.append(shown(each, f"registers the hook {called}.", "read" if read or len(places) > 1 else None))

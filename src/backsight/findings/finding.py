@@ -24,8 +24,8 @@ class Finding:
     `code` is stable (`BS101`) and has a page in `docs/codes/`. `title` says what, in one sentence; `evidence` how we
     know: texts, and `Evidence` that knows its statement and how certain it is (`str()` gives the text of either); `fix`
     what to do; `source` where, as `file:line`, if that is known. `exact` is False for what is an inference. `nodes` are
-    the indices, in the graph that was looked at, of what it is about. `since` is the optimizer step, counted from 1,
-    since which it holds in a training that was watched.
+    the indices, in the graph that was looked at, of what it is about. `since` is the optimizer step
+    since which it holds in a training that was watched, the first being step 0.
     """
 
     code: str

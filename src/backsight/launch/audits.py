@@ -15,6 +15,7 @@ from backsight.launch.sign import Audit, Sign
 from backsight.launch.zeros import Zeros
 from backsight.naming.roots import is_library, is_ours
 from backsight.tape import Graph
+from backsight.text import numbered
 
 _OF_THE_START = "BS131"
 """The code of what is a fault only if it is so from the first step on, and stays so."""
@@ -50,7 +51,7 @@ class Audits(Sign):
             if key in self.found or finding.code == _OF_THE_START:
                 continue
             if audit.is_late:
-                late = f"First seen in step {step:,}; earlier audits did not see it."
+                late = f"First seen in step {numbered(step)}; earlier audits did not see it."
                 finding = replace(finding, evidence=(*finding.evidence, late))
             self.found[key] = replace(finding, since=step)
 

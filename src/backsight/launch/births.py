@@ -12,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.births import BIRTH, told
-from backsight.diagnosis.wording import counted, listed, shaped
+from backsight.diagnosis.wording import counted, listed, numbered, shaped
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import ours
@@ -70,7 +70,7 @@ class BirthWatch:
         if spoilt:
             self._say(_harm(spoilt, self._steps))
         elif self._is_lost():
-            self._say(f"The loss was not finite in step {self._steps}, but the gradients were.")
+            self._say(f"The loss was not finite in step {numbered(self._steps)}, but the gradients were.")
         elif len(self._watch.nonfinite) > _MANY:
             self._watch.forget_births()
 
@@ -144,7 +144,7 @@ def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
 def _harm(spoilt: Sequence[torch.Tensor], step: int) -> str:
     names = [next((name.path for name in found), "a parameter") for found in search(spoilt[:4]).names]
     shown = listed([*names, *[""] * len(spoilt[4:])], 4)
-    return f"It reached the {'gradient' if len(spoilt) == 1 else 'gradients'} of {shown}, in step {step}."
+    return f"It reached the {'gradient' if len(spoilt) == 1 else 'gradients'} of {shown}, in step {numbered(step)}."
 
 
 def _described(tensor: torch.Tensor, number: int, module: torch.nn.Module) -> str:

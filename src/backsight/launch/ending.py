@@ -15,7 +15,7 @@ import torch
 from backsight.diagnosis import Finding
 from backsight.diagnosis.evidence.singular import Singular
 from backsight.diagnosis.evidence.values import is_finite
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import numbered, shown
 from backsight.launch.sign import Sign, Step, key_of
 from backsight.naming import search
 from backsight.snapshot import groups
@@ -139,7 +139,7 @@ def _told(lost: list[Any], known: str, singular: Sequence[Singular], audited: bo
         "warning",
         f"{name or 'Weights'}{more} {'hold' if more or not name else 'holds'} NaN at the end.",
         (
-            *((f"The weights have been NaN since step {since:,}.",) if since else ()),
+            *((f"The weights have been NaN since step {numbered(since)}.",) if since else ()),
             *(("The audits of the first steps found no NaN in their losses.",) if audited else ()),
             *(shown(each.place, f"computes {each.op}, whose gradient is infinite {each.at}.") for each in singular),
         ),

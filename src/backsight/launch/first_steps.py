@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import wraps
 from types import FrameType
 from typing import Any
@@ -147,7 +148,7 @@ class FirstSteps:
             singular = self._signs.audits.singular
             lost = self._ending.finding(audited=self.audits > 0, since=since, name=name, singular=singular)
             found += [lost] if lost is not None else []
-        return Report(in_order(found), self.looked_at)
+        return Report(tuple(_from_zero(each) for each in in_order(found)), self.looked_at)
 
     def stop(self) -> None:
         """Remove every hook."""
@@ -325,6 +326,11 @@ class FirstSteps:
         report = audit_at(here, (roots,), moment=moment)
         self.looked_at = report.looked_at
         self._signs.audited(here, roots, report, self.steps, is_late=self._passes.are_late)
+
+
+def _from_zero(finding: Finding) -> Finding:
+    """Count its step as users do, the first being step 0; here a step is known by how many there were with it."""
+    return replace(finding, since=finding.since - 1) if finding.since else finding
 
 
 def _newest_loss() -> torch.Tensor | None:

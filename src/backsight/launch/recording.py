@@ -46,6 +46,13 @@ class RecordingObserver:
         if not self.quiet and not self._is_forked() and rank() == 0 and (line := self._said()):
             say(line)
 
+    def audit_command(self) -> str | None:
+        """Return what to type to find problems in the recording; None if there is none, or none that stays."""
+        recorder = self._recording.recorder if self._recording is not None else None
+        if recorder is None or self._is_forked():
+            return None
+        return f"backsight runs audit {self._spelt(recorder.run)}"
+
     def _is_forked(self) -> bool:
         """Whether this process was forked off the program: that one speaks of it, and keeps what both of them know."""
         return os.getpid() != self._process

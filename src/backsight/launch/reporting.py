@@ -54,6 +54,9 @@ class ReportingObserver(RecordingObserver):
             self._temporary, self._scratch = False, None
             failed("no report", failure)
 
+    def audit_command(self) -> str | None:
+        return None if self._temporary else super().audit_command()
+
     def _folder(self) -> Path:
         if not self._temporary:
             return super()._folder()

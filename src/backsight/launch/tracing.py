@@ -78,6 +78,8 @@ class TracingObserver:
         tracer = self._tracer
         if not tracer.traced:
             ended = f"{tracer.step_number:,} step{'s' * (tracer.step_number != 1)} of optimizers ended"
-            return f"backsight: nothing traced: {ended}, and steps {', '.join(map(str, tracer.steps))} were asked for"
+            asked = f"step{'s' * (len(tracer.steps) != 1)} {', '.join(map(str, tracer.steps))}"
+            counts = "; steps count from 0" if tracer.step_number else ""
+            return f"backsight: nothing traced: only {ended}, and --trace asks for {asked}{counts}"
         path = tracer.path.relative_to(self._start) if tracer.path.is_relative_to(self._start) else tracer.path
         return f"backsight: {tracer.traced:,} operations traced: backsight diff OTHER {shlex.quote(str(path))}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from backsight.launch.caught import CaughtErrors
     from backsight.launch.first_steps import FirstSteps
     from backsight.launch.leaks import LeakWatch
+    from backsight.launch.recording import RecordingObserver
     from backsight.launch.threads import ThreadErrors
     from backsight.tracing import Level
 
@@ -41,6 +42,14 @@ def _started(part: Callable[[], _T], otherwise: str) -> _T | None:
         return None
 
 
+def _in_the_recording(finding: Finding, command: str) -> Finding:
+    """Lead from NaN first to the recording: to run the program again takes as long as it did."""
+    from dataclasses import replace
+
+    first = f"The recording shows where it began: {command} names the first tensor with NaN or infinity, and its step."
+    return replace(finding, fix=f"{first} {finding.fix}")
+
+
 class TrainingObserver:
     """Watches a program through PyTorch's own global hooks, once it has imported torch; else does nothing at all.
 
@@ -59,6 +68,8 @@ class TrainingObserver:
         self.quiet, self.notes, self.leaks = quiet, notes, leaks
         self._level = level
         self.nonfinite = nonfinite
+        self.recording: RecordingObserver | None = None
+        """What records the program beside this, if anything: some of what is found shows in a recording."""
         self._leaks: LeakWatch | None = None
         self._births: BirthWatch | None = None
         self._steps: FirstSteps | None = None
@@ -198,6 +209,9 @@ class TrainingObserver:
         found = [each for each in found if self._leaks is None or each.code != "BS111"]
         found = [each for each in found if self._births is None or each.code != BIRTH]
         found = [each for each in found if self._heeding is None or not self._heeding.has_said(each)]
+        recorded = self.recording.audit_command() if self.recording is not None else None
+        if recorded is not None:
+            found = [_in_the_recording(each, recorded) if each.code == "BS108" else each for each in found]
         report = Report((*found, *leaks), audited.looked_at)
         shown = report if self.notes else report.without_notes()
         if shown.findings:

@@ -93,10 +93,10 @@ _CAST = Rule("integer", "a tensor of this dtype has no gradient")
 _DATA = Rule("detach", ".data returns the values alone, detached from the graph")
 _MATH = Rule("number", "math returns a Python number, which has no gradient")
 _COMPARISON = Rule("comparison", "a comparison gives booleans, which have no gradient")
-_GRAD = Rule("gradient", ".grad has no history unless backward ran with create_graph=True")
+_GRAD = Rule("gradient", ".grad has no graph unless backward ran with create_graph=True")
 _AUTOGRAD_GRAD = Rule("gradient", "without create_graph=True, autograd.grad returns gradients without a graph")
 FROZEN = Rule("frozen", "requires_grad is turned off here")
-_NO_GRAD = Rule("no_grad", "nothing is recorded here, so what it computes has no history")
+_NO_GRAD = Rule("no_grad", "nothing is recorded here, so what it computes has no graph")
 _NO_GRAD_IF = Rule("no_grad", "nothing is recorded here when the argument is false", always=False)
 
 # What these read of a tensor is its form, not its values.

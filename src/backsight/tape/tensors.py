@@ -90,7 +90,7 @@ class Leaf:
     """A tensor at which the graph ends, and whose `.grad` backward fills.
 
     ```python
-    [leaf.name for leaf in graph.leaves if leaf.owner is None]      # ['delta']: no optimizer will update it
+    [leaf.name for leaf in graph.leaves if leaf.owner is None]      # ['delta']: no optimizer updates it
     ```
 
     `name` is the best name known and `names` all of them; `owner` names the optimizer that holds it; `module` is the

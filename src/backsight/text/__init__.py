@@ -5,6 +5,6 @@ Offered to other rooms: `console`, `page`, `rich`.
 
 from backsight.text.characters import inert, printable
 from backsight.text.stdout import for_stdout
-from backsight.text.wording import amount, as_code, counted, listed, size
+from backsight.text.wording import amount, as_code, counted, listed, numbered, size
 
-__all__ = ["amount", "as_code", "counted", "for_stdout", "inert", "listed", "printable", "size"]
+__all__ = ["amount", "as_code", "counted", "for_stdout", "inert", "listed", "numbered", "printable", "size"]

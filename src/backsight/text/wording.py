@@ -11,6 +11,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def numbered(nth: int) -> str:
+    """Return the number of the `nth` step of a training as every text gives it, as `range` does: the first is step 0.
+
+    >>> numbered(1), numbered(2000)
+    ('0', '1,999')
+    """
+    return f"{nth - 1:,}"
+
+
 def listed(items: Sequence[str], limit: int | None = None) -> str:
     """Return `a`, `a and b`, `a, b and c`; what goes beyond `limit` is counted: `a, b and 5 more`."""
     shown = [*items[:limit]]

@@ -117,11 +117,15 @@ def open_trace(path: str | os.PathLike[str], rank: int = 0) -> Trace:
         found = {rank: folder}
     if not found and (folder / "trace").is_dir():  # of a recording
         return open_trace(folder / "trace", rank)
+    if not found and folder.suffix == ".py":
+        raise TraceError(
+            f'{folder} is a script, not a trace. Let diff run both: backsight diff -- "python {folder}" "python ...".'
+        )
     if not found:
         raise TraceError(
             f"{folder} holds no trace: give the folder that `backsight run --trace steps=0 train.py` or trace() wrote. "
-            'Or let diff run both: backsight diff -- "python a.py" "python b.py". Recordings are compared by '
-            "`backsight runs show A B`."
+            'Or let diff run both: backsight diff -- "python a.py" "python b.py". Recordings are shown side by side by '
+            "`backsight runs show A B`, and overlaid by `backsight view`, Compare."
         )
     if rank not in found:
         raise TraceError(f"{folder} has no rank {rank}; it has {', '.join(map(str, sorted(found)))}.")

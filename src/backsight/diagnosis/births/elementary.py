@@ -200,7 +200,7 @@ def _fix_of_angle(birth: Birth) -> str:
     fix = f"Keep its input inside the range: {text}.clamp(-1 + {eps}, 1 - {eps})"
     if birth.op == "atanh":
         return f"{fix}."
-    return f"{fix}; or torch.atan2of the sine and the cosine, which has no such edge."
+    return f"{fix}; or use torch.atan2 of the sine and the cosine, which has no such edge."
 
 
 def _unseen(birth: Birth, edge: str, fix: str, result: str = "") -> Cause:

@@ -78,7 +78,7 @@ def _growth(leak: Leak) -> str:
     if leak.bytes >= 1:
         by.append(size(int(leak.bytes)))
     of, noun = (leak.nodes, "operations") if leak.is_one_graph else (leak.graphs, "graphs")
-    series = f"{listed([f'{n:,}' for n in of])} {noun} after steps {listed([f'{n:,}' for n in leak.steps])}"
+    series = f"{listed([f'{n:,}' for n in of])} {noun} after {listed([f'{n:,}' for n in leak.steps])} steps"
     held = f", held by {leak.held.name}" if leak.held.name else f", ending in {leak.held.newest.op}"
     return f"It grows by {listed([each for each in by if each])} a step: {series}{held}."
 

@@ -7,7 +7,7 @@ from types import FrameType
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Cut, backward_roots, cuts
 from backsight.story.failure import Level
@@ -30,7 +30,7 @@ def unheard(
     elsewhere = "came from elsewhere, such as a penalty on the weights"
     if 0 < len(reached) < total:
         elsewhere = f"only reached {listed(reached, 3)}, without it"
-    began = f" from step {since:,} on" if since > 1 else ""
+    began = f" from step {numbered(since)} on" if since > 1 else ""
     evidence: list[Fact] = [
         f"{model} was called with gradients enabled, but in {counted(steps, 'step')}{began} its output received no "
         f"gradient. The gradients of these steps {elsewhere}."

@@ -54,7 +54,7 @@ def _finding(scene: Scene, zeros: list[torch.Tensor]) -> Finding:
         f"{scene.listed(zeros, 2)} {'are' if several else 'is'} all zeros and frozen: "
         f"{'their' if several else 'its'} output is zero and stays zero.",
         (if_known(place, "decides what is frozen."),),
-        f"Set requires_grad of {'them' if several else 'it'} to True and pass {'them' if several else 'it'} to the "
+        f"Call requires_grad_(True) on {'them' if several else 'it'} and pass {'them' if several else 'it'} to the "
         "optimizer; check the names that decide what is frozen.",
         place,
     )

@@ -69,7 +69,7 @@ def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
     return Finding(
         "BS101",
         "warning",
-        f"{names} {'is' if one else 'are'} created anew in every step: nothing trains {it}.",
+        f"{names} {'is' if one else 'are'} recreated in every step: nothing trains {it}.",
         (
             f"{counted(len(anew), 'parameter')} of this loss ({shapes}): the next step replaces them, so no "
             "optimizer can update them.",
@@ -88,14 +88,16 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     label = leaves[0].label
     more = f" and {len(leaves) - 1} more" if len(leaves) > 1 else ""
     one = len(leaves) == 1
-    title = f"{label}{more} {'requires' if one else 'require'} a gradient, but no optimizer will update "
+    it = "it" if one else "them"
+    title = f"{label}{more} {'requires' if one else 'require'} grad, but no optimizer updates {it}."
     if one:
         shape = leaves[0].shape
-        what = f"It is a leaf of this loss ({f'shape {shaped(shape)}' if shape else 'a scalar'}) but "
+        which = f"a leaf of shape {shaped(shape)}" if shape else "a scalar leaf"
     else:
-        what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}) but "
+        which = listed([leaf.label for leaf in leaves], 4)
+    alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}"
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
-    moved = f"replaces a trained module with {'it' if one else 'them'}."
+    moved = f"replaces a trained module with {it}."
     new: list[Fact] = [shown(put, moved)] if put else []
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
@@ -106,21 +108,21 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     if made is not None:
         leaf_made, optimizer_made = made
         new = [
-            shown(leaf_made, f"assigns {label}, which requires a gradient."),
+            shown(leaf_made, f"assigns {label}, which requires grad."),
             shown(optimizer_made, f"leaves out {label}."),
         ]
         put = optimizer_made
     elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
         group = _unused_group(scene, built)
         early = _too_early(scene, leaves[0], built)
-        new = [shown(built, f"leaves {'it' if one else 'them'} out."), *(early[0] if early else ())]
+        new = [shown(built, f"leaves {it} out."), *(early[0] if early else ())]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
     return Finding(
         "BS101",
         severity,
-        title + ("it." if one else "them."),
-        (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else []), *new),
+        title,
+        (f"The loss depends on {it} ({which}), but {alone}.", *([wanted] if wanted else []), *new),
         group.fix if group else early[1] if early else _fix(scene, leaves, wanted, made),
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
@@ -168,10 +170,10 @@ def _too_early(scene: Scene, leaf: Leaf, built: Place) -> tuple[tuple[Fact, ...]
         fact = shown(created, f"creates {leaf.name.rpartition('.')[0]} after that.")
         return (fact,), f"Create {name} after this: move line {built.line} below line {created.last}."
     if (filtering_at := filtering(built)) is not None:
-        fact = shown(filtering_at, f"takes only what requires a gradient when {name} is created.")
+        fact = shown(filtering_at, f"takes only parameters that require grad when {name} is created.")
         model = leaf.name.partition(".")[0]
         turned = list(dict.fromkeys(each for each in unfreezings(built.file) if each.line > built.last))
-        later = (shown(turned[0], f"turns that on later, and adds nothing to {name}."),) if len(turned) == 1 else ()
+        later = (shown(turned[0], f"unfreezes them later, and adds nothing to {name}."),) if len(turned) == 1 else ()
         words = re.findall(r"[\w.]+", turned[0].text) if later else []
         added = next((f"{each}.parameters()" for each in words if leaf.name.startswith(f"{each}.")), "...")
         return (fact, *later), (
@@ -306,7 +308,7 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
             "saves the time and memory for its gradients."
         )
     if wanted:
-        return "Nothing to do if you only want its gradient. Otherwise, add it to the parameters of an optimizer."
+        return "Nothing to do if you only want its gradient. Otherwise, add it to an optimizer."
     unseen = _in_plain_container(scene, leaves)
     if unseen:
         return (
@@ -324,11 +326,9 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
             f"{counted(number, 'parameter')} that nothing else uses anymore, but not {'this one' if one else 'these'}."
         )
     code = _given_too(made[1].text, leaves[0].name) if made else ""
-    how = f"Write {code}" if code else f"Add {'it' if one else 'them'} to {first}"
-    return (
-        f"{how} if you want to train {'it' if one else 'them'}, or disable "
-        f"{'its gradient' if one else 'their gradients'} with requires_grad_(False)."
-    )
+    it = "it" if one else "them"
+    how = f"write {code}" if code else f"add {it} to {first}"
+    return f"To train {it}, {how}. Otherwise, freeze {it} with requires_grad_(False)."
 
 
 def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:

@@ -84,7 +84,7 @@ def opposed(
         "BS106",
         f"{name} undoes what {other} learns: both step {few}.",
         (
-            f"Among the parameters of {other} and {name}.",
+            f"Both {other} and {name} hold these parameters.",
             f"Their losses pull in opposite directions: the cosine between the two gradients is {agreement:.2f} on "
             f"average over {steps} steps.",
             if_known(place, f"creates {name} with parameters that {other} trains."),

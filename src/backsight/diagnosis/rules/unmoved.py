@@ -96,9 +96,7 @@ def _reason(
             "are computed from others.",
             None,
         )
-    why = (
-        "its update is thrown away" if first.written else "nothing has written to it: its version counter stands still"
-    )
+    why = "its update is thrown away" if first.written else "nothing writes to it: its version counter does not change"
     return (
         (f"{moved}, but {why}.", *(lost.shown if lost else ())),
         lost.fix if lost else "Check that step() changes {them} in place: p.add_(), not p.add() nor p = p + ....",

@@ -37,7 +37,7 @@ function comparePage(state, info, app) {
           chooser,
           empty(
             "Choose runs to compare with",
-            "backsight overlays their curves and shows the first step and tensor where two runs diverge.",
+            "backsight overlays their curves and shows the first step and tensor where two runs diverge. For the operation that differs first, trace both programs: backsight diff.",
           ),
         );
         return;
@@ -450,7 +450,7 @@ function drawComparison(answer, state, runs) {
     h(
       "p",
       { class: "soft" },
-      `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.`,
+      `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both. To see the operation that differs first, trace both programs: backsight diff.`,
     ),
     ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),
     answer.traced ? operations(state) : null,

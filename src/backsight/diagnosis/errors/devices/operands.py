@@ -243,7 +243,7 @@ def plain_attribute(failure: Failure, found: Apart, module: torch.nn.Module, att
     kind = class_name(type(module))
     trained = needs_gradient(found.odd.tensor)
     says = f"makes self.{attribute} a plain attribute of {kind}, which .to() does not move."
-    lines: tuple[Fact, ...] = (shown(place, says),) if place else (f"self.{attribute} of the {kind} is no buffer.",)
+    lines: tuple[Fact, ...] = (shown(place, says),) if place else (f"self.{attribute} of the {kind} is not a buffer.",)
     lines += tuple(
         shown(each, f"moves the parameters and buffers of {text} only.", "read") for each, text in moves(failure)[:1]
     )
