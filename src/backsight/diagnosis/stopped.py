@@ -200,7 +200,7 @@ def _stuck(stop: Stop, operation: Operation, held: Sequence[torch.Tensor], names
         (
             *(shown(each, f"sets {'the other' if at else 'one of them'} to zero.") for at, each in enumerate(made)),
             shown(place, f"gets a gradient and passes on zeros: {_STUCK[0]}."),
-            f"Each gradient that was read from step {since:,} on was exactly zero.",
+            f"Each gradient that was read from step {numbered(since)} on was exactly zero.",
         ),
         fix,
         source=str(made[0] if made else place),
