@@ -4901,4 +4901,204 @@ learner = Learner(net())
 for step in range(20):
     learner.step()
 """,
+    "BS152 a mask that is off by one": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+        self.register_buffer("mask", torch.triu(torch.ones(10, 10), diagonal=2).bool())  #!
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        scores = (q @ k.transpose(1, 2) / 4).masked_fill(self.mask, float("-inf"))
+        h = scores.softmax(-1) @ v
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 a mask of comparisons that is off by one": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        at = torch.arange(10)
+        scores = (q @ k.transpose(1, 2) / 4).masked_fill(at > at[:, None] + 1, float("-inf"))
+        h = scores.softmax(-1) @ v  #!
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 a mask that is off by one, in fused attention": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+        self.mask = torch.ones(10, 10, dtype=torch.bool).tril(1)  #!
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.mask)[:, 0]
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 a mask that is inverted, in fused attention": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+        self.mask = torch.triu(torch.ones(10, 10, dtype=torch.bool), 1)  #!
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.mask)[:, 0]
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 a mask of large negative numbers that is inverted": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+        self.mask = torch.tril(torch.ones(10, 10))  #!
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = (q @ k.transpose(1, 2) / 4 - 1e9 * self.mask).softmax(-1) @ v
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 no mask at all": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]  #!
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 PyTorch's own encoder without a mask": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.out = nn.Embedding(12, 16), nn.Linear(16, 12)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True), 1)
+
+    def forward(self, tokens):
+        return self.out(self.encoder(self.look_up(tokens)))  #!
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).reshape(-1, 12), text[:, 1:].reshape(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

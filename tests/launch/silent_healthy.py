@@ -3616,4 +3616,146 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "a causal mask": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+        self.register_buffer("mask", torch.triu(torch.ones(10, 10), diagonal=1).bool())
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        scores = (q @ k.transpose(1, 2) / 4).masked_fill(self.mask, float("-inf"))
+        h = scores.softmax(-1) @ v
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "causal attention with a bias for distances": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+        at = torch.arange(10)
+        self.bias = (at - at[:, None]).float().masked_fill(at > at[:, None], float("-inf")) / 4
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.bias)[:, 0]
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "causal attention in a window": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+        at = torch.arange(10)
+        self.near = (at <= at[:, None]) & (at > at[:, None] - 3)
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.near)[:, 0]
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a decoder that restores what its encoder sees whole": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.out = nn.Embedding(12, 16), nn.Linear(16, 12)
+        self.both = nn.Transformer(16, 2, 1, 1, 32, 0.0, batch_first=True)
+
+    def forward(self, given, target):
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        return self.out(self.both(self.look_up(given), self.look_up(target), tgt_mask=mask))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(12, (8, 11))
+    loss = F.cross_entropy(model(text[:, :-1], text[:, :-1]).transpose(1, 2), text[:, 1:])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an encoder that restores masked tokens": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+
+    def forward(self, x):
+        q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
+        h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
+        return x + self.norm(h)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
+        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
+
+    def forward(self, tokens):
+        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    text = torch.randint(11, (8, 10))
+    loss = F.cross_entropy(model(text.masked_fill(torch.rand(8, 10) < 0.2, 11)).transpose(1, 2), text)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

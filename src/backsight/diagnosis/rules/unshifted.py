@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.evidence.attention import Seen, operands, seen, sees_later, triangle_of
 from backsight.diagnosis.evidence.holders import below, kept, users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -39,7 +40,7 @@ def unshifted(scene: Scene) -> Iterator[Finding]:
 
     An autoencoder does so, too, as does a model that restores masked tokens. So the model has to be causal: a recurrent
     layer with one direction, or attention that no position pays to later ones. Such a one predicts what comes next,
-    and learns nothing from copying.
+    and learns nothing from copying. Nor does a model that is given its target shifted, but looks one position ahead.
     """
     losses = [met for met in scene.met().values() if met.target]
     lookups = [node for node in scene.graph.nodes if node.op == "Embedding"] if losses else []
@@ -47,32 +48,52 @@ def unshifted(scene: Scene) -> Iterator[Finding]:
     for lookup in lookups:
         indices = kept(lookup, "indices")
         for met in losses if indices is not None and indices.dim() == 2 else ():
-            if indices is None or not _are_same(indices, met.target):
+            if indices is None:
                 continue
-            causal = _leads(scene, above, lookup, _Tokens(*indices.shape))
-            if causal is not None:
-                yield _finding(scene, lookup, met, causal, tuple(indices.shape))
-                return
+            tokens = _Tokens(*indices.shape)
+            if _are_same(indices, met.target):
+                causal = _leads(scene, above, lookup, tokens, _masked(scene, tokens))
+                if causal is not None:
+                    yield _finding(scene, lookup, met, causal, tokens)
+                    return
+            elif _are_next(indices, met.target) and _leads(scene, above, lookup, tokens, "attention") is not None:
+                ahead = _ahead(scene, lookup, tokens)
+                if ahead is not None:
+                    yield _of_a_mask(scene, met, *ahead)
+                    return
 
 
 def _are_same(indices: torch.Tensor, target: tuple[int, ...]) -> bool:
     """Whether the tokens are those of the target, but where that is to be ignored, and differ from their neighbors."""
     if indices.numel() != len(target) or indices.shape[1] < _SHORTEST:
         return False
-    counted = [
-        (token, wanted) for token, wanted in zip(indices.reshape(-1).tolist(), target, strict=True) if wanted >= 0
-    ]
-    if 2 * len(counted) < len(target) or any(token != wanted for token, wanted in counted):
+    return _match(indices.reshape(-1).tolist(), target) and bool((indices[:, 1:] != indices[:, :-1]).any())
+
+
+def _are_next(indices: torch.Tensor, target: tuple[int, ...]) -> bool:
+    """Whether the target at each position is the token of the next."""
+    steps = indices.shape[1]
+    if indices.numel() != len(target) or steps < _SHORTEST:
         return False
-    return bool((indices[:, 1:] != indices[:, :-1]).any())
+    before = [each for at, each in enumerate(target) if at % steps != steps - 1]
+    varied = bool((indices[:, 2:] != indices[:, :-2]).any()) and bool((indices[:, 1:] != indices[:, :-1]).any())
+    return varied and _match(indices[:, 1:].reshape(-1).tolist(), before)
 
 
-def _leads(scene: Scene, users: dict[int, list[Node]], lookup: Node, tokens: _Tokens) -> str | None:
-    """Return what is causal on a way from the tokens to the loss that keeps each at its position; None without one."""
+def _match(tokens: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether they are the same, but where that is to be ignored, which is not the case of more than half of them."""
+    counted = [(token, each) for token, each in zip(tokens, wanted, strict=True) if each >= 0]
+    return 2 * len(counted) >= len(wanted) and all(token == each for token, each in counted)
+
+
+def _leads(scene: Scene, users: dict[int, list[Node]], lookup: Node, tokens: _Tokens, attends: str) -> str | None:
+    """Return what is causal on a way from the tokens to the loss that keeps each at its position; None without one.
+
+    attends: what is, where no recurrent layer is on the way.
+    """
     recurrent = _recurrent(scene)
     stack: list[tuple[Node, str]] = [(lookup, "")]
     seen = {(lookup.index, "")}
-    attends = _masked(scene, tokens)
     while stack:
         at, through = stack.pop()
         for user in users.get(at.index, []):
@@ -120,25 +141,61 @@ def _ends(scene: Scene, users: dict[int, list[Node]], entry: Node) -> list[Node]
 
 def _masked(scene: Scene, tokens: _Tokens) -> str:
     """Return what to call attention in which no position sees a later one; empty if there is none, or other as well."""
-    found = [each for node in scene.graph.nodes if (each := _sees_later(node, tokens)) is not None]
+    found = [each for node in scene.graph.nodes if (each := sees_later(node, tokens.steps)) is not None]
     return "causal attention" if found and not any(found) else ""
 
 
-def _sees_later(node: Node, tokens: _Tokens) -> bool | None:
-    """Whether attention goes to later positions; None of what is no attention among the tokens, or cannot be read."""
-    if node.op in ("Softmax", "SafeSoftmax"):
-        result = kept(node, "result")
-        if result is None or result.shape[-2:] != (tokens.steps, tokens.steps):
-            return None
-        with torch.no_grad():
-            return bool((result.detach().triu(1) != 0).any())
-    query, key, total = (kept(node, name) for name in ("query", "key", "logsumexp"))
-    if query is None or key is None or total is None or query.dim() != 4 or key.shape[2] != tokens.steps:
-        return None
-    with torch.no_grad():  # to itself alone goes the first position's attention, if it sees none that is later
-        first = (query[:, :, 0].double() * key[:, :, 0].double()).sum(-1) / query.shape[-1] ** 0.5
-        sums = total[..., 0].double()
-        return sums.shape != first.shape or bool(((sums - first).abs() > 1e-3 * (1 + first.abs())).any())
+def _ahead(scene: Scene, lookup: Node, tokens: _Tokens) -> tuple[Node, Seen] | None:
+    """Return attention among the tokens that sees the next ones, and what it sees."""
+    for node in scene.graph.nodes:
+        both = operands(node)
+        if len(both) < 2 or not all(lookup.index in below(scene.graph, [each.index]) for each in both):
+            continue
+        if what := seen(node, tokens.steps):
+            return node, what
+    return None
+
+
+def _of_a_mask(scene: Scene, met: Met, node: Node, what: Seen) -> Finding:
+    says, at_the_mask, fix = _AHEAD[what]
+    attention = scene.line_of(node)
+    triangle = triangle_of(attention.place.file, what) if attention is not None else None
+    place = triangle.place if triangle is not None else attention
+    return warning(
+        "BS152",
+        f"The model sees the tokens that it must predict: {says}.",
+        (
+            if_known(attention, "lets each position see the next one."),
+            if_known(triangle.place if triangle is not None else None, "makes the mask."),
+            shown(met.line.place, "compares it with that token."),
+            "So the loss falls by copying, and what is generated, where no next token is known, is poor.",
+        ),
+        f"{at_the_mask}{triangle.instead}." if triangle is not None else f"{fix}.",
+        place,
+        nodes=(node.index,),
+    )
+
+
+_AHEAD: dict[Seen, tuple[str, str, str]] = {
+    "next": (
+        "its attention mask is off by one",
+        "Mask the next position as well: ",
+        "Mask the next position as well, and with it all above the diagonal",
+    ),
+    "later": (
+        "its attention mask is inverted",
+        "Invert the mask: ",
+        "Invert the mask: in scaled_dot_product_attention, True means look there; in nn.MultiheadAttention and "
+        "masked_fill, True means masked",
+    ),
+    "all": (
+        "nothing masks what comes later",
+        "",
+        "Mask what comes later: is_causal=True in scaled_dot_product_attention, or scores.masked_fill(torch.ones(T, T, "
+        'dtype=torch.bool).triu(1), float("-inf")) before the softmax',
+    ),
+}
+"""What is wrong, and what to do, with the statement that makes the mask and without."""
 
 
 def _finding(scene: Scene, lookup: Node, met: Met, causal: str, shape: tuple[int, ...]) -> Finding:
