@@ -5101,4 +5101,36 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS118 a plateau of a score that is to rise, in the mode of losses": """
+from torch.utils.data import DataLoader, TensorDataset
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)  #!
+batches = DataLoader(TensorDataset(*batch(64)), 16, shuffle=True)
+for epoch in range(60):
+    total = 0.0
+    for x, y in batches:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    plateau.step(1 - total / 4)
+""",
+    "BS118 a plateau of a loss, in the mode of scores": """
+from torch.utils.data import DataLoader, TensorDataset
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max", patience=1)  #!
+batches = DataLoader(TensorDataset(*batch(64)), 16, shuffle=True)
+for epoch in range(60):
+    total = 0.0
+    for x, y in batches:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    plateau.step(total)
+""",
 }

@@ -3758,4 +3758,20 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "a plateau of a loss": """
+from torch.utils.data import DataLoader, TensorDataset
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=20)
+batches = DataLoader(TensorDataset(*batch(64)), 16, shuffle=True)
+for epoch in range(60):
+    total = 0.0
+    for x, y in batches:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    plateau.step(total)
+""",
 }

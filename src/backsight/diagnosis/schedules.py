@@ -28,6 +28,8 @@ def faded(
     name = named(optimizer, "the optimizer")
     of = schedules_of(optimizer)
     kind = type(of[0]).__name__ if of else "the schedule"
+    if kind == "ReduceLROnPlateau":
+        return _plateaued(of[0], name, peak, rate, since, frame)
     steps = steps_of(of[0], frame) if of else []
     evidence: list[Fact] = [
         f"It was {peak:.3g} and is now {rate:.3g}: since step {numbered(since)} no step moves anything."
@@ -53,6 +55,41 @@ def faded(
         source=str(steps[0]) if len(steps) == 1 else None,
         since=since,
     )
+
+
+def _plateaued(schedule: Any, name: str, peak: float, rate: float, since: int, frame: FrameType) -> Finding:
+    """Return the finding that ReduceLROnPlateau, which follows a metric of the program's, has lowered a rate to 0."""
+    held = namespace(schedule) or {}
+    falls, best = held.get("mode") != "max", held.get("best")
+    better, other = ("lower", "max") if falls else ("higher", "min")
+    opposite = "a higher value is better, as of an accuracy" if falls else "a lower value is better, as of a loss"
+    steps, made = steps_of(schedule, frame), constructions(frame, schedule, named(schedule, ""))
+    metric = _given_to_step(frame, steps[0]) if len(steps) == 1 else ""
+    evidence: list[Fact] = [
+        f"It was {peak:.3g} and is now {rate:.3g}: since step {numbered(since)} no step moves anything."
+    ]
+    if len(steps) == 1:
+        evidence.append(shown(steps[0], f"gives it {metric or 'the metric'}."))
+    if len(made) == 1:
+        evidence.append(shown(made[0], f'creates it with mode="{held.get("mode")}": {better} is better.'))
+    if type(best) in (float, int):
+        evidence.append(f"The {'lowest' if falls else 'highest'} value was {best:.4g}; it waits for a {better} one.")
+    return Finding(
+        "BS118",
+        "warning",
+        f"The learning rate of {name} has decayed to 0: ReduceLROnPlateau waits for {metric or 'its metric'} to "
+        f"{'fall' if falls else 'rise'}.",
+        tuple(evidence),
+        f'If {opposite}, pass mode="{other}". Otherwise, pass more patience, or min_lr.',
+        source=next((str(found[0]) for found in (made, steps) if len(found) == 1), None),
+        since=since,
+    )
+
+
+def _given_to_step(frame: FrameType, place: Place) -> str:
+    """Return what is passed to step() by the statement at a place, as the source writes it."""
+    calls = (c for b, s, c in calls_around(frame) if b.place(s) == place and callee(c)[1] == "step")
+    return next((f"`{ast.unparse(each)}`" for c in calls for each in [*c.args, *(k.value for k in c.keywords)]), "")
 
 
 def counts_batches(

@@ -14,8 +14,8 @@ from backsight.launch.sign import Sign, Step
 from backsight.snapshot import groups
 from backsight.tape import Living
 
-FADED = 1e-6
-"""A learning rate so many times smaller than the largest before moves nothing."""
+FADED = 1e-5
+"""A learning rate so many times smaller than the largest before moves nothing. (ReduceLROnPlateau ends near 1e-8.)"""
 
 LOW = 0.01
 """A learning rate so many times smaller than the largest before is low; that most of a training has it is a fault if
