@@ -5133,4 +5133,29 @@ for epoch in range(60):
         total += loss.item()
     plateau.step(total)
 """,
+    "BS141 two factors that are made of zeros and set to zero again": """
+class LowRank(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Parameter(torch.zeros(4, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, 4))
+        self.reset()
+
+    def reset(self):
+        nn.init.zeros_(self.down)  #!
+        nn.init.zeros_(self.up)
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down.t() @ self.up.t()
+
+model = LowRank(nn.Linear(4, 1))
+optimizer = torch.optim.SGD([model.down, model.up], lr=0.1)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

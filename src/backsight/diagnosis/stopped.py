@@ -70,7 +70,7 @@ _UNDERFLOW = _Kind(
 _CASTS = frozenset({"ToCopy"})
 _STUCK = (
     "both factors are zero, so each makes the gradient of the other zero, and neither ever changes",
-    "Start only one of the two factors at zero: let {factor} start from ones or small random values.",
+    "Start only one of the two factors at zero: let {factor} start from small random values.",
 )
 _ONE = (
     "its dimension {dim} has size 1, so every result is 1, whatever the scores are",

@@ -10,10 +10,10 @@ from backsight.source.body import callee, dotted, functions, statements
 
 
 def zeroing(file: str, path: str) -> Place | None:
-    """Return the only statement of a file that sets a parameter to zeros, by the end of its path: `self.up.weight` for
+    """Return the last statement of a file that sets a parameter to zeros, by the end of its path: `self.up.weight` for
     `model.up.weight`.
 
-    None where another statement of the file assigns it, or fills it, as well.
+    None where another statement of the file gives it other values.
     """
     written = [
         (body.place(statement), zeros)
@@ -23,8 +23,7 @@ def zeroing(file: str, path: str) -> Place | None:
         if _ends(path, name)
     ]
     last = [place for place, zeros in written if zeros]
-    made = [place for place, zeros in written if zeros is None]
-    return last[0] if len(last) == 1 and len(last) + len(made) == len(written) else None
+    return last[-1] if last and all(zeros is not False for _, zeros in written) else None
 
 
 def _ends(path: str, name: str) -> bool:
