@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from backsight.recording.statistics import readable
-from backsight.tape import storage_key
+from backsight.tape import no_torch_dispatch, no_torch_function, storage_key
 from backsight.traces.arguments import taken_apart, tensors_in, written
 from backsight.traces.lines import place_here
 from backsight.traces.mode import Call
@@ -67,10 +67,11 @@ class Beginnings:
     def rows(self, numbers: Iterable[int], tensors: Iterable[torch.Tensor]) -> list[list[Any]]:
         """Return what is known of tensors that are there as the first step begins, as it is stored."""
         found = []
-        for number, tensor in dict(zip(numbers, tensors, strict=True)).items():
-            (call, place), coarse = self._found(tensor) or ("", Place()), rounded(tensor)
-            if place or coarse:
-                found.append([number, [place.file, place.line, place.function, place.text], call, coarse])
+        with no_torch_function(), no_torch_dispatch(), torch.no_grad():  # no mode of the program sees us read
+            for number, tensor in dict(zip(numbers, tensors, strict=True)).items():
+                (call, place), coarse = self._found(tensor) or ("", Place()), rounded(tensor)
+                if place or coarse:
+                    found.append([number, [place.file, place.line, place.function, place.text], call, coarse])
         return found
 
     def _found(self, tensor: torch.Tensor) -> tuple[str, Place] | None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from backsight.tape import no_torch_dispatch, no_torch_function
+
 
 def settings() -> dict[str, Any]:
     """Return the settings as plain data, those of random generators as a digest of their states."""
@@ -38,7 +40,8 @@ def hyperparameters(
 
 def random_states() -> dict[str, str]:
     """Return a digest of the state of each global random generator."""
-    found = {"torch": _digest(torch.get_rng_state().numpy().tobytes())}
+    with no_torch_function(), no_torch_dispatch():  # no mode of the program sees us read
+        found = {"torch": _digest(torch.get_rng_state().numpy().tobytes())}
     found["python"] = _digest(repr(random.getstate()).encode())
     if (legacy := getattr(getattr(sys.modules.get("numpy"), "random", None), "get_state", None)) is not None:
         found["numpy"] = _digest(repr([each if type(each) is not None else "" for each in _flat(legacy())]).encode())
