@@ -5158,4 +5158,26 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS154 a state that is detached after the step was embedded": """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.cell, self.out = nn.Linear(3, 8), nn.GRUCell(8, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = x.new_zeros(x.size(0), 8)
+        for t in range(x.size(1)):
+            e = torch.tanh(self.embed(x[:, t]))
+            h = self.cell(e, h.detach())  #!
+        return self.out(h)
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(16, 6, 3)
+    loss = F.mse_loss(model(x), x[:, 0].sum(1, keepdim=True))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -36,7 +36,9 @@ def cut_each_turn(scene: Scene) -> Iterator[Finding]:
             continue
         # What is detached once it is computed, is so after the last iteration as well: the one before that ends it.
         last = latest - period if found.order == "after" else latest
-        if last in numbers and not any(parts[0][1] <= number < last for number in numbers):
+        # Of the iteration before, what was computed until its cut is as old as what this one began with.
+        before = last - period
+        if last in numbers and before not in numbers and not any(parts[0][1] <= each < before for each in numbers):
             yield _finding(found, cut, cut.line.place, (latest - parts[0][1]) // period + (found.order != "after"))
             return
 
