@@ -140,6 +140,24 @@ def test_a_box_that_is_clicked_tells_all_that_is_known_and_leads_to_its_tensors(
     expect(panel).to_have_count(0)
 
 
+@pytest.mark.parametrize("size", [(1920, 1080), (1440, 900), (1200, 800), (390, 844)])
+def test_what_is_told_of_a_box_has_room_to_be_read(look, size):
+    page = look("#/first/graph?step=12", viewport={"width": size[0], "height": size[1]})
+    graph = page.locator(".pane").bounding_box()
+    box(page, "head").locator("text").first.click()
+    panel = page.get_by_label("the selected box")
+    expect(panel.get_by_text("Recorded, step 12")).to_be_visible()
+    shown = panel.bounding_box()
+    if size[0] > 720:
+        assert shown["height"] == graph["height"], "it stands beside the graph"
+        assert shown["width"] >= 300
+    else:
+        assert shown["height"] > 200
+    inside = panel.get_by_role("button", name="close the panel").bounding_box()
+    assert shown["y"] < inside["y"] and inside["y"] + inside["height"] < shown["y"] + shown["height"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_box_is_found_by_words_and_comes_into_sight(look):
     page = look("#/first/graph")
     page.get_by_label("find a box").fill("head linear")
