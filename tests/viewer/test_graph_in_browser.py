@@ -54,6 +54,23 @@ def test_a_box_has_the_colour_of_the_heatmap(look, runs):
     assert box(page, "head").locator(".amount").text_content() == f"{values[largest]:.3g}"
 
 
+@pytest.mark.parametrize("stat", ["l2", "absmax", "zero_fraction"])
+def test_the_graph_has_the_scale_of_the_heatmap(look, stat):
+    page = look(f"#/first/graph?kind=grad&stat={stat}")
+    scale = page.locator(".legend").inner_text()
+    page.get_by_role("link", name="Heatmap").click()
+    page.get_by_label("statistic").select_option(stat)
+    drawn(page)
+    assert page.locator(".legend").inner_text() == scale
+
+
+def test_on_a_dark_page_the_lowest_colour_is_not_that_of_the_page(look):
+    page = look("#/first/heatmap", color_scheme="dark")
+    lowest = """(ramp) => getComputedStyle(ramp).backgroundImage.match(/rgb\\((\\d+), (\\d+), (\\d+)\\)/).slice(1).map(Number)"""
+    bright = page.locator(".ramp").evaluate(lowest)
+    assert max(bright) > 120, "the page has (18, 22, 27)"
+
+
 def test_kinds_and_statistics_may_be_chosen_and_are_in_the_address(look):
     page = look("#/first/graph")
     before = fills(page)
