@@ -50,7 +50,7 @@ def test_a_click_anywhere_in_a_row_opens_its_run_but_its_box_is_only_ticked(look
     row = page.locator("tbody tr", has_text="first")
     row.locator(".tick").click()
     row.get_by_label("choose first").check()
-    assert at(page) == "#/"
+    assert at(page) in ("", "#/")
     row.locator("td").nth(4).click()
     drawn(page)
     assert at(page) == "#/first/heatmap"
