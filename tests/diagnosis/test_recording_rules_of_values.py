@@ -6,6 +6,7 @@ import math
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from audits import codes, of, one
@@ -13,6 +14,7 @@ from recorded import EVERYTHING, batch, fitted, grave, layers, train
 from torch import nn
 
 import backsight as bs
+from backsight.diagnosis.recordings.lost_loss import rise
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,48 @@ class TestNonFinite:
         assert finding.title == "1.output first contained NaN at step 12."
         assert finding.evidence[1].startswith("The input of the module was finite (largest magnitude ")
         assert finding.evidence[1].endswith(", so it arose inside.")
+
+    @pytest.mark.parametrize(
+        ("added", "known"),
+        [
+            (-1.0, True),  # NaN alone
+            (0.0, False),  # log(0) is there too
+        ],
+    )
+    def test_what_a_module_ends_in_tells_why_it_is_nan_without_infinity(
+        self, tmp_path: Path, added: float, known: bool
+    ) -> None:
+        class Price(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scale = nn.Linear(8, 1)
+
+            def forward(self, x: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+                return (self.scale(x).square() + 1 + low).log().squeeze(1)
+
+        model = Price()
+
+        def loss(step: int) -> torch.Tensor:
+            low = torch.zeros(32, 1)
+            if step == 12:
+                low[3] = -1e6
+                with torch.no_grad():
+                    x = torch.randn(32, 8)
+                    low[4] = low[3] if added else -(model.scale(x)[4].square() + 1)
+                return model(x, low).square().mean()
+            return model(torch.randn(32, 8), low).square().mean()
+
+        finding = one(train(tmp_path / "run", model, loss), "BS301")
+        assert finding.title == "output first contained NaN at step 12."
+        if known:
+            assert finding.evidence[0].startswith("2 NaN of 32 elements")
+            assert finding.fix.startswith(
+                "The model ends in log, which is NaN for a negative number; log(0) is -inf. Keep its argument "
+                "positive, for example with .clamp(min=1e-6) or softplus. backsight run --nonfinite"
+            )
+        else:
+            assert finding.evidence[0].startswith("1 NaN and 1 infinite of 32 elements")
+            assert finding.fix.startswith("Check the module: a division by 0, log(0), ")
 
     def test_between_two_modules_it_is_no_matter_of_the_data(self, tmp_path: Path) -> None:
         class Attention(nn.Module):
@@ -170,7 +214,10 @@ class TestNonFinite:
         report = train(tmp_path / "run", model, optimizer=torch.optim.SGD(model.parameters(), lr=3.0))
         finding = one(report, "BS301")
         assert finding.severity == "error"
-        assert any(line.startswith("Largest gradient norm in the previous steps: ") for line in finding.evidence)
+        run = bs.open_run(tmp_path / "run")
+        norms = run.scalars()["grad_norm"]
+        before = [f"{norm:.2g}" for norm in norms.values[norms.steps < int(finding.title.split()[-1][:-1])][-3:]]
+        assert f"Gradient norm in the previous steps: {', '.join(before)}." in finding.evidence
         assert finding.fix == ("Training diverged before that: lower the learning rate, warm it up, or clip gradients.")
 
     def test_between_recorded_steps_it_is_said_that_it_came_between(self, tmp_path: Path) -> None:
@@ -234,6 +281,47 @@ class TestNonFinite:
         assert one(train(tmp_path / "ill", model, loss), "BS301").title == "x first contained NaN at step 0."
 
 
+class TestRise:
+    def test_a_jump_of_the_loss_before_is_named_with_what_to_look_at(self, tmp_path: Path) -> None:
+        model = layers(1)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return (model(x) - y + (100 if step >= 26 else 0)).square().mean() * (math.nan if step >= 30 else 1.0)
+
+        report = train(tmp_path / "run", model, loss, steps=32)
+        values = bs.open_run(tmp_path / "run").scalars()["loss"].values
+        finding = one(report, "BS301")
+        said = "The loss 'loss' rose to more than 10 times its median at step 26 and stayed there: "
+        assert f"{said}{values[25]:.4g} at step 25, then {values[26]:.4g}." in finding.evidence
+        assert finding.fix.startswith("Check what changed at step 26: the data, the targets, or the learning rate. The")
+        after = ", ".join(f"{value:.4g}" for value in values[26:30])
+        assert one(report, "BS309").evidence == (
+            f"Before: {values[25]:.4g} at step 25, then {after}. It stays so to the end, for 2 steps.",
+        )
+
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [
+            ([1.0] * 12 + [50.0] * 2, 12),
+            ([1.0] * 12 + [50.0] * 6, 12),
+            ([1.0] * 200 + [50.0] * 20, 200),
+            ([1.0] * 200 + [50.0] * 21, None),  # so long ago that it is no reason
+            ([1.0] * 12 + [50.0, 1.0], None),  # one bad batch
+            ([1.0] * 9 + [50.0] * 3, None),  # nobody knows what is usual
+            ([-1.0] * 12 + [50.0] * 2, None),
+            ([0.0] * 12 + [50.0] * 2, None),
+            ([1.0] * 12 + [9.0] * 2, None),
+            ([math.nan] + [1.0] * 12 + [50.0] * 2, None),
+            ([], None),
+        ],
+    )
+    def test_only_what_stays_high_to_the_end_is_a_rise(self, values: list[float], expected: int | None) -> None:
+        marked = np.arange(len(values) + 1), np.array([*values, math.nan])
+        found = rise(marked, len(values))
+        assert (None if found is None else found.step) == expected
+
+
 class TestLostLoss:
     def test_a_loss_that_stays_nan_is_an_error(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -245,7 +333,7 @@ class TestLostLoss:
         finding = one(train(tmp_path / "run", model, loss, marks=True), "BS309")
         assert (finding.severity, finding.title) == ("error", "The loss 'loss' is NaN from step 15 on.")
         assert finding.evidence[0].startswith("Before: ")
-        assert finding.evidence[0].endswith(". After that it was not finite again in 5 steps.")
+        assert finding.evidence[0].endswith(". It stays so to the end, for 5 steps.")
 
     @pytest.mark.parametrize(
         ("name", "values", "expected"),

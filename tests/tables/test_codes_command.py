@@ -7,7 +7,7 @@ import re
 import pytest
 
 from backsight.cli import command_line, main
-from backsight.tables.codes import pages
+from backsight.tables.codes import page_of, pages
 
 
 def test_every_code_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +43,15 @@ def test_on_a_terminal_it_is_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: p
     said = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
     assert "```" not in said and "[BS202](" not in said and "hidden.detach()" in said
     assert max(map(len, said.splitlines())) <= 80
+
+
+def test_code_that_looks_like_a_link_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["explain", "BS133"]) == 0
+    assert 'model["base"](x)' in re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert 'model["base"](x)' in (page_of("BS133") or "")
 
 
 @pytest.mark.parametrize(

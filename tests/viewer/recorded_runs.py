@@ -36,14 +36,20 @@ class Net(nn.Module):
 
 
 def digits(
-    folder: Path, steps: int, *, seed: int = 0, nan_at: int | None = None, measure_at: int | None = None
+    folder: Path,
+    steps: int,
+    *,
+    seed: int = 0,
+    lr: float = 3e-3,
+    nan_at: int | None = None,
+    measure_at: int | None = None,
 ) -> Path:
     """Train on the digits and record it, and the memory of one step."""
     images, labels = load_digits(return_X_y=True)
     x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
     torch.manual_seed(seed)
     model = Net()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
     with bs.record(model, optimizer, folder) as rec:
         for step in range(steps):
             batch = torch.randint(len(x), (32,))

@@ -54,6 +54,25 @@ def test_a_box_has_the_colour_of_the_heatmap(look, runs):
     assert box(page, "head").locator(".amount").text_content() == f"{values[largest]:.3g}"
 
 
+@pytest.mark.parametrize("stat", ["l2", "absmax", "zero_fraction"])
+def test_the_graph_has_the_scale_of_the_heatmap(look, stat):
+    page = look(f"#/first/graph?kind=grad&stat={stat}")
+    scale = page.locator(".legend").inner_text()
+    page.get_by_role("link", name="Heatmap").click()
+    page.get_by_label("statistic").select_option(stat)
+    drawn(page)
+    assert page.locator(".legend").inner_text() == scale
+
+
+def test_on_a_dark_page_the_lowest_colour_is_not_that_of_the_page(look):
+    page = look("#/first/heatmap", color_scheme="dark")
+    lowest = (
+        """(ramp) => /rgb.(\\d+), (\\d+), (\\d+)/.exec(getComputedStyle(ramp).backgroundImage).slice(1).map(Number)"""
+    )
+    bright = page.locator(".ramp").evaluate(lowest)
+    assert max(bright) > 120, "the page has (18, 22, 27)"
+
+
 def test_kinds_and_statistics_may_be_chosen_and_are_in_the_address(look):
     page = look("#/first/graph")
     before = fills(page)
@@ -140,6 +159,24 @@ def test_a_box_that_is_clicked_tells_all_that_is_known_and_leads_to_its_tensors(
     expect(panel).to_have_count(0)
 
 
+@pytest.mark.parametrize("size", [(1920, 1080), (1440, 900), (1200, 800), (390, 844)])
+def test_what_is_told_of_a_box_has_room_to_be_read(look, size):
+    page = look("#/first/graph?step=12", viewport={"width": size[0], "height": size[1]})
+    graph = page.locator(".pane").bounding_box()
+    box(page, "head").locator("text").first.click()
+    panel = page.get_by_label("the selected box")
+    expect(panel.get_by_text("Recorded, step 12")).to_be_visible()
+    shown = panel.bounding_box()
+    if size[0] > 720:
+        assert shown["height"] == graph["height"], "it stands beside the graph"
+        assert shown["width"] >= 300
+    else:
+        assert shown["height"] > 200
+    inside = panel.get_by_role("button", name="close the panel").bounding_box()
+    assert shown["y"] < inside["y"] and inside["y"] + inside["height"] < shown["y"] + shown["height"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_box_is_found_by_words_and_comes_into_sight(look):
     page = look("#/first/graph")
     page.get_by_label("find a box").fill("head linear")
@@ -217,7 +254,9 @@ def test_the_picture_may_be_larger_and_smaller(look):
     larger = page.locator(".pane svg").evaluate("(s) => s.getBoundingClientRect().width")
     assert larger > 1.2 * width
     page.get_by_role("button", name="fit").click()
-    assert page.locator(".pane svg").evaluate("(s) => s.getBoundingClientRect().width") == width
+    shown, room = (page.locator(each).bounding_box() for each in (".pane svg", ".pane"))
+    assert room["height"] - 8 <= shown["height"] <= room["height"], "all of it is in sight"
+    assert shown["width"] < width
 
 
 @pytest.mark.parametrize("view", ["graph", "memory"])

@@ -6,11 +6,14 @@ import csv
 import io
 import math
 import re
+from contextlib import closing
 
 import pytest
 from looking import at, drawn, expect, shades
+from recorded_runs import digits
 
 import backsight as bs
+from backsight.viewer import Library, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -275,6 +278,83 @@ def test_a_finding_leads_to_the_page_of_its_code(look):
     assert "BS301" in told.inner_text()
     page.keyboard.press("Escape")
     assert told.count() == 0
+
+
+def test_the_page_of_a_code_is_laid_out_and_leads_to_other_codes(look):
+    page = look("#/broken/findings")
+    page.get_by_role("button", name="BS301").first.click()
+    told = page.get_by_role("dialog", name="BS301")
+    expect(told.get_by_role("heading", name="BS301: NaN or infinity appeared during training")).to_be_visible()
+    assert told.get_by_role("heading").all_inner_texts()[1:] == ["Wrong", "Right", "Worth knowing"]
+    assert "    for _ in range(20):\n" in told.locator("pre").first.inner_text()
+    assert 'taps=(..., "output_grad")' in told.locator("p code").last.inner_text()
+    assert not re.search("```|^#", told.inner_text(), re.MULTILINE)
+
+
+def test_what_a_page_of_a_code_holds_is_no_markup(look):
+    text = """# A `title` with <img src=x onerror=alert(1)>
+
+Of *two* lines,
+**in `one`** paragraph: `model["base"](x)`, [BS309](BS309.md), [a page](https://pytorch.org), [a trap](javascript:a).
+
+- one
+  goes on
+- two
+
+1. <script>alert(1)</script>
+
+| code | what |
+|---|---|
+| `a` | b |
+
+```html
+<b># no heading</b>
+```"""
+    page = look("#/broken/findings")
+    page.route("**/api/ask/explain*", lambda route: route.fulfill(json={"text": text}))
+    page.get_by_role("button", name="BS301").first.click()
+    told = page.get_by_role("dialog", name="BS301")
+    expect(told.get_by_role("heading")).to_have_text("A title with <img src=x onerror=alert(1)>")
+    assert told.locator("img, script").count() == 0
+    assert told.locator("p").inner_text() == (
+        'Of two lines, in one paragraph: model["base"](x), BS309, a page, a trap.'
+    )
+    assert told.locator("p code").all_inner_texts() == ["one", 'model["base"](x)']
+    assert [a.get_attribute("href") for a in told.locator("a").all()] == ["https://pytorch.org"]
+    assert told.locator("ul li").all_inner_texts() == ["one goes on", "two"]
+    assert told.locator("ol li").all_inner_texts() == ["<script>alert(1)</script>"]
+    assert told.locator("tr").all_inner_texts() == ["code\twhat", "a\tb"]
+    assert told.locator("pre").inner_text() == "<b># no heading</b>"
+    told.get_by_role("button", name="BS309").click()
+    page.get_by_role("dialog", name="BS309").wait_for()
+    assert told.count() == 0
+
+
+def test_a_number_that_is_not_of_every_step_says_where_it_was_last_finite(look):
+    page = look("#/broken/metrics")
+    expect(chart(page, "update / weight").locator(".now")).to_have_text("NaN from step 32 on, finite at step 16")
+    expect(chart(page, "gradient norm").locator(".now")).to_have_text("NaN from step 30 on")
+
+
+def test_runs_that_were_set_otherwise_are_compared_with_the_best_when_it_is_asked(browser, tmp_path):
+    for name, lr in (("slow", 1e-5), ("fast", 3e-3), ("same", 1e-5)):
+        digits(tmp_path / name, 30, lr=lr)
+    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/slow/compare?with=fast,same")
+        drawn(page)
+        said = page.locator("main").inner_text()
+        assert "slow and same differ from fast in lr, so their weights diverge from the first update on." in said
+        assert "First bitwise difference" not in said
+        page.get_by_text("The first difference of slow").click()
+        page.get_by_text("First bitwise difference").wait_for()
+        drawn(page)
+        assert "Step 1, stem.weight (weights)" in page.locator(".two details").first.inner_text()
+        page.goto("about:blank")
+        page.goto(f"http://127.0.0.1:{server.port}/#/slow/compare?with=same")
+        drawn(page)
+        assert "every number is the same in both" in page.locator("main").inner_text()
 
 
 def test_a_number_that_ends_in_nan_says_since_when_and_is_marked(look):

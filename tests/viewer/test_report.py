@@ -6,6 +6,7 @@ import pytest
 
 import backsight as bs
 from backsight.viewer.notebook import view
+from backsight.viewer.page import script, style
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +19,10 @@ def test_a_report_is_small_and_whole(html):
     assert html.startswith("<!doctype html>")
     assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in html
+
+
+def test_the_script_and_the_styles_of_all_pages_stay_small():
+    assert len(script().encode()) + len(style().encode()) <= 200_000
 
 
 def test_a_report_shows_heatmap_findings_and_tensors_from_disk(html, visit):

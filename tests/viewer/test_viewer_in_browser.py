@@ -45,6 +45,17 @@ def test_a_run_is_found_by_typing(look):
     assert page.get_by_text("No match").is_visible()
 
 
+def test_a_click_anywhere_in_a_row_opens_its_run_but_its_box_is_only_ticked(look):
+    page = look()
+    row = page.locator("tbody tr", has_text="first")
+    row.locator(".tick").click()
+    row.get_by_label("choose first").check()
+    assert at(page) in ("", "#/")
+    row.locator("td").nth(4).click()
+    drawn(page)
+    assert at(page) == "#/first/heatmap"
+
+
 def test_two_runs_are_chosen_and_compared(look):
     page = look()
     compare = page.get_by_role("button", name="compare")
@@ -588,6 +599,19 @@ def test_numbers_beyond_single_precision_are_not_called_infinite(tmp_path, brows
         assert "∞" not in said
         assert "2e39" in said
         assert "2e−49" in said
+
+
+def test_a_tensor_leads_back_to_all_of_its_kind(look):
+    page = look("#/broken/tensor?tensor=head.weight&kind=weight&step=35")
+    assert page.locator("nav [aria-current]").evaluate_all("all => all.map(a => [a.innerText, a.ariaCurrent])") == [
+        ["Heatmap", "location"]
+    ]
+    head = page.locator("th").all_inner_texts()
+    assert head[:2] == ["step", "NaN"], "what is wrong comes first: a narrow page does not show the last columns"
+    page.get_by_role("link", name="all weights").click()
+    drawn(page)
+    assert at(page) == "#/broken/heatmap?kind=weight"
+    assert page.locator("nav [aria-current=page]").inner_text() == "Heatmap"
 
 
 def test_a_long_name_leaves_room_for_its_value(look):

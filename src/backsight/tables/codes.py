@@ -11,7 +11,8 @@ from pathlib import Path
 from backsight.tables.printing import complain, output, show
 
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
-_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_LINK = re.compile(r"(```.*?```|`[^`]*`)|\[([^\]]*)\]\([^)]*\)", re.DOTALL)
+"""A link, or code, in which what looks like a link is none: `model[0](x)`."""
 
 
 def explain_code(code: str | None) -> int:
@@ -44,9 +45,9 @@ def pages() -> dict[str, Path]:
 
 
 def page_of(code: str) -> str | None:
-    """Return the page of a code as plain text; None if there is none."""
+    """Return the page of a code in Markdown, without what is meant for the docs alone; None if there is none."""
     page = pages().get(code)
-    return None if page is None else _LINK.sub(r"\1", _COMMENT.sub("", page.read_text(encoding="utf-8")))
+    return None if page is None else _COMMENT.sub("", page.read_text(encoding="utf-8"))
 
 
 def show_all(known: dict[str, Path]) -> None:
@@ -63,4 +64,4 @@ def show_page(text: str) -> None:
         return
     from backsight.text.rich import Padding, markdown
 
-    show(Padding(markdown(_LINK.sub(r"\1", plain)), (1, 2)))
+    show(Padding(markdown(_LINK.sub(lambda found: found[1] or found[2], plain)), (1, 2)))

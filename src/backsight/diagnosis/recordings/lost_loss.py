@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import isnan
 
 import numpy as np
@@ -25,15 +26,15 @@ def lost_loss(recording: Recording) -> Iterator[Finding]:
         since = is_lost((steps, values))
         if since is None:
             continue
-        before = [f"{value:.4g}" for value in values[steps < since][-4:].tolist()]
         after = values[steps >= since].tolist()
         what = "NaN" if isnan(after[0]) else "infinite"
+        before = _before((steps, values), since)
         yield Finding(
             "BS309",
             "error",
             f"The loss {name!r} is {what} from step {since} on.",
             (
-                f"Before: {', '.join(before)}. After that it was not finite again in {counted(len(after), 'step')}."
+                f"Before: {before}. It stays so to the end, for {counted(len(after), 'step')}."
                 if before
                 else f"It was never finite in {counted(len(after), 'step')}.",
             ),
@@ -42,8 +43,59 @@ def lost_loss(recording: Recording) -> Iterator[Finding]:
         )
 
 
+def _before(marked: Marked, since: int) -> str:
+    """Return the last values before a step; of a loss that jumped shortly before, from where it did."""
+    steps, values = marked
+    held = [f"{value:.4g}" for value in values[steps < since].tolist()]
+    risen = rise(marked, since)
+    if risen is None:
+        return ", ".join(held[-_SHOWN:])
+    high = held[risen.place :]
+    shown = high if len(high) <= _SHOWN else [high[0], "…", *high[1 - _SHOWN :]]
+    return f"{held[risen.place - 1]} at step {risen.last_low}, then {', '.join(shown)}"
+
+
 Marked = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Steps, in order, and values."""
+
+_SHOWN = 4
+
+_RISE = 10.0
+"""How many times its median a loss is after it rose."""
+
+_RECENT, _USUAL, _FEWEST = 20, 100, 10
+"""Values among which a rise is looked for, values before it whose median is what is usual, and how few of them do."""
+
+
+@dataclass(frozen=True)
+class Rise:
+    """Where a loss rose and stayed high: `place` among its values, and the last step before."""
+
+    place: int
+    step: int
+    last_low: int
+    low: float
+    high: float
+
+    @property
+    def is_jump(self) -> bool:
+        """Whether it rose within one recorded step."""
+        return self.high > _RISE * abs(self.low)
+
+
+def rise(marked: Marked, end: int) -> Rise | None:
+    """Return where a loss rose to a multiple of its median, among the last values before a step; None if it did not.
+
+    All values from there on are as high, so that one bad batch is no rise.
+    """
+    steps, values = marked[0][marked[0] < end], marked[1][marked[0] < end]
+    if not np.isfinite(values).all():
+        return None
+    for k in range(max(_FEWEST, len(values) - _RECENT), len(values)):
+        usual = float(np.median(values[max(0, k - _USUAL) : k]))
+        if usual > 0 and values[k - 1] <= _RISE * usual < values[k:].min():
+            return Rise(k, int(steps[k]), int(steps[k - 1]), float(values[k - 1]), float(values[k]))
+    return None
 
 
 def losses(run: Run) -> dict[str, Marked]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
-from backsight.diagnosis.recordings.lost_loss import is_lost, losses
+from backsight.diagnosis.recordings.last_operation import undefined
+from backsight.diagnosis.recordings.lost_loss import Rise, is_lost, losses, rise
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Mask, Rows
@@ -112,15 +113,28 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
     first = origin(recording, step, bad)
     before = norms_before(recording, step)
     evidence = [first.shown(), *surroundings(recording, first, step)]
+    risen = _risen(recording, step)
+    if risen is not None:
+        evidence.append(
+            f"The loss {risen[0]!r} rose to more than 10 times its median at step {risen[1].step} and stayed there: "
+            f"{risen[1].low:.4g} at step {risen[1].last_low}, then {risen[1].high:.4g}."
+        )
     if before:
-        evidence.append(f"Largest gradient norm in the previous steps: {', '.join(f'{n:.2g}' for n in before)}.")
+        evidence.append(f"Gradient norm in the previous steps: {', '.join(f'{n:.2g}' for n in before)}.")
     if spoilt := _spoilt(recording):
         evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
     title = f"{label(first)} first contained {first.what} at step {step}."
     grown = len(before) > 1 and before[-1] > _GROWN * before[0]
-    return Finding(
-        "BS301", severity, title, tuple(evidence), _FIXES["diverging"] if grown else _fix(recording, first, step)
-    )
+    fix = _FIXES["diverging"] if grown else _fix(recording, first, step)
+    if risen is not None and risen[1].is_jump:
+        fix = f"Check what changed at step {risen[1].step}: the data, the targets, or the learning rate. {fix}"
+    return Finding("BS301", severity, title, tuple(evidence), fix)
+
+
+def _risen(recording: Recording, step: int) -> tuple[str, Rise] | None:
+    """Return the name of the first loss that rose shortly before a step, and where."""
+    found = ((name, rise(marked, step)) for name, marked in losses(recording.run).items())
+    return next(((name, risen) for name, risen in found if risen is not None), None)
 
 
 def _in_passing(recording: Recording, bad: set[int], gradients: set[int]) -> Finding:
@@ -153,6 +167,8 @@ def _fix(recording: Recording, first: Strange, step: int) -> str:
     elif cause == "input" and around:
         cause = "between"
     fix = _FIXES.get(cause, _FIXES["weight"]).format(around)
+    if cause == "output" and not first.infs:
+        fix = undefined(recording, first.module or "") or fix
     return f"{fix} {nonfinite_command(recording.run)} names the line." if cause in _NAMED else fix
 
 
@@ -253,14 +269,20 @@ def surroundings(recording: Recording, row: Strange, step: int) -> Iterator[str]
 
 
 def norms_before(recording: Recording, step: int) -> list[float]:
-    """Return the largest norm of a gradient in each of the three recorded steps before."""
-    before = recording.steps[recording.steps < step][-3:]
-    largest = dict.fromkeys(before.tolist(), -1.0)
-    for rows in recording.rows("grad").values():
-        near = np.isin(rows["step"], before)
-        for at, norm in zip(rows["step"][near].tolist(), rows["l2"][near].tolist(), strict=True):
-            largest[at] = max(largest[at], norm)
-    return [norm for norm in largest.values() if norm >= 0]
+    """Return the norm of all gradients together in each of the three recorded steps before, as `grad_norm` has it."""
+    run, before = recording.run, recording.steps[recording.steps < step][-3:]
+    kind = "averaged_grad" if "averaged_grad" in recording.kinds else "grad"
+    if not len(before) or kind not in recording.kinds:
+        return []
+    one = run.ranks[0] if run.world > 1 and any(tensor.replicated for tensor in run.tensors) else None
+    rank = None if kind == "averaged_grad" else one
+    held = run.frame(kind=kind, steps=slice(int(before[0]), step), stat="l2", rank=rank, as_="numpy")
+    rows = zip(*(held[name].tolist() for name in ("step", "call", "tensor", "l2")), strict=True)
+    last = {(at, tensor): norm for at, _, tensor, norm in sorted(rows)}
+    squares = dict.fromkeys(before.tolist(), 0.0)
+    for (at, _), norm in last.items():
+        squares[at] += norm**2
+    return [sum_**0.5 for at, sum_ in squares.items() if any(at == each for each, _ in last)]
 
 
 def _rows_at(recording: Recording, step: int) -> list[Strange]:

@@ -9,7 +9,7 @@ from backsight.viewer.question import Answer, Asked, BadQuestion, question
 
 @question("explain")
 def explain(run: Run, asked: Asked) -> Answer:
-    """`code`: the text of its page, without what is meant for the docs alone."""
+    """`code`: its page in Markdown, without what is meant for the docs alone."""
     text = page_of(asked.word("code"))
     if text is None:
         raise BadQuestion("there is no page of this code; the pages are in docs/codes of the source.")

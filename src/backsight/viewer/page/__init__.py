@@ -14,6 +14,7 @@ from backsight.text.page import data, document, own
 SCRIPTS = (
     "numbers.js",
     "elements.js",
+    "markdown.js",
     "source.js",
     "palette.js",
     "search.js",

@@ -115,7 +115,9 @@ function drawTop(state, info) {
             { "aria-label": "views" },
             views.map(([page, text]) =>
               link({ page, run: state.run }, text, {
-                "aria-current": state.page === page || (page === "heatmap" && state.page === "tensor") ? "page" : null,
+                // A tensor is below the heatmap, which its tab leads back to.
+                "aria-current":
+                  state.page === page ? "page" : page === "heatmap" && state.page === "tensor" ? "location" : null,
               }),
             ),
           ),

@@ -147,8 +147,8 @@ function chart({
     pen.beginPath();
     pen.rect(edge.left - 2, 0, width - edge.left - edge.right + 4, height);
     pen.clip();
-    if (band) area(pen, band);
-    if (inner) area(pen, inner);
+    if (band) area(pen, band, 0.18);
+    if (inner) area(pen, inner, 0.38);
     for (const line of drawn) {
       if (line.raw !== line.values) {
         pen.globalAlpha = 0.25;
@@ -194,9 +194,9 @@ function chart({
       }
     }
   }
-  function area(pen, { low: under, high: over, color: name }) {
+  function area(pen, { low: under, high: over, color: name }, alpha) {
     pen.fillStyle = ink(name);
-    pen.globalAlpha = 0.2;
+    pen.globalAlpha = alpha;
     const n = over.values.length;
     for (let from = 0; from < n; from++) {
       if (!seen(over.values[from]) || !seen(under.values[from])) continue;

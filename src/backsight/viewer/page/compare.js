@@ -125,20 +125,66 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
   drawTensors = await overlaidTensors(tensor, sets, { state, info, app, go, cursor });
   drawTensors();
   settingsOf(settings, sets, app).catch((error) => error.name === "AbortError" || fill(settings, failed(error)));
-  for (const name of runs.slice(1, 1 + MOST_PARTINGS)) {
-    const one = h("section", { class: "two" }, busy(`comparing ${name} with ${state.run}`));
-    partings.append(one);
+  await drawPartings(partings, runs, sets, { state, app });
+}
+
+// Where each of the others parts from the best: at once of those that were to be the same, of all else when it is asked.
+async function drawPartings(place, runs, sets, { state, app }) {
+  const base = endings(sets)?.best?.set.name ?? runs[0],
+    rest = runs.filter((name) => name !== base);
+  const search = async (name, one) => {
+    fill(one, busy(`comparing ${name} with ${base}`));
     try {
-      const answer = await ask(state.run, "compare", { with: name }, app.signal);
-      fill(one, drawComparison(answer, { ...state, with: name }, runs));
-      await partingCurves(one, answer, name, sets, app);
+      const answer = await ask(base, "compare", { with: name }, app.signal);
+      fill(one, drawComparison(answer, { ...state, run: base, with: name }, runs));
+      await partingCurves(one, answer, base, name, sets, app);
     } catch (error) {
       if (error.name === "AbortError") throw error;
       fill(one, failed(error));
     }
+  };
+  const setOtherwise = (name) => {
+    const [mine, yours] = [base, name].map((each) => new Map(sets.find((set) => set.name === each)?.chosen));
+    return [...mine.keys()].filter((key) => yours.has(key) && said(mine.get(key)) !== said(yours.get(key)));
+  };
+  const alike = rest.filter((name) => !setOtherwise(name).length),
+    other = rest.filter((name) => setOtherwise(name).length);
+  if (other.length) {
+    const one = other.length === 1,
+      settings = [...new Set(other.flatMap(setOtherwise))];
+    place.append(
+      h(
+        "section",
+        { class: "two" },
+        h("h2", {}, "Where they diverge"),
+        h(
+          "p",
+          { class: "soft" },
+          `${listed(other)} ${one ? "differs" : "differ"} from ${base} in ${listed(settings, MOST_APART)}, so ${one ? "its" : "their"} weights diverge from the first update on. The table at the top says from which step on the losses are apart.`,
+        ),
+        other.map((name) => {
+          const found = h("section", {});
+          return h(
+            "details",
+            { ontoggle: (event) => event.target.open && !found.firstChild && search(name, found).catch(() => {}) },
+            h("summary", {}, `The first difference of ${name}`),
+            found,
+          );
+        }),
+      ),
+    );
   }
-  if (runs.length > 1 + MOST_PARTINGS)
-    partings.append(h("p", { class: "soft" }, `Divergence is only searched in the first ${MOST_PARTINGS}.`));
+  for (const name of alike.slice(0, MOST_PARTINGS)) {
+    const one = h("section", { class: "two" });
+    place.append(one);
+    await search(name, one);
+  }
+  if (alike.length > MOST_PARTINGS)
+    place.append(h("p", { class: "soft" }, `Divergence is only searched in the first ${MOST_PARTINGS}.`));
+}
+function listed(words, most = 6) {
+  const shown = words.length > most ? [...words.slice(0, most), `${words.length - most} more`] : words;
+  return shown.length > 1 ? `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}` : shown.join();
 }
 
 // One statistic of one tensor, of each of the runs.
@@ -340,10 +386,10 @@ async function settingsOf(place, sets, app) {
 }
 
 // The tensor at which two runs part, around the step at which they do.
-async function partingCurves(place, answer, name, sets, app) {
+async function partingCurves(place, answer, base, name, sets, app) {
   const found = answer.near || answer.exact,
     slot = place.querySelector(".curves"),
-    pair = [sets[0], sets.find((set) => set.name === name)];
+    pair = [base, name].map((each) => sets.find((set) => set.name === each));
   if (!found || !slot || pair.includes(undefined)) return;
   const reach = 40,
     first = Math.max(0, found.step - reach),

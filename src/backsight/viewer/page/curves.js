@@ -158,6 +158,7 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
           dash: set.dash,
           values: unpacked(values),
           at: (k) => set.place(steps[Math.min(k, steps.length - 1)]),
+          gap: (k) => steps[k] - steps[k - 1],
           now,
         };
       });
@@ -185,16 +186,17 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
   return charts;
 }
 
-// The newest number of a line; of one that ended in NaN, since when.
-function nowOf({ values, at, now }, show, axis) {
+// The newest number of a line; of one that ended in NaN, since when, and where it was last finite if steps lie between.
+function nowOf({ values, at, gap, now }, show, axis) {
   let from = values.length;
   while (from > 0 && !Number.isFinite(values[from - 1])) from--;
   if (from === values.length) return h("span", { class: "now" }, show(asNumber(now)));
-  const since = axis.told(at(from));
+  const since = axis.told(at(from)),
+    lastFinite = from && gap(from) > 1 ? `, finite ${axis === AXES.time ? "" : "at "}${axis.told(at(from - 1))}` : "";
   return h(
     "span",
     { class: "now bad" },
-    `${show(values[values.length - 1])} ${since.startsWith("after") ? since : `from ${since} on`}`,
+    `${show(values[values.length - 1])} ${since.startsWith("after") ? since : `from ${since} on`}${lastFinite}`,
   );
 }
 

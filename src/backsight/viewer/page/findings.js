@@ -1,5 +1,10 @@
-// The page of a code, as `backsight explain` shows it.
+// The page of a code, as `backsight explain` shows it; links to other codes open their pages.
 async function explained(run, code) {
+  const way = (target, shown) => {
+    const other = /^(BS\d{3})\.md$/.exec(target);
+    if (other) return h("button", { class: "way", onclick: () => (dialog.close(), explained(run, other[1])) }, shown);
+    return /^https:\/\//.test(target) ? h("a", { href: target, target: "_blank", rel: "noopener" }, shown) : shown;
+  };
   const dialog = h("dialog", { class: "help", "aria-label": code }, busy("reading"));
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   dialog.addEventListener("close", () => dialog.remove());
@@ -8,7 +13,7 @@ async function explained(run, code) {
   const closing = h("button", { class: "drop", "aria-label": "close", onclick: () => dialog.close() }, "×");
   try {
     const { text } = await ask(run, "explain", { code });
-    fill(dialog, closing, h("div", { class: "page-of-code" }, text));
+    fill(dialog, closing, h("div", { class: "page-of-code" }, markdown(text, way)));
   } catch (error) {
     fill(dialog, closing, failed(error));
   }

@@ -176,7 +176,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     bad = found ? unpacked(found.nonfinite) : new Uint8Array();
     wide = found ? found.columns : 0;
     rows = new Map(found ? found.tensors.map(([name], row) => [name, row]) : []);
-    scale = scaleOf(values, stat);
+    scale = scaleOfTensors(values, wide, rows.values(), stat);
     first = found ? found.first : 0;
     stretch = found ? found.stretch : 1;
     lastSeen = Math.min(first + wide * stretch - 1, info.steps.last ?? 0);
@@ -292,6 +292,9 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     selected?.g.classList.add("selected");
     const given = { state, kind, step: stepOf(column), inside: picture.tensors, open: openTensor, app };
     const close = () => select_(selected);
+    const chosen = selected;
+    // The panel takes room of the picture: what it is about stays in sight.
+    setTimeout(() => chosen && chosen === selected && !isInSight(chosen.g, pane) && intoSight(chosen.g, pane), 50);
     fill(side, selected && selectedPanel(selected, told.get(selected.index), { ...given, close }));
   };
   // What is found is marked; the first of it comes into sight.
@@ -459,13 +462,15 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       0.8,
       1,
     );
+  const whole = () =>
+    clamp(Math.min((pane.clientWidth - 2) / natural[0], (pane.clientHeight - 2) / natural[1]), 0.2, 1);
   const size = () => {
     const k = zoom ?? fitting();
     svg.style.width = `${natural[0] * k}px`;
     svg.style.height = `${natural[1] * k}px`;
   };
   const zoomBy = (by) => {
-    zoom = by === null ? null : clamp((zoom ?? fitting()) * by, 0.2, 3);
+    zoom = by === null ? whole() : clamp((zoom ?? fitting()) * by, 0.2, 3);
     size();
   };
   const zooms = h(
@@ -510,7 +515,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
         "div",
         { class: "notes" },
         wide ? legend(scale, STAT_NAMES[stat] || stat, show) : h("span", { class: "soft" }, "no step recorded yet"),
-        h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, behind what the model returned`),
+        h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, backward from what the model returned`),
       ),
     );
   };
@@ -532,6 +537,11 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   return { stop, key, update, search };
 }
 
+function isInSight(element, pane) {
+  const a = element.getBoundingClientRect(),
+    b = pane.getBoundingClientRect();
+  return a.top >= b.top && a.bottom <= b.bottom && a.left >= b.left && a.right <= b.right;
+}
 function intoSight(element, pane) {
   const a = element.getBoundingClientRect(),
     b = pane.getBoundingClientRect();

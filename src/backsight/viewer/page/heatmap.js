@@ -268,7 +268,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     }
   });
   // What is shown tells the scale: of the rows that were found, in the steps that were zoomed into.
-  const whole = scaleOf(found, stat),
+  const whole = scaleOfTensors(values, wide, members.flat(), stat),
     own = state.scale === "row";
   for (let row = 0; row < rows.length; row++) {
     const inside = found.subarray(row * wide, (row + 1) * wide),

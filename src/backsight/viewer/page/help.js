@@ -1,8 +1,13 @@
 // Help for the keyboard, and what a page has to say of itself: of a link that asks for what is not there, of a new run.
 const KEYS = [
-  ["e  h  g  f  m  c  a", "Metrics, Heatmap, Graph, Findings, Memory, Compare, About"],
+  ["e", "Metrics"],
+  ["h", "Heatmap"],
+  ["g", "Graph"],
+  ["f", "Findings"],
+  ["m", "Memory"],
+  ["c", "Compare; in the list of runs: compare the selected ones"],
+  ["a", "About"],
   ["r", "all runs"],
-  ["c", "all runs: compare the selected ones"],
   ["/", "find: several words, layers.*.weight, or /expression/"],
   ["Escape", "reset the zoom"],
   ["arrows, Page Up, Page Down", "move through the heatmap; Enter opens the cell; with Shift ten columns"],

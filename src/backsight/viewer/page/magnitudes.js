@@ -132,6 +132,6 @@ const shareLegend = (most) => {
     h("span", {}, "0 %"),
     bar,
     h("span", {}, percent(most)),
-    h("span", { class: "soft" }, "by its root"),
+    h("span", { class: "soft" }, "square root scale"),
   );
 };

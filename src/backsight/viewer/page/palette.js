@@ -1,5 +1,6 @@
 // Colours of numbers. The ramp grows lighter all the way, so that it reads without colour vision and in print.
 const RAMP = ["#1b1032", "#2c2a6b", "#2a5583", "#237d8a", "#35a27a", "#8cc152", "#f4e04d"];
+const RAMP_ON_DARK = ["#4d3a8c", "#44519f", "#2f6b9f", "#2a8a95", "#35a27a", "#8cc152", "#f4e04d"]; // the lowest differs from the page
 const SIGNED = ["#0b4f8a", "#4a90c2", "#a9cbe2", "#e8e8e6", "#efb99a", "#d6704a", "#9a2c16"];
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -18,7 +19,13 @@ function table(ramp) {
 const pixel = (r, g, b) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
 const pixelsOf = (kind) =>
   Uint32Array.from({ length: 256 }, (_, k) => pixel(...TABLES[kind].subarray(3 * k, 3 * k + 3)));
-const TABLES = { ramp: table(RAMP), signed: table(SIGNED) };
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const TABLES = { signed: table(SIGNED) };
+const chooseRamp = () => {
+  TABLES.ramp = table(DARK.matches ? RAMP_ON_DARK : RAMP);
+};
+chooseRamp();
+DARK.addEventListener("change", chooseRamp);
 const color = (kind, share) => {
   const at = 3 * clamp(Math.round(share * 255), 0, 255),
     t = TABLES[kind];
@@ -29,6 +36,18 @@ const color = (kind, share) => {
 const SIGNED_STATS = new Set(["mean", "min", "max"]);
 const EVEN_STATS = new Set(["zero_fraction"]);
 
+// The scale of what a picture of tensors shows: of the tensors themselves, so that the heatmap and the graph have the same.
+function scaleOfTensors(values, wide, rows, stat) {
+  const chosen = new Set(rows),
+    all = values.length / (wide || 1);
+  if (chosen.size >= all) return scaleOf(values, stat);
+  const kept = new Float32Array(chosen.size * wide);
+  [...chosen]
+    .sort((a, b) => a - b)
+    .forEach((row, k) => kept.set(values.subarray(row * wide, (row + 1) * wide), k * wide));
+  return scaleOf(kept, stat);
+}
+
 // The scale of many values: the middle 99 % of them, so that one outlier does not wash out the rest.
 function scaleOf(values, stat, tight = false) {
   const finite = [];
@@ -37,9 +56,16 @@ function scaleOf(values, stat, tight = false) {
   finite.sort((a, b) => a - b);
   const at = (share) => finite[clamp(Math.round(share * (finite.length - 1)), 0, finite.length - 1)];
   if (!finite.length) return { kind: "ramp", low: 0, high: 1, log: false, share: () => 0, none: true };
+  const beyond = (scale) => ({ ...scale, under: finite[0] < scale.low, over: finite[finite.length - 1] > scale.high });
   if (SIGNED_STATS.has(stat) && finite[0] < 0) {
     const most = Math.max(Math.abs(at(0.005)), Math.abs(at(0.995))) || 1;
-    return { kind: "signed", low: -most, high: most, log: false, share: (v) => clamp((v + most) / (2 * most), 0, 1) };
+    return beyond({
+      kind: "signed",
+      low: -most,
+      high: most,
+      log: false,
+      share: (v) => clamp((v + most) / (2 * most), 0, 1),
+    });
   }
   if (EVEN_STATS.has(stat)) return { kind: "ramp", low: 0, high: 1, log: false, share: (v) => clamp(v, 0, 1) };
   const positive = finite.filter((v) => v > 0);
@@ -49,18 +75,18 @@ function scaleOf(values, stat, tight = false) {
     if (high / low > (tight ? 1.0001 : 4)) {
       const from = Math.log(low),
         span = Math.log(high) - from;
-      return {
+      return beyond({
         kind: "ramp",
         low,
         high,
         log: true,
         share: (v) => (v > 0 ? clamp((Math.log(v) - from) / span, 0, 1) : 0),
-      };
+      });
     }
   }
   const low = Math.min(at(0.005), 0),
     high = at(0.995) > low ? at(0.995) : low + 1;
-  return { kind: "ramp", low, high, log: false, share: (v) => clamp((v - low) / (high - low), 0, 1) };
+  return beyond({ kind: "ramp", low, high, log: false, share: (v) => clamp((v - low) / (high - low), 0, 1) });
 }
 
 function legend(scale, name, show = num) {
@@ -76,9 +102,9 @@ function legend(scale, name, show = num) {
       : scale.own
         ? [h("span", {}, "low"), bar, h("span", {}, "high"), h("span", { class: "soft" }, "each row has its own scale")]
         : [
-            h("span", {}, show(scale.low)),
+            h("span", {}, `${scale.under ? "≤ " : ""}${show(scale.low)}`),
             bar,
-            h("span", {}, show(scale.high)),
+            h("span", {}, `${scale.over ? "≥ " : ""}${show(scale.high)}`),
             h("span", { class: "soft" }, scale.log ? "log scale" : "even scale"),
           ],
     [

@@ -9,7 +9,8 @@ function runsPage(state, app) {
     signal = app.signal;
   let answer = null,
     looking = false;
-  const draw = () => answer && drawRuns({ title, folder, list, find, compare, places, found }, answer, state, chosen);
+  const draw = () =>
+    answer && drawRuns({ title, folder, list, find, compare, places, found, app }, answer, state, chosen);
   // What was found in each run, one run after the other; for those that take long, its own page asks.
   const look = async () => {
     if (looking) return;
@@ -72,11 +73,12 @@ function foundIn(run, found) {
     : h("span", { class: "soft" }, "none");
 }
 const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
-function drawRuns({ title, folder, list, find, compare, places, found }, answer, state, chosen) {
+function drawRuns({ title, folder, list, find, compare, places, found, app }, answer, state, chosen) {
   const { wanted } = finder(state.find);
   const runs = answer.runs.filter((run) => wanted(run.name));
   title.textContent = plural(runs.length, "run");
-  folder.textContent = folder.title = answer.folder;
+  folder.textContent = `in ${answer.folder}`;
+  folder.title = answer.folder;
   const counted = () => {
     compare.disabled = chosen.size < 2;
     compare.textContent = chosen.size < 2 ? "compare" : `compare ${chosen.size}`;
@@ -134,7 +136,7 @@ function drawRuns({ title, folder, list, find, compare, places, found }, answer,
             [
               ["", ""],
               ["run", ""],
-              ["state", ""],
+              ["state", "word"],
               ["started", "roomy"],
               ["steps", "right"],
               ["findings", ""],
@@ -151,7 +153,11 @@ function drawRuns({ title, folder, list, find, compare, places, found }, answer,
           runs.map((run) =>
             h(
               "tr",
-              {},
+              {
+                class: "open",
+                onclick: (event) =>
+                  event.target.closest("a, button, input, .tick") || app.go({ page: "heatmap", run: run.name }),
+              },
               h(
                 "td",
                 { class: "tick" },
@@ -171,7 +177,7 @@ function drawRuns({ title, folder, list, find, compare, places, found }, answer,
                   ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`)
                   : null,
               ),
-              h("td", {}, h("span", { class: `state ${stateOf(run)}`, title: run.state }, run.state)),
+              h("td", { class: "word" }, h("span", { class: `state ${stateOf(run)}`, title: run.state }, run.state)),
               h("td", { class: "soft roomy" }, moment(run.created)),
               h("td", { class: "right" }, count(run.steps)),
               placeOf(run),

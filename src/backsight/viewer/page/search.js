@@ -65,7 +65,7 @@ function noMatch(text, names_, among, choose) {
 const searchBox = (what, text, change) => {
   const box = h("input", {
     type: "search",
-    placeholder: `find ${what}  ( / )`,
+    placeholder: innerWidth > 720 ? `find ${what}  ( / )` : `find ${what}`,
     title: "several words, layers.*.weight, or /expression/",
     "aria-label": `find ${what}`,
     value: text || "",

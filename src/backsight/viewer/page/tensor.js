@@ -1,5 +1,6 @@
 // One tensor: its values, norms, zeros and magnitudes over the same steps, with all that is about the same parameter.
-const SHARE = "zero_fraction";
+const SHARE = "zero_fraction",
+  BAD = ["nans", "infs"];
 
 function tensorPage(state, info, app) {
   const { tensor, kind } = state,
@@ -8,7 +9,7 @@ function tensorPage(state, info, app) {
   const page = h(
     "section",
     { class: "page" },
-    h("div", { class: "bar title" }, h("h2", {}, tensor), h("span", { class: "tag" }, kindName(kind))),
+    h("div", { class: "bar title" }, wayBack(state), h("h2", {}, tensor), h("span", { class: "tag" }, kindName(kind))),
     body,
   );
   app.refreshed = async () => {
@@ -42,6 +43,9 @@ function tensorPage(state, info, app) {
   };
   return page;
 }
+
+const wayBack = ({ run, kind, rank }) =>
+  link({ page: "heatmap", run, kind, rank }, `← all ${kindName(kind)}`, { class: "aside" });
 
 // What to say of a tensor that this run does not have, with ways to those that are called alike.
 function noTensor(state, there) {
@@ -87,6 +91,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
   const wrong = nonfinite.values.findIndex((n) => n > 0);
   fill(
     page.firstChild,
+    wayBack(state),
     h("h2", {}, tensor),
     h("span", { class: "tag" }, kindName(kind)),
     h(
@@ -299,6 +304,10 @@ async function valueTable(place, { state, info, step, app }) {
           !(name === "call" && answer.rows.every((r) => r[at] === 0)) &&
           !(name === "ranks" && answer.rows.every((r) => r[at] === 1)),
       );
+    // Where something is not finite its counts come first: on a narrow page the last columns are out of sight.
+    const isBad = ([name, at]) => BAD.includes(name) && answer.rows.some((row) => row[at]),
+      isStep = ([name]) => name === "step" || name === "call";
+    columns.sort((a, b) => isStep(b) - isStep(a) || isBad(b) - isBad(a));
     const elements = answer.columns.indexOf("count"),
       isEmpty = (row, name) => row[elements] === 0 && !["nans", "infs", "ranks"].includes(name);
     const cellText = (name, v, row) =>
@@ -334,11 +343,7 @@ async function valueTable(place, { state, info, step, app }) {
                 "tr",
                 { class: row[0] === step ? "here" : "" },
                 columns.map(([name, at]) =>
-                  h(
-                    "td",
-                    { class: (name === "nans" || name === "infs") && row[at] ? "bad" : "" },
-                    cellText(name, row[at], row),
-                  ),
+                  h("td", { class: BAD.includes(name) && row[at] ? "bad" : "" }, cellText(name, row[at], row)),
                 ),
               ),
             ),

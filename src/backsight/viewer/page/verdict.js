@@ -50,7 +50,8 @@ function partsAt({ steps, a: mine, b: yours }) {
   return found;
 }
 
-function verdict(sets) {
+// How the loss that all of them have ended in each run, and in which it is the lowest; null if they have none.
+function endings(sets) {
   const losses = sets.flatMap((set) => set.answer.losses),
     name = losses.find((each) => sets.every((set) => each in set.answer.lines));
   if (!name) return null;
@@ -62,8 +63,14 @@ function verdict(sets) {
       if (Number.isFinite(values[k]) && (low < 0 || values[k] < values[low])) low = k;
     return { set, steps, values, end: endOf(values), low };
   });
-  const ended = rows.filter((row) => Number.isFinite(row.end)).sort((a, b) => a.end - b.end),
-    best = ended[0];
+  const ended = rows.filter((row) => Number.isFinite(row.end)).sort((a, b) => a.end - b.end);
+  return { name, rows, ended, best: ended[0] };
+}
+
+function verdict(sets) {
+  const found = endings(sets);
+  if (!found) return null;
+  const { name, rows, ended, best } = found;
   const parted = (row) => {
     if (!best || row === best) return "";
     const bad = row.values.findIndex((v) => !Number.isFinite(v)),
