@@ -11,7 +11,7 @@ import torch
 
 from backsight.naming.frames import locals_of
 from backsight.naming.roots import is_user
-from backsight.recording.statistics import measure
+from backsight.recording.statistics.measure import measure
 from backsight.source import function_at, scaled_receiver
 from backsight.source.body import column_at
 from backsight.tape import is_captured, no_torch_dispatch, running_backward, tensors_in
