@@ -3940,4 +3940,22 @@ for epoch in range(30):
         loss.backward()
         optimizer.step()
 """,
+    "a hook of data parallel that sends gradients as float16": """
+import os, tempfile
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", init_method=f"file://{tempfile.mkdtemp()}/at", rank=0, world_size=1)
+model = DistributedDataParallel(net())
+model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-16)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+""",
 }

@@ -30,6 +30,7 @@ _ENOUGH = 3
 _MOST = 256
 _VALUE = frozenset({"copy_"})
 _DRAWN = frozenset({"normal_", "uniform_", "zero_", "fill_", "trunc_normal_", "exponential_"})
+_INIT = ("init", "nn.init", "torch.nn.init")
 
 
 @dataclass(frozen=True)
@@ -70,43 +71,52 @@ def told_rewritten(found: Sequence[Rewritten], since: int) -> list[Finding]:
     return [_finding(each, since) for each in by_class.values()]
 
 
-def _overwrites(watch: Watch, parameter: torch.Tensor) -> tuple[Line, bool] | None:
-    """Return the line that writes all of a parameter before each step of an optimizer, and whether versions show it."""
-    times: Counter[tuple[Line, bool]] = Counter()
+def _overwrites(watch: Watch, parameter: torch.Tensor) -> tuple[Line | None, bool] | None:
+    """Return the line that writes all of a parameter before each step of an optimizer, and whether versions show it.
+
+    None for the line where only its version shows that it was changed then: by a function of torch.nn.init, perhaps.
+    """
+    times: Counter[tuple[Line | None, bool]] = Counter()
     for first, then in pairwise(watch.changes(parameter)):
-        whole = first.op in _VALUE or first.op in _DRAWN
-        if whole and first.kind in ("in place", "data") and then.kind == "optimizer" and first.line is not None:
+        whole = (first.op in _VALUE or first.op in _DRAWN) and first.line is not None
+        if then.kind == "optimizer" and ((whole and first.kind in ("in place", "data")) or first.kind == "unseen"):
             times[first.line, first.kind == "in place"] += 1
     return next((found for found, count in times.most_common(1) if count >= _ENOUGH), None)
 
 
-def _read(parameter: torch.Tensor, line: Line, shows: bool, module: torch.nn.Module, name: str) -> Rewritten | None:
+def _read(
+    parameter: torch.Tensor, line: Line | None, shows: bool, module: torch.nn.Module, name: str
+) -> Rewritten | None:
     """Return what a line writes in each forward pass of a module, if the old values have no part in it.
 
     Where no version shows it (`.data`), nobody can follow whether it goes on: there it must stand under no condition.
     """
-    body = body_around(line.file, line.line)
-    statement = statement_at(body, *line.place.position) if body is not None else None
-    if body is None or statement is None or not _is_in_forward(body, type(module)):
+    body = body_around(line.file, line.line) if line is not None else _forward(type(module))
+    if body is None or not _is_in_forward(body, type(module)):
         return None
     if not shows and _is_conditional(body, type(module)) and not any(_unset_flags(body, type(module))):
         return None
-    for call in calls_in(statement):
+    every = list(statements(body.node)) if line is None else [statement_at(body, *line.place.position)]
+    for statement, call in ((each, call) for each in every if each is not None for call in calls_in(each)):
         target, method = callee(call)
-        drawn = method in _DRAWN
-        if dotted(target) in ("nn.init", "torch.nn.init", "init") and call.args:
-            target, drawn = call.args[0], True
-        if not (drawn or method in _VALUE) or dotted(target) not in (f"self.{name}", f"self.{name}.data"):
+        initial = dotted(target) in _INIT and bool(call.args)
+        target = call.args[0] if initial else target
+        if dotted(target) not in (f"self.{name}", f"self.{name}.data") or (line is None and not initial):
             continue
-        if drawn or _is_of_data(body, call, line.line, module):
+        known = initial or method in _DRAWN
+        if known or (method in _VALUE and _is_of_data(body, call, statement.lineno, module)):
             return Rewritten(parameter, name, module, body, body.place(statement))
     return None
 
 
+def _forward(kind: type) -> Body | None:
+    forward = next((vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c)), None)
+    return function_at(forward.__code__) if hasattr(forward, "__code__") else None
+
+
 def _is_in_forward(body: Body, kind: type) -> bool:
     """Whether a method is the forward of a class, or one that this calls."""
-    forward = getattr(next((vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c)), None), "__code__", None)
-    read = function_at(forward) if forward is not None else None
+    read = _forward(kind)
     if read is None or read.file != body.file:
         return False
     name = getattr(body.node, "name", "")
@@ -118,9 +128,7 @@ def _is_in_forward(body: Body, kind: type) -> bool:
 
 def _is_conditional(body: Body, kind: type) -> bool:
     """Whether a method, or the forward that may call it, has conditions at all."""
-    forward = next((vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c)), None)
-    other = function_at(forward.__code__) if hasattr(forward, "__code__") else None
-    every = [s for each in (body, other) if each is not None for s in statements(each.node)]
+    every = [s for each in (body, _forward(kind)) if each is not None for s in statements(each.node)]
     return any(isinstance(each, ast.If | ast.Try | ast.Match) for each in every)
 
 
