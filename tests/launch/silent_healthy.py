@@ -3958,4 +3958,19 @@ for step in range(80):
     optimizer.step()
 dist.destroy_process_group()
 """,
+    "a generator that is zeroed with its critic, and steps after it": """
+generator, critic = net(outputs=4), net()
+g, d = torch.optim.Adam(generator.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(20):
+    for _ in range(3):
+        x, y = batch()
+        g.zero_grad()
+        d.zero_grad()
+        loss = F.softplus(-critic(x)).mean() + F.softplus(critic(generator(torch.randn(16, 4)))).mean()
+        loss.backward()
+        d.step()
+    g.zero_grad()
+    F.softplus(-critic(generator(torch.randn(16, 4)))).mean().backward()
+    g.step()
+""",
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from backsight.diagnosis.program import method_of
-from backsight.source import Body, Place, backward_calls
+from backsight.source import Body, Place
 from backsight.source.body import LOOPS, body_around, calls_in, dotted, statements
 
 _AUTOGRAD = frozenset({"torch.autograd", "autograd", "torch.func", "func"})
@@ -33,12 +33,12 @@ def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns |
     end = loop.end_lineno or 0
     calls = [(s, *method_of(call)) for s in statements(body.node) for call in calls_in(s)]
     conditions = [s for s in statements(body.node) if isinstance(s, ast.If | ast.Try) and loop.lineno < s.lineno]
-    backwards = [each.line for each in backward_calls(body)]
+    backwards = [s.lineno for s, _, method in calls if method.endswith("backward")]
     for name in optimizers:
         own = [(s, method) for s, receiver, method in calls if receiver == name.split(".")[-1]]
         inside = [(s, method) for s, method in own if _covers(loop, s.lineno)]
-        step = next((s for s, method in own if method == "step" and s.lineno > end), None)
-        if step is None or any(method != "zero_grad" for _, method in inside):
+        step, method = next(((s, method) for s, method in own if s.lineno > end), (None, ""))
+        if step is None or method != "step" or any(each != "zero_grad" for _, each in inside):
             continue
         zeroing = [s for s, _ in inside if s.lineno < line and not any(_covers(c, s.lineno) for c in conditions)]
         if zeroing and not any(end < each < step.lineno for each in backwards):
