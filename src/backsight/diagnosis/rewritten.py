@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -111,7 +112,7 @@ def _read(
 
 def _forward(kind: type) -> Body | None:
     forward = next((vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c)), None)
-    return function_at(forward.__code__) if hasattr(forward, "__code__") else None
+    return function_at(forward.__code__) if isinstance(forward, FunctionType) else None
 
 
 def _is_in_forward(body: Body, kind: type) -> bool:
@@ -120,7 +121,9 @@ def _is_in_forward(body: Body, kind: type) -> bool:
     if read is None or read.file != body.file:
         return False
     name = getattr(body.node, "name", "")
-    methods = (function_at(f.__code__) for c in kind.__mro__ for f in [vars(c).get(name)] if hasattr(f, "__code__"))
+    methods = (
+        function_at(f.__code__) for c in kind.__mro__ for f in [vars(c).get(name)] if isinstance(f, FunctionType)
+    )
     own = any(each is not None and each.node is body.node for each in methods)
     called = {dotted(call.func) for each in statements(read.node) for call in calls_in(each)}
     return own and (name == "forward" or f"self.{name}" in called)
@@ -174,16 +177,16 @@ def _unset_flags(body: Body, kind: type) -> Iterator[str]:
         each
         for c in kind.__mro__
         for name, f in vars(c).items()
-        if name != "__init__" and hasattr(f, "__code__") and (each := function_at(f.__code__)) is not None
+        if name != "__init__" and isinstance(f, FunctionType) and (each := function_at(f.__code__)) is not None
         if each.file == body.file
     ]
     bound = {dotted(t) for each in methods for s in statements(each.node) for t in getattr(s, "targets", ())}
-    for each in (s for m in methods for s in statements(m.node) if isinstance(s, ast.If)):
-        match each.test:
+    for choice in (s for m in methods for s in statements(m.node) if isinstance(s, ast.If)):
+        match choice.test:
             case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr=flag) as held) if dotted(held) == f"self.{flag}":
-                inside = {dotted(c.func) for s in each.body for c in ast.walk(s) if isinstance(c, ast.Call)}
+                inside = {dotted(c.func) for s in choice.body for c in ast.walk(s) if isinstance(c, ast.Call)}
                 called = f"self.{getattr(body.node, 'name', '')}" in inside
-                here = called or any(s in each.body for s in statements(body.node))
+                here = called or any(s in choice.body for s in statements(body.node))
                 if (
                     here
                     and f"self.{flag}" not in bound

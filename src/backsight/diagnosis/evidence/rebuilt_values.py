@@ -42,7 +42,7 @@ def copied_values(models: Iterable[torch.nn.Module], lost: Collection[int]) -> C
             continue
         body, statement, call = calls[0]
         inside = {id(node) for node in ast.walk(call)}
-        read = {n.attr for n in ast.walk(call) if _is_own(n, own)}
+        read = {n.attr for n in ast.walk(call) if isinstance(n, ast.Attribute) and _is_own(n, own)}
         if any(_is_own(n, read) and id(n) not in inside for each in bodies for n in ast.walk(each.node)):
             continue
         values = tuple(own[name] for name in own if name in read)
