@@ -3973,4 +3973,19 @@ for step in range(20):
     F.softplus(-critic(generator(torch.randn(16, 4)))).mean().backward()
     g.step()
 """,
+    "agents that have an optimizer each, and step together": """
+class Agent:
+    def __init__(self):
+        self.model = net()
+        self.opt = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+agents = [Agent(), Agent()]
+for step in range(20):
+    x, y = batch()
+    for agent in agents:
+        agent.opt.zero_grad()
+        F.mse_loss(agent.model(x), y).backward()
+    for agent in agents:
+        agent.opt.step()
+""",
 }

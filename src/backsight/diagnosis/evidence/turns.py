@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from backsight.diagnosis.program import method_of
 from backsight.source import Body, Place
-from backsight.source.body import LOOPS, body_around, calls_in, dotted, statements
+from backsight.source.bindings import bound, prefixes
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, statements
 
 _AUTOGRAD = frozenset({"torch.autograd", "autograd", "torch.func", "func"})
 
@@ -31,23 +31,32 @@ def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns |
         return None
     loop = max(loops, key=lambda each: each.lineno)
     end = loop.end_lineno or 0
-    calls = [(s, *method_of(call)) for s in statements(body.node) for call in calls_in(s)]
+    every = [(s, callee(call)) for s in statements(body.node) for call in calls_in(s)]
     conditions = [s for s in statements(body.node) if isinstance(s, ast.If | ast.Try) and loop.lineno < s.lineno]
-    backwards = [s.lineno for s, _, method in calls if method.endswith("backward")]
-    for name in optimizers:
-        own = [(s, method) for s, receiver, method in calls if receiver == name.split(".")[-1]]
+    calls = [(s, dotted(receiver) or "", method) for s, (receiver, method) in every]
+    last = {name.split(".")[-1]: name for name in optimizers}
+    for receiver in dict.fromkeys(each for _, each, method in calls if method == "zero_grad"):
+        own = [(s, method) for s, each, method in calls if each == receiver]
         inside = [(s, method) for s, method in own if _covers(loop, s.lineno)]
-        step, method = next(((s, method) for s, method in own if s.lineno > end), (None, ""))
-        if step is None or method != "step" or any(each != "zero_grad" for _, each in inside):
+        step, first = next(((s, method) for s, method in own if s.lineno > end), (None, ""))
+        if step is None or first != "step" or any(method != "zero_grad" for _, method in inside):
+            continue
+        if receiver.split(".")[-1] not in last or _is_bound(body, receiver, loop.lineno, step.lineno):
             continue
         zeroing = [s for s, _ in inside if s.lineno < line and not any(_covers(c, s.lineno) for c in conditions)]
-        if zeroing and not any(end < each < step.lineno for each in backwards):
-            return Turns(name, body.place(zeroing[0]), body.place(step))
+        if zeroing and not any(end < s.lineno < step.lineno and m.endswith("backward") for s, _, m in calls):
+            return Turns(last[receiver.split(".")[-1]], body.place(zeroing[0]), body.place(step))
     return None
 
 
 def _covers(statement: ast.stmt, line: int) -> bool:
     return statement.lineno < line <= (statement.end_lineno or 0)
+
+
+def _is_bound(body: Body, name: str, first: int, last: int) -> bool:
+    """Whether a statement of some lines binds a name, or what it begins with: then it is another one in each turn."""
+    names = {each for s in statements(body.node) if first <= s.lineno <= last for each in bound(s)}
+    return any(each in names for each in prefixes(name))
 
 
 def _uses_gradients(file: str) -> bool:
