@@ -5180,4 +5180,287 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS102 parameters whose values a matrix copies, in a method": """
+class Field(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate, self.damping = nn.Parameter(torch.tensor(1.0)), nn.Parameter(torch.tensor(0.5))
+        self.rest = nn.Linear(2, 2)
+
+    def matrix(self):
+        return torch.tensor([[0.0, 1.0], [-self.rate, -self.damping]])  #!
+
+    def forward(self, z):
+        return z @ self.matrix().T + self.rest(z)
+
+field = Field()
+optimizer = torch.optim.Adam(field.parameters(), lr=0.01)
+for step in range(20):
+    z = torch.randn(16, 2)
+    loss = F.mse_loss(z + 0.1 * field(z), z * 0.9)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 a scale that is rebuilt of a parameter": """
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        weights = torch.FloatTensor([self.scale, 1.0])  #!
+        return x * weights[0] + weights[1]
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.scaled, self.last = nn.Linear(4, 8), Scale(), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.last(self.scaled(self.first(x)))
+
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS127 a trunk that is zeroed for each head, and steps after them": """
+trunk = net(outputs=8)
+heads = {name: nn.Linear(8, 1) for name in ("age", "size", "price")}
+trunk_opt = torch.optim.Adam(trunk.parameters(), lr=0.01)
+opts = {name: torch.optim.Adam(head.parameters(), lr=0.01) for name, head in heads.items()}
+for step in range(20):
+    x, y = batch()
+    for name, head in heads.items():
+        trunk_opt.zero_grad()  #!
+        opts[name].zero_grad()
+        loss = F.mse_loss(head(trunk(x)), y)
+        loss.backward()
+        opts[name].step()
+    trunk_opt.step()
+""",
+    "BS127 an encoder that is zeroed for each of two tasks, in a class": """
+class Trainer:
+    def __init__(self):
+        self.encoder, self.tasks = net(outputs=8), [nn.Linear(8, 1), nn.Linear(8, 1)]
+        self.shared = torch.optim.SGD(self.encoder.parameters(), lr=0.01)
+        self.own = [torch.optim.SGD(task.parameters(), lr=0.01) for task in self.tasks]
+
+    def step(self, x, y):
+        for task, optimizer in zip(self.tasks, self.own):
+            optimizer.zero_grad()
+            self.shared.zero_grad()  #!
+            F.mse_loss(task(self.encoder(x)), y).backward()
+            optimizer.step()
+        self.shared.step()
+
+trainer = Trainer()
+for step in range(20):
+    trainer.step(*batch())
+""",
+    "BS127 all optimizers are zeroed in a loop over tasks, and step after it": """
+trunk, heads = net(outputs=8), [nn.Linear(8, 1), nn.Linear(8, 1)]
+body = torch.optim.Adam(trunk.parameters(), lr=0.01)
+tops = torch.optim.Adam([p for head in heads for p in head.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    for head in heads:
+        body.zero_grad()  #!
+        F.mse_loss(head(trunk(x)), y).backward()
+    body.step()
+    tops.step()
+    tops.zero_grad()
+""",
+    "BS148 anchors that share the memory of the weights": """
+class Anchored:
+    def __init__(self, model):
+        self.model, self.anchors = model, {}
+
+    def keep(self):
+        self.anchors = {name: p.detach() for name, p in self.model.named_parameters()}  #!
+
+    def penalty(self):
+        total = torch.zeros(())
+        if self.anchors:
+            for name, p in self.model.named_parameters():
+                total = total + (p - self.anchors[name]).pow(2).sum()
+        return total
+
+model = net()
+anchored = Anchored(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+for task in range(2):
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y * (1 - task)) + 10 * anchored.penalty()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    anchored.keep()
+""",
+    "BS148 a proximal term toward the weights themselves": """
+model = net()
+start = [p.data for p in model.parameters()]  #!
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    near = sum(((p - q) ** 2).sum() for p, q in zip(model.parameters(), start))
+    loss = F.mse_loss(model(x), y) + 0.1 * near
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS148 a penalty to a state_dict": """
+model = net()
+before = model.state_dict()  #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    for name, p in model.named_parameters():
+        loss = loss + 0.1 * F.mse_loss(p, before[name])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS113 a normalization that sets itself by the data in each forward": """
+class ActNorm(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.loc, self.log_scale = nn.Parameter(torch.zeros(dim)), nn.Parameter(torch.zeros(dim))
+        self.initialized = False
+
+    def initialize(self, x):
+        with torch.no_grad():
+            self.loc.copy_(x.mean(0))  #!
+            self.log_scale.copy_(torch.log(x.std(0) + 1e-6))
+
+    def forward(self, x):
+        if not self.initialized:
+            self.initialize(x)
+        return (x - self.loc) * torch.exp(-self.log_scale)
+
+model = nn.Sequential(nn.Linear(4, 8), ActNorm(8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS113 a weight that is drawn anew in each forward": """
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(8, 8))
+
+    def forward(self, x):
+        nn.init.kaiming_uniform_(self.weight)  #!
+        return F.linear(x, self.weight)
+
+model = nn.Sequential(nn.Linear(4, 8), Scaled(), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS113 a bias that is set to the mean of the input through data": """
+class Center(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.center = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x):
+        mean = x.detach().mean(0)
+        self.center.data.copy_(mean)  #!
+        return x - self.center
+
+model = nn.Sequential(Center(), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS140 jitter that piles up in a NumPy array through from_numpy": """
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+class Windows(Dataset):
+    def __init__(self):
+        self.signals = np.random.RandomState(0).randn(48, 4).astype(np.float32)
+
+    def __len__(self):
+        return len(self.signals)
+
+    def __getitem__(self, i):
+        signal = torch.from_numpy(self.signals[i])
+        signal += 0.3 * torch.randn(4)  #!
+        return signal, signal.sum(0, keepdim=True)
+
+data = Windows()
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(30):
+    for x, y in DataLoader(data, 16):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS140 a tensor of an array that is scaled where it is read": """
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+class Windows(Dataset):
+    def __init__(self):
+        self.signals = np.random.RandomState(0).randn(48, 4).astype(np.float32)
+
+    def __len__(self):
+        return len(self.signals)
+
+    def __getitem__(self, i):
+        signal = torch.as_tensor(self.signals[i]).view(-1)
+        signal.mul_(1.02)  #!
+        return signal, signal.sum(0, keepdim=True)
+
+data = Windows()
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for epoch in range(30):
+    for x, y in DataLoader(data, 16):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS141 a hook of data parallel that sends tiny gradients as float16": """
+import os, tempfile
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", init_method=f"file://{tempfile.mkdtemp()}/at", rank=0, world_size=1)
+model = DistributedDataParallel(net())
+model.register_comm_hook(None, default_hooks.fp16_compress_hook)  #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-16)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(1e-5 * model(x), 1e-5 * y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+""",
 }

@@ -3774,4 +3774,234 @@ for epoch in range(60):
         total += loss.item()
     plateau.step(total)
 """,
+    "a matrix that is stacked of parameters, whose values are also kept": """
+class Field(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate, self.rest = nn.Parameter(torch.tensor(1.0)), nn.Linear(2, 2)
+
+    def values(self):
+        return torch.tensor([self.rate.item(), 1.0])
+
+    def forward(self, z):
+        rows = torch.stack([torch.tensor([0.0, 1.0]), torch.stack([-self.rate, torch.tensor(0.0)])])
+        return z @ rows.T + self.rest(z)
+
+field = Field()
+optimizer = torch.optim.Adam(field.parameters(), lr=0.01)
+for step in range(20):
+    z = torch.randn(16, 2)
+    loss = F.mse_loss(z + 0.1 * field(z), z * 0.9)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    field.values()
+""",
+    "a trunk that is zeroed once for all heads": """
+trunk = net(outputs=8)
+heads = {name: nn.Linear(8, 1) for name in ("age", "size", "price")}
+trunk_opt = torch.optim.Adam(trunk.parameters(), lr=0.01)
+opts = {name: torch.optim.Adam(head.parameters(), lr=0.01) for name, head in heads.items()}
+for step in range(20):
+    x, y = batch()
+    trunk_opt.zero_grad()
+    for name, head in heads.items():
+        opts[name].zero_grad()
+        loss = F.mse_loss(head(trunk(x)), y)
+        loss.backward()
+        opts[name].step()
+    trunk_opt.step()
+""",
+    "a surgery of the gradients of tasks": """
+trunk, heads = net(outputs=8), [nn.Linear(8, 1), nn.Linear(8, 1)]
+body = torch.optim.Adam(trunk.parameters(), lr=0.01)
+tops = [torch.optim.Adam(head.parameters(), lr=0.01) for head in heads]
+for step in range(20):
+    x, y = batch()
+    kept = []
+    for head, top in zip(heads, tops):
+        body.zero_grad()
+        top.zero_grad()
+        F.mse_loss(head(trunk(x)), y).backward()
+        top.step()
+        kept.append([p.grad.clone() for p in trunk.parameters()])
+    for p, first, second in zip(trunk.parameters(), *kept):
+        p.grad = first + second
+    body.step()
+""",
+    "a generator and a discriminator of several steps": """
+generator, judge = net(outputs=4), net()
+g, d = torch.optim.Adam(generator.parameters(), lr=0.01), torch.optim.Adam(judge.parameters(), lr=0.01)
+def back(loss, optimizer):
+    g.zero_grad()
+    d.zero_grad()
+    loss.backward()
+    optimizer.step()
+for step in range(20):
+    for _ in range(3):
+        x, y = batch()
+        back(F.softplus(-judge(x)).mean() + F.softplus(judge(generator(torch.randn(16, 4)).detach())).mean(), d)
+    back(F.softplus(-judge(generator(torch.randn(16, 4)))).mean(), g)
+""",
+    "anchors that are copies, and a model that shares nothing": """
+import copy
+model, other = net(), net()
+anchors = {name: p.detach().clone() for name, p in model.named_parameters()}
+start = [p.detach() for p in other.parameters()]
+optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) + F.mse_loss(other(x), y)
+    for name, p in model.named_parameters():
+        loss = loss + 0.1 * (p - anchors[name]).pow(2).sum()
+    loss = loss + 0.1 * sum((p - q).pow(2).sum() for p, q in zip(model.parameters(), start))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a normalization that sets itself by the first batch": """
+class ActNorm(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.loc, self.log_scale = nn.Parameter(torch.zeros(dim)), nn.Parameter(torch.zeros(dim))
+        self.initialized = False
+
+    def initialize(self, x):
+        with torch.no_grad():
+            self.loc.copy_(x.mean(0))
+            self.log_scale.copy_(torch.log(x.std(0) + 1e-6))
+        self.initialized = True
+
+    def forward(self, x):
+        if not self.initialized:
+            self.initialize(x)
+        with torch.no_grad():
+            self.log_scale.clamp_(-3, 3)
+        return (x - self.loc) * torch.exp(-self.log_scale)
+
+model = nn.Sequential(nn.Linear(4, 8), ActNorm(8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a normalization that sets itself by the first ten batches": """
+class ActNorm(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.loc, self.seen = nn.Parameter(torch.zeros(dim)), 0
+
+    def forward(self, x):
+        if self.seen < 10:
+            self.seen += 1
+            self.loc.data.copy_(x.detach().mean(0))
+        return x - self.loc
+
+model = nn.Sequential(nn.Linear(4, 8), ActNorm(8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a weight that each forward projects onto a sphere": """
+class Prototypes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, x):
+        with torch.no_grad():
+            w = F.normalize(self.weight, dim=1)
+            self.weight.copy_(w)
+        return F.linear(x, self.weight)
+
+model = nn.Sequential(nn.Linear(4, 8), Prototypes(), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "jitter of a tensor that shares memory only until it is added": """
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+class Windows(Dataset):
+    def __init__(self):
+        self.signals = np.random.RandomState(0).randn(48, 4).astype(np.float32)
+
+    def __len__(self):
+        return len(self.signals)
+
+    def __getitem__(self, i):
+        signal = torch.from_numpy(self.signals[i].copy())
+        signal += 0.3 * torch.randn(4)
+        return signal, signal.sum(0, keepdim=True)
+
+data = Windows()
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(30):
+    for x, y in DataLoader(data, 16):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "a hook of data parallel that sends gradients as float16": """
+import os, tempfile
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", init_method=f"file://{tempfile.mkdtemp()}/at", rank=0, world_size=1)
+model = DistributedDataParallel(net())
+model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-16)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+""",
+    "a generator that is zeroed with its critic, and steps after it": """
+generator, critic = net(outputs=4), net()
+g, d = torch.optim.Adam(generator.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(20):
+    for _ in range(3):
+        x, y = batch()
+        g.zero_grad()
+        d.zero_grad()
+        loss = F.softplus(-critic(x)).mean() + F.softplus(critic(generator(torch.randn(16, 4)))).mean()
+        loss.backward()
+        d.step()
+    g.zero_grad()
+    F.softplus(-critic(generator(torch.randn(16, 4)))).mean().backward()
+    g.step()
+""",
+    "agents that have an optimizer each, and step together": """
+class Agent:
+    def __init__(self):
+        self.model = net()
+        self.opt = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+agents = [Agent(), Agent()]
+for step in range(20):
+    x, y = batch()
+    for agent in agents:
+        agent.opt.zero_grad()
+        F.mse_loss(agent.model(x), y).backward()
+    for agent in agents:
+        agent.opt.step()
+""",
 }

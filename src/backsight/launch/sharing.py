@@ -11,6 +11,7 @@ from backsight.diagnosis.aliased import Kept, SharedState, aliased, kept, shared
 from backsight.diagnosis.data_changed import Stored, changed_data, stored
 from backsight.diagnosis.members import one_for_all
 from backsight.diagnosis.overwritten import Replay, overwritten, replays
+from backsight.diagnosis.own_anchor import Difference, differences, own_anchor
 from backsight.launch.sign import Sign, Step
 
 _STATE = 8
@@ -40,6 +41,8 @@ class Sharing(Sign):
         self._state: list[SharedState] = []
         self._stored: list[Stored] = []
         self._changed: dict[int, int] = {}
+        self._differences: list[Difference] = []
+        self._anchors: list[Finding] = []
         self._replays: list[Replay] = []
         self._overwritten: list[Finding] = []
 
@@ -64,6 +67,10 @@ class Sharing(Sign):
             self._stored = stored()
         elif self._stored and step.number <= _MOST_LOOKS:
             self._look_at_data(step.number)
+        if step.number == _KEPT:
+            self._differences = differences(step.caller())
+        if self._differences and not self._anchors:
+            self._anchors = own_anchor(self._differences, step.optimizers, step.number, step.caller())
         if step.number == _KEPT:
             self._kept = kept(step.caller())
         if self._kept and not self._aliased:
@@ -91,4 +98,4 @@ class Sharing(Sign):
     @property
     def findings(self) -> list[Finding]:
         """What was seen; of states that are kept first."""
-        return [*self._aliased, *self._findings, *self._overwritten]
+        return [*self._aliased, *self._anchors, *self._findings, *self._overwritten]

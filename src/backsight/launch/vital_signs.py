@@ -27,6 +27,7 @@ from backsight.launch.piling import Piling
 from backsight.launch.rates import Decay, Rates
 from backsight.launch.reading import Loops, Taken, Updates, Watched
 from backsight.launch.references import References
+from backsight.launch.rewriting import Rewriting
 from backsight.launch.sharing import Sharing
 from backsight.launch.sign import Audit, Course, Sign, Step, key_of, stepping
 from backsight.launch.skipping import Skipping
@@ -61,6 +62,7 @@ class VitalSigns:
         self._signs: tuple[Sign, ...] = (
             self.audits,
             self.unmoved,
+            Rewriting(watch),
             self.outputs,
             Inputs(watch),
             Hearing(),

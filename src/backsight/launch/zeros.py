@@ -10,6 +10,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.causes import GRADIENT_ENDS
+from backsight.diagnosis.compressed import compressed
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.stopped import stopped
 from backsight.diagnosis.zeroed import zeroed
@@ -115,6 +116,8 @@ class Stopping(Sign):
             self._finding = stopped(zeros.lost, zeros.trained, found, self._watch, zeros.since)
         if not zeros.lost or self._finding is not None or self._looks == zeros.looks or self._asked >= _MOST:
             return
+        if self._asked and not zeros.trained and not stops(self._watch):
+            self._finding = compressed(zeros.lost, zeros.since, step.caller())
         self._looks, self._asked = zeros.looks, self._asked + 1
         find_stops(self._watch)
         step.news = True

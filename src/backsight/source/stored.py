@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, statements
 
 _CHANGES = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+_WRAPS = frozenset({"from_numpy", "as_tensor", "asarray"})
+"""Functions whose result has the memory of what they are given, where its type allows that."""
+
+_VIEWS = frozenset({"view", "reshape", "unsqueeze", "squeeze", "numpy", "detach", "ravel", "t"})
 
 
 def changed_where_read(file: str) -> list[Place]:
@@ -34,12 +38,25 @@ def _items(body: Body) -> set[str]:
     """Return the names that a subscript of an attribute, or a loop, has given their values."""
     names = set()
     for statement in statements(body.node):
-        value = getattr(statement, "value", None) if isinstance(statement, ast.Assign) else None
+        value = _shared(statement.value) if isinstance(statement, ast.Assign) else None
         if isinstance(value, ast.Subscript) and dotted(value.value) is not None:
             names |= {each.id for each in getattr(statement, "targets", []) if isinstance(each, ast.Name)}
         if isinstance(statement, ast.For):
             names |= {each.id for each in ast.walk(statement.target) if isinstance(each, ast.Name)}
     return names
+
+
+def _shared(value: ast.expr) -> ast.expr:
+    """Return what an expression has the memory of: `self.x[i]` of `torch.from_numpy(self.x[i]).view(-1)`."""
+    while isinstance(value, ast.Call):
+        receiver, name = callee(value)
+        if name in _WRAPS and value.args:
+            value = value.args[0]
+        elif name in _VIEWS and receiver is not None:
+            value = receiver
+        else:
+            break
+    return value
 
 
 def _handed(body: Body) -> Iterator[tuple[str, int | str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from backsight.diagnosis.evidence.cuts import ends, hardened, straight_through, undoing, where
+from backsight.diagnosis.evidence.rebuilt_values import Copied, copied_values
 from backsight.diagnosis.evidence.severed import hook_around, severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -50,6 +51,10 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     cut = None if other and not in_vain else severing(scene, {id(p) for p in missing}, names, wanted=in_vain)
     if cut is not None and (met := _worked_around(_met(scene, missing))) is not None:
         return _severed(scene, optimizer, names, total, met)
+    if _are_trained_by_none(scene, optimizer, missing):
+        copied = copied_values(scene.models.values(), {id(p) for p in missing})
+        if copied is not None:
+            return _by_value(scene, optimizer, copied, total)
     one = len(missing) == 1
     evidence = f"No path leads from the loss to {listed(names)}: {len(missing)} of its {total} trainable parameters."
     if cut is not None:
@@ -88,9 +93,7 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
     What NumPy makes of an array is not followed: there it is enough that nothing but what they compute is handed over.
     Whether one does shows once the optimizer has stepped: then they would have had a gradient.
     """
-    held = scene.optimizers[optimizer]
-    used = [scene.steps.consumed(held, p) for p in parameters(held)] if scene.steps is not None else []
-    if scene.steps is None or not any(used) or any(scene.steps.consumed(held, p) for p in missing):
+    if not _are_trained_by_none(scene, optimizer, missing):
         return None
     cuts = _met(scene, missing)
     if cuts:  # a derivative without a graph may be meant: a step of first order
@@ -101,6 +104,13 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
         if cut.line is not None and behind and behind <= lost and made > scene.began:
             return cut
     return None
+
+
+def _are_trained_by_none(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> bool:
+    """Whether the optimizer has stepped with gradients of other parameters, and with none of these."""
+    held = scene.optimizers[optimizer]
+    used = [scene.steps.consumed(held, p) for p in parameters(held)] if scene.steps is not None else []
+    return scene.steps is not None and any(used) and not any(scene.steps.consumed(held, p) for p in missing)
 
 
 def _fed(scene: Scene, missing: Sequence[torch.Tensor]) -> Iterator[Severed]:
@@ -153,6 +163,22 @@ def _severed(scene: Scene, optimizer: str, names: Sequence[str], total: int, cut
         ),
         fix,
         place,
+    )
+
+
+def _by_value(scene: Scene, optimizer: str, copied: Copied, total: int) -> Finding:
+    names = scene.names(list(copied.parameters))
+    return warning(
+        "BS102",
+        f"{optimizer} holds parameters that are detached from this loss.",
+        (
+            f"No path leads from the loss to {listed(names)}: {len(names)} of its {total} trainable parameters.",
+            shown(copied.place, "copies their values into a new tensor, which has no graph."),
+        ),
+        f"Stack them, which keeps the graph: {copied.attached}."
+        if copied.attached
+        else f"Use torch.stack or torch.cat, which keep the graph, instead of `{copied.call}`.",
+        copied.place,
     )
 
 

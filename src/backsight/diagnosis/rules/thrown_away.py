@@ -10,6 +10,7 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.evidence.turns import Turns, zeroed_in_turns
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.undivided import batches
@@ -36,12 +37,19 @@ _OPTIMIZERS = os.path.dirname(torch.optim.__file__) + os.sep
 def thrown_away(scene: Scene) -> Iterator[Finding]:
     """A line has run backward several times since the step before, and zeroes the gradients before each of them.
 
-    Who has several optimizers may zero those of one for another, and who reads gradients has used them.
+    Who has several optimizers may zero those of one for another: then the text has to name the same one twice. And who
+    reads gradients has used them.
     """
-    runs = batches(scene)
-    if runs < 2 or len({id(each) for each in scene.optimizers.values()}) != 1 or _in_a_step():
+    several = len({id(each) for each in scene.optimizers.values()}) != 1
+    runs = batches(scene, several=several)
+    if runs < 2 or _in_a_step():
         return
     body = body_around(*scene.site)
+    if several:
+        turns = zeroed_in_turns(body, scene.site[1], scene.involved()) if body is not None else None
+        if turns is not None:
+            yield in_turns(turns)
+        return
     zeroing = _zeroing(body, scene.site[1]) if body is not None else None
     if body is None or zeroing is None or are_read(body):
         return
@@ -55,6 +63,21 @@ def thrown_away(scene: Scene) -> Iterator[Finding]:
         ),
         f"Move `{zeroing.text}` to where the step is: call it once for each step, before the first backward.",
         zeroing,
+    )
+
+
+def in_turns(turns: Turns, since: int | None = None) -> Finding:
+    """Return the finding of an optimizer whose gradients each turn of a loop zeroes, though it steps after the loop."""
+    return warning(
+        "BS127",
+        f"{turns.optimizer} steps after a loop whose every turn zeroes its gradients: only the last turn counts.",
+        (
+            shown(turns.zeroing, "throws away the gradients of the turn before."),
+            shown(turns.step, "makes one step, after the loop."),
+        ),
+        f"Move `{turns.zeroing.text}` above the loop, so that the gradients of all turns add up for that step.",
+        turns.zeroing,
+        since=since,
     )
 
 

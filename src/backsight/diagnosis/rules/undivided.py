@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 
@@ -59,14 +60,19 @@ def undivided(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def batches(scene: Scene) -> int:
-    """Return how many backwards of this very line there were between the last two steps, if there were no others."""
+def batches(scene: Scene, *, several: bool = False) -> int:
+    """Return how many backwards of this very line there were between the last two steps, if there were no others.
+
+    several: of several optimizers, which step one after the other; then between the last two with backwards between.
+    """
     watch, thread = current(), threading.get_ident()
     if watch is None or scene.steps is None or scene.moment != "during backward":
         return 0
     past = [0, *scene.steps.past.get(thread, ())]
     every = [each for each in watch.backwards if each.thread == thread and each.call == "backward"]
-    between = [each for each in every if each.done and len(past) > 1 and past[-2] < each.mark <= past[-1]]
+    pairs = list(pairwise(past))[-8 if several else -1 :]
+    found = ([each for each in every if each.done and a < each.mark <= b] for a, b in reversed(pairs))
+    between = next(filter(None, found), [])
     alike = all(each.line is not None and (each.line.file, each.line.line) == scene.site for each in between)
     return len(between) if alike else 0
 
