@@ -55,7 +55,7 @@ def within_backward(scene: Scene) -> Finding | None:
 
 
 def _backward(scene: Scene) -> Level | None:
-    """The level of the backward of a custom Function that ran without gradients; None where the text may enable them."""
+    """The level of a custom Function's backward that ran without gradients; None where the text may enable them."""
     failure = scene.failure
     for level in failure.users:
         if level.body is None or is_switched_at(level.body, level.line) or _switches(level):
