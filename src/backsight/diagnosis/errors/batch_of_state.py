@@ -123,7 +123,9 @@ def _last_batch(failure: Failure, rows: int, before: int) -> str:
                 if not callee(call)[1].endswith("DataLoader") or "…" in text:
                     continue
                 old = keyword(call, "drop_last")
-                change = {old: "True"} if old is not None else {call: f"{text[:-1].rstrip(', ')}, drop_last=True)"}
+                change: dict[ast.expr, str] = (
+                    {old: "True"} if old is not None else {call: f"{text[:-1].rstrip(', ')}, drop_last=True)"}
+                )
                 line = rewritten(outer.body, made, change)
                 if line:
                     return f"Leave out the last, smaller batch: on line {made.lineno}, write `{line}`."

@@ -184,8 +184,8 @@ def _runs_once(found: Written) -> bool:
             )
             if any(use.name in changes for use in uses(each.test) if not use.binds):
                 return True
-        for each in statements(level.body.node) if level.body else ():
-            inside |= bound(each) | changed_names(each)
+        for statement in statements(level.body.node) if level.body else ():
+            inside |= bound(statement) | changed_names(statement)
     return False
 
 
