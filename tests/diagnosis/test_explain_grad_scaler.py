@@ -145,3 +145,31 @@ scaler.{call}
     )
     assert not finding.exact
     assert "the source text does not show which one" in evidence(finding)
+
+
+def test_of_two_callbacks_that_are_called_by_name_both_are_replaced():
+    _, finding = told(
+        """
+class Clip:
+    def after(self, trainer):
+        trainer.scaler.unscale_(trainer.optimizer)
+class Log:
+    def after(self, trainer):
+        trainer.scaler.unscale_(trainer.optimizer)  # here
+class Trainer:
+    def __init__(self):
+        self.optimizer, self.scaler = optimizer, scaler
+    def run(self, name):
+        for each in (Clip(), Log()):
+            getattr(each, name)(self)
+    def step(self):
+        self.scaler.scale(model(x).sum()).backward()
+        self.run("after")
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+Trainer().step()
+"""
+    )
+    assert finding.source == "train.py:7"
+    assert finding.fix.endswith("remove lines 7 and 10, and put `self.scaler.unscale_(self.optimizer)` above line 19.")
+    assert not finding.exact

@@ -375,3 +375,24 @@ def test_asking_for_the_history_of_a_lost_view_is_what_raises(view):
     x += 1
     with pytest.raises(RuntimeError, match="its base or another view of its base has been modified inplace"):
         views[view].grad_fn
+
+
+def test_a_new_tensor_under_a_condition_has_its_value_where_the_condition_does_not_hold():
+    finding = explained(
+        """
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        if self.training:
+            self.scale *= 1 + 0.1 * torch.rand(3)  # here
+        return x * self.scale
+Scaled()(torch.ones(2, 3)).sum().backward()
+"""
+    )
+    assert finding.code == "BS205"
+    assert finding.fix.startswith(
+        "Create a new tensor: put new_scale = self.scale above line 6, write new_scale = self.scale * (1 + 0.1 * "
+        "torch.rand(3)) on line 7, and use it instead of self.scale on line 8."
+    )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, made
@@ -51,6 +52,8 @@ def refused(error: BaseException) -> Finding | None:
         return None
     if (norm := batch_norm_mapped(failure)) is not None:
         return norm
+    if (state := batch_of_state(found)) is not None:
+        return state
     saving = _saving(found)
     message = " ".join("".join(each for each in failure.message.partition("\n")[0] if each.isprintable()).split())
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""

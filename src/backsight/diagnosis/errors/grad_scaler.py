@@ -18,11 +18,12 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place, statement_at
+from backsight.source import Place, loop_facts, statement_at
 from backsight.source.bindings import Spot, are_alternatives, bound, spots, uses
-from backsight.source.body import LOOPS, callee, expressions, statements
+from backsight.source.body import LOOPS, callee, calls_in, expressions, functions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
+from backsight.story.files import user_files
 from backsight.story.memory import gradient_of, is_module
 from backsight.story.scenes import called_function
 from backsight.story.sections import MOST, Section, section_of
@@ -209,8 +210,49 @@ def _again(misused: Misused, method: str) -> Finding:
         return misused.told(title, here.place, [*again, never], fix)
     if here is not None and updates:
         return _between(misused, here, updates[0], title, again)
-    first_line = "An earlier call already did; the source text does not show which one."
-    return misused.told(title, misused.asked, [*again, first_line], _ORDER, exact=False)
+    return _not_beside(misused, method, title, again)
+
+
+def _not_beside(misused: Misused, method: str, title: str, again: Sequence[Fact]) -> Finding:
+    """The first call stands in no function that the text leads to from here."""
+    first = _elsewhere(misused, method)
+    if first is None:
+        unknown = "An earlier call already did; the source text does not show which one."
+        return misused.told(title, misused.asked, [*again, unknown], _ORDER, exact=False)
+    lines = [shown(first, f"calls {method}() first.", "read"), *again]
+    return misused.told(title, first, lines, _instead_of_both(misused, first, method), exact=False)
+
+
+def _elsewhere(misused: Misused, method: str) -> Place | None:
+    """The other call in the program's files, if there is one alone: a callback, which no name in the text leads to."""
+    asked = misused.asked
+    found = {
+        (place.file, place.line): place
+        for file in user_files(misused.failure)
+        for body in functions(file)
+        for each in statements(body.node)
+        for node in calls_in(each)
+        if callee(node)[1] == method and (place := body.place(each)) != asked and len(node.args) == 1
+        if method == "unscale_" or "scaler" in body.text(node.func)
+    }
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _instead_of_both(misused: Misused, first: Place, method: str) -> str:
+    """Remove both calls; one in their place, before the function is called that runs the one after the other."""
+    here = misused.asked
+    lines = f"lines {first.line} and {here.line}" if here else f"line {first.line}"
+    for level in misused.failure.users[1:] if method == "unscale_" else ():
+        if level.body is None or level.statement is None or loop_facts(level.body, level.line) is not None:
+            continue
+        scaler, optimizer = search([misused.scaler, misused.optimizer], frames=(level.frame,)).names
+        if scaler and optimizer:
+            call = f"{scaler[0].path}.unscale_({optimizer[0].path})"
+            return (
+                f"Unscale once per step, after the last backward() and before clipping: remove {lines}, and put "
+                f"`{call}` above line {level.line}."
+            )
+    return f"Call {method}() once in each step: remove line {first.line}, or this one."
 
 
 def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
@@ -252,7 +294,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
     if update.section.body.node is here.section.body.node and update.loop is not here.loop:
         step, updated = f"{misused.name}.step({misused.argument})", f"{misused.name}.update()"
         return misused.told(title, here.place, lines, f"Call {step} and {updated} in the same loop as {here.method}().")
-    return misused.told(title, here.place, lines[:1], _ORDER, exact=False)
+    return _not_beside(misused, here.method, title, again)
 
 
 def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -> str:

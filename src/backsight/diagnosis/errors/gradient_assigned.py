@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import math
+import re
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import Held
@@ -38,12 +40,14 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
     return explanation(
         f"The gradient assigned to {name}.grad has a different {_WHAT[differs]} than {name}.",
         tuple(lines),
-        _fix(level, target, value, text, differs),
+        (_of_shape(level, target, value, text, tensor, given, failure.message) if differs == "size" else "")
+        or _fix(level, target, value, text, differs),
         source=failure.source,
         exact=is_tensor(tensor),
     )
 
 
+_SIZE = re.compile(r"gradient of size '\[([\d, ]+)\]'")
 _WHAT = {"dtype": "dtype", "device": "device", "size": "shape", "layout": "layout"}
 
 
@@ -82,6 +86,28 @@ def _fix(level: Level, target: ast.Attribute, value: str, text: str, differs: st
                 f"the same order, {assigned} = {simple(value)}.view_as({text})."
             )
     return f"Convert it to the layout of {text}: {assigned} = {simple(value)}.to_dense()."
+
+
+def _of_shape(
+    level: Level, target: ast.Attribute, value: str, text: str, tensor: object, given: object, message: str
+) -> str:
+    """The fix where the shapes tell which it is: as many entries, as a part of a flat vector has, or others; empty
+    where one shape is a permutation of the other, and may be that of another parameter."""
+    if not is_tensor(tensor) or level.body is None or value.endswith("…"):
+        return ""
+    if is_tensor(given):
+        shape = tuple(given.shape)
+    else:  # a slice is not evaluated: PyTorch's message has its size
+        found = _SIZE.search(message)
+        shape = tuple(map(int, found[1].split(","))) if found else ()
+    if not shape or sorted(shape) == sorted(tensor.shape):
+        return ""
+    if math.prod(shape) != tensor.numel():
+        return f"Assign the gradient of {text} itself: pair gradients and parameters by name."
+    return (
+        f"It has as many entries: on line {level.place.line}, write `{level.body.text(target)} = "
+        f"{simple(value)}.view_as({text})`."
+    )
 
 
 def _by_message(failure: Failure) -> Finding:

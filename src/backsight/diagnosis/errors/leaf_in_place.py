@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
@@ -16,14 +16,17 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments
-from backsight.source.bindings import target_names, uses
+from backsight.source.bindings import bound, target_names, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, statements
 from backsight.source.changes import changed_names
 from backsight.source.out_of_place import out_of_place
-from backsight.story.failure import Failure
+from backsight.story.failure import Failure, Level
 from backsight.story.fixes import too
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
 from backsight.tape import parameters_in
+
+_NEAR = 3
+"""Levels of the traceback that are looked at for a condition."""
 
 
 class Case(NamedTuple):
@@ -63,7 +66,9 @@ def _case(found: Written) -> Case:
         return _handed_over(found)
     if _follows_parameters(found):
         return _average(found)
-    return _first_value(found) if _is_first_value(found) else _computation(found)
+    if _is_first_value(found):
+        return _first_value(found)
+    return _initial(found) if _runs_once(found) else _computation(found)
 
 
 def _update(found: Written) -> Case:
@@ -156,6 +161,44 @@ def _first_value(found: Written) -> Case:
     return Case(f"sets the values of {name}.", reason, fix)
 
 
+def _initial(found: Written) -> Case:
+    """A weight whose first value depends on data: another tensor in its place would be gone with the call."""
+    name, text = found.here, found.outer.text
+    return Case(
+        f"sets the first value of {name}, under a condition that holds once.",
+        "Autograd is recording here, so this would become part of the computation.",
+        f"Set it without recording: `with torch.no_grad(): {text}`. A new tensor won't help: {found.label} itself "
+        "would never be set.",
+    )
+
+
+def _runs_once(found: Written) -> bool:
+    """Whether a weight is written under a condition that what it guards changes: `if not self.ready:`."""
+    if not isinstance(_leaf(found), torch.nn.Parameter):
+        return False
+    inside: set[str] = set()
+    for level in found.callers[:_NEAR]:
+        for each in _conditions(level):
+            changes = inside.union(
+                *(bound(inner) | changed_names(inner) for inner in ast.walk(each) if _is_plain(inner))
+            )
+            if any(use.name in changes for use in uses(each.test) if not use.binds):
+                return True
+        for statement in statements(level.body.node) if level.body else ():
+            inside |= bound(statement) | changed_names(statement)
+    return False
+
+
+def _is_plain(node: ast.AST) -> TypeGuard[ast.stmt]:
+    return isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr)
+
+
+def _conditions(level: Level) -> list[ast.If]:
+    """The conditions around the line of a level, the outermost first."""
+    every = [each for each in statements(level.body.node) if isinstance(each, ast.If)] if level.body else []
+    return [each for each in every if each.body[0].lineno <= level.line <= (each.body[-1].end_lineno or 0)]
+
+
 def _computation(found: Written) -> Case:
     name = found.here
     away = out_of_place(found.level.body, found.level.line)
@@ -173,8 +216,17 @@ def _computation(found: Written) -> Case:
     if rebuilt:
         fix = f"Build a new list instead of the loop: {rebuilt}."
     elif away:
-        used = _below(found, after=True)
-        fix = f"Create a new tensor: {new} = {away.partition(' = ')[2]}{used and f', and use it{used}'}."
+        used, value = _below(found, after=True), away.partition(" = ")[2]
+        around = next(iter(_conditions(found.level)), None)
+        if around is not None and any(
+            line > (around.end_lineno or 0) for line in _reading(found, found.level.line + 1)
+        ):
+            fix = (
+                f"Create a new tensor: put {new} = {name} above line {around.lineno}, write {new} = {value} on line "
+                f"{found.level.line}, and use it{used}."
+            )
+        else:
+            fix = f"Create a new tensor: {new} = {value}{used and f', and use it{used}'}."
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
@@ -184,14 +236,15 @@ def _computation(found: Written) -> Case:
 
 def _below(found: Written, *, after: bool = False) -> str:
     """Where a new tensor stands in for the leaf: ` instead of x on lines 16 and 17`; empty if nowhere."""
-    body, first = found.level.body, found.level.line + after
-    reading = [
-        each.lineno
-        for each in (statements(body.node) if body else ())
-        if each.lineno >= first and any(use.name == found.name for use in uses(each))
-    ]
-    lines = [str(line) for line in dict.fromkeys(reading)]
+    lines = [str(line) for line in _reading(found, found.level.line + after)]
     return f" instead of {found.name} on line{'s' * (len(lines) > 1)} {listed(lines, 4)}" if lines else ""
+
+
+def _reading(found: Written, first: int) -> list[int]:
+    """The lines from `first` on that read the variable."""
+    every = statements(found.level.body.node) if found.level.body else ()
+    reading = (e.lineno for e in every if e.lineno >= first and any(use.name == found.name for use in uses(e)))
+    return list(dict.fromkeys(reading))
 
 
 def _model_of(found: Written) -> str:

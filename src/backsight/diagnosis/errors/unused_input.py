@@ -13,6 +13,7 @@ import torch
 from backsight.diagnosis.errors.no_grad.sources import trained
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.first_order import first_order
 from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
@@ -33,6 +34,7 @@ from backsight.tape.queries import locate
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$")
 _WEIGHTS = re.compile(r"param|weight|fast|vars|theta")
 _GRADIENT = re.compile(r"\bgrad\(")
+_CALLED = re.compile(r"([\w.]+)\(")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,12 @@ class Unused:
 
     @property
     def made(self) -> Place | None:
-        """The statement that computes the output."""
+        """The statement that computes the output: the failing one, where a call in it does."""
+        level = self.failure.user
+        if level and level.receiver == self.output and (called := _CALLED.match(self.output)):
+            of = called[1].rpartition(".")[0]
+            if not (of and is_tensor(level.value(of))):  # of `logits.max()` it is what computes `logits`
+                return self.at
         return next((each.bound[0] for each in self.ancestors.values() if each.bound), None)
 
     @cached_property
@@ -69,6 +76,11 @@ class Unused:
             if made and assignments(level.body, self.name, before=level.line):
                 return level, made[-1]
         return None
+
+    @property
+    def at(self) -> Place | None:
+        """The statement that asks for the gradient."""
+        return self.failure.user.place if self.failure.user else None
 
     @property
     def asked(self) -> Fact:
@@ -251,10 +263,39 @@ def _axis(index: str) -> int | None:
     return cut[0] if len(cut) == 1 and ":" in parts[cut[0]] else None
 
 
+def without_graph(case: Unused) -> Finding | None:
+    """The output was computed with a gradient that depends on the input, and that was taken without a graph."""
+    found = first_order(case.failure, case.graph, case.tensors)
+    if found is None:
+        return None
+    every = zip(case.tensors, case.names, strict=True)
+    names = listed([name for tensor, name in every if any(tensor is each for each in found.lost)])
+    return explanation(
+        f"{case.output} does not depend on {names}: it is computed with a gradient that has no graph.",
+        (
+            shown(
+                found.place,
+                f"takes a gradient that depends on {names}. Without create_graph=True, it is a constant.",
+                None if found.used else "read",
+            ),
+            *([shown(found.used, "computes with it.")] if found.used and found.used != found.place else []),
+            case.asked,
+        ),
+        (
+            f"On line {found.place.line}, write `{found.mended}`."
+            if found.mended
+            else f"Pass create_graph=True on line {found.place.line}."
+        )
+        + " allow_unused=True would only return None.",
+        source=str(found.place),
+        exact=found.used is not None,
+    )
+
+
 def is_linear(case: Unused) -> Finding | None:
     """The output is itself a gradient, and the first derivative does not depend on the input."""
     place = case.made
-    if place is None or not _GRADIENT.search(place.text):
+    if place is None or not _GRADIENT.search(case.output if place == case.at else place.text):
         return None
     return explanation(
         f"{case.output} is a derivative that does not depend on {listed(case.names)}: its own derivative is zero.",
@@ -437,6 +478,7 @@ def _left_out(case: Unused, names: str) -> str:
 CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     made_beside,
     replaced,
+    without_graph,
     is_linear,
     cut_off,
     enabled_late,
@@ -452,7 +494,7 @@ def _computed(case: Unused) -> Iterator[Fact]:
     given = [leaf.name for leaf in leaves if leaf.name and leaf.name not in case.names]
     parts = [*given[:4], *([counted(parameters, "parameter")] if parameters else [])]
     made = case.made or (case.caller[1] if case.caller else None)
-    if made:
+    if made and made != case.at:
         yield shown(made, f"computes {case.output} from {listed(parts) or 'other tensors'}.")
     elif parts:
         yield f"{case.output} was computed from {listed(parts)}."

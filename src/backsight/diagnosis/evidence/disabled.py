@@ -64,6 +64,11 @@ def disabled_at(body: Body, line: int, by: str = "no_grad") -> Disabled | None:
     return _nearest(body, line, _MODES[by]) or None
 
 
+def is_switched_at(body: Body, line: int) -> bool:
+    """Whether a block or decorator enables or disables gradients at a line of a function, as its text shows."""
+    return _nearest(body, line, _MODES["no_grad"]) is not None
+
+
 def _nearest(body: Body, line: int, modes: Sequence[str]) -> Disabled | Literal[False] | None:
     """The innermost that disables gradients; False where the innermost of all enables them."""
     for place, node, is_decorator in _contexts(body, line):

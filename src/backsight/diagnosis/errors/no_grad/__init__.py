@@ -24,6 +24,7 @@ from backsight.diagnosis.errors.no_grad.fixes import silenced
 from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, rebound
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
 from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.errors.no_grad.within_backward import within_backward
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, lost, shown
@@ -56,6 +57,8 @@ def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
     if not match.groups() or match.group(1) is None:
         return input_without_grad(failure)
     scene = Scene(failure, _root(failure, int(match.group(1))))
+    if (told := within_backward(scene)) is not None:
+        return told
     if torch.is_grad_enabled() and (beside := computed_beside(scene)) is not None:
         return beside
     read = next((found for clue in CLUES if (found := clue(scene)) is not None), None)
