@@ -4004,4 +4004,29 @@ for step in range(20):
     for agent in agents:
         agent.opt.step()
 """,
+    "data parallelism by hand: each worker has gradients of its own": """
+import copy
+
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+workers = [copy.deepcopy(model) for _ in range(2)]
+
+def forward_backward(x, y):
+    for worker, a, b in zip(workers, x.chunk(2), y.chunk(2)):
+        worker.zero_grad()
+        loss = F.mse_loss(worker(a), b) / 2
+        loss.backward()
+
+def gather():
+    for mine, *theirs in zip(model.parameters(), *(w.parameters() for w in workers)):
+        mine.grad = torch.stack([p.grad for p in theirs]).sum(0)
+
+for step in range(20):
+    x, y = batch()
+    forward_backward(x, y)
+    gather()
+    optimizer.step()
+    for worker in workers:
+        worker.load_state_dict(model.state_dict())
+""",
 }

@@ -41,7 +41,7 @@ def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns |
         step, first = next(((s, method) for s, method in own if s.lineno > end), (None, ""))
         if step is None or first != "step" or any(method != "zero_grad" for _, method in inside):
             continue
-        if receiver.split(".")[-1] not in last or _is_bound(body, receiver, loop.lineno, step.lineno):
+        if receiver.split(".")[-1] not in last or is_bound(body, receiver, loop.lineno, step.lineno):
             continue
         zeroing = [s for s, _ in inside if s.lineno < line and not any(_covers(c, s.lineno) for c in conditions)]
         if zeroing and not any(end < s.lineno < step.lineno and m.endswith("backward") for s, _, m in calls):
@@ -53,7 +53,7 @@ def _covers(statement: ast.stmt, line: int) -> bool:
     return statement.lineno < line <= (statement.end_lineno or 0)
 
 
-def _is_bound(body: Body, name: str, first: int, last: int) -> bool:
+def is_bound(body: Body, name: str, first: int, last: int) -> bool:
     """Whether a statement of some lines binds a name, or what it begins with: then it is another one in each turn."""
     names = {each for s in statements(body.node) if first <= s.lineno <= last for each in bound(s)}
     return any(each in names for each in prefixes(name))

@@ -10,7 +10,7 @@ from types import FrameType
 
 import torch
 
-from backsight.diagnosis.evidence.turns import Turns, zeroed_in_turns
+from backsight.diagnosis.evidence.turns import Turns, is_bound, zeroed_in_turns
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.undivided import batches
@@ -24,6 +24,7 @@ from backsight.source.body import (
     body_around,
     callee,
     calls_in,
+    dotted,
     functions,
     keyword,
     statement_at,
@@ -98,15 +99,17 @@ def _zeroing(body: Body, line: int) -> Place | None:
     if isinstance(unit, ast.Module):
         return None
     inside = [each for each in statements(body.node) if unit is body.node or _within(each, unit)]
-    calls = [(each, callee(call)[1]) for each in inside for call in calls_in(each)]
-    if any(name == "step" for _, name in calls):
+    calls = [(each, *callee(call)) for each in inside for call in calls_in(each)]
+    if any(name == "step" for *_, name in calls):
         return None
+    turns = (unit.lineno, unit.end_lineno or 0) if isinstance(unit, LOOPS) else (0, 0)
     conditions = [each for each in inside if isinstance(each, ast.If | ast.Try)]
     found = [
         each
-        for each, name in calls
+        for each, receiver, name in calls
         if name == "zero_grad"
         and each.lineno < line
+        and not is_bound(body, dotted(receiver) or "", *turns)  # another one in each turn
         and not any(_within(each, other) and other.lineno < each.lineno for other in conditions)
     ]
     return body.place(found[0]) if found else None
