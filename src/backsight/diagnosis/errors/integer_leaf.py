@@ -91,7 +91,10 @@ def _fix(level: Level | None, text: str, name: str, tensor: torch.Tensor | None,
             f"Set requires_grad on floating-point parameters only: if {each}.is_floating_point(): "
             f"{each}.requires_grad_()."
         )
-    return f"Convert it to floating point first: {text} = {simple(text)}.float()."
+    return (
+        f"Convert it to floating point first: {text} = {simple(text)}.float(). If it holds indices, as of words, "
+        "differentiate what an embedding looks up with them: call retain_grad() on that."
+    )
 
 
 def _is_parameter(level: Level) -> bool:

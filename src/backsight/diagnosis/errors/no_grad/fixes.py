@@ -18,7 +18,7 @@ from backsight.diagnosis.errors.no_grad.attached import (
 )
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
 from backsight.diagnosis.wording import listed
-from backsight.source import Body, assignments, statement_at
+from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
@@ -310,6 +310,10 @@ def _of_block(suspect: Suspect) -> str:
     if suspect.seen and not suspect.inside:
         return f"Compute {expression} with gradients enabled: outside the block or before it."
     if suspect.cut.place.text.startswith("@"):
+        if (given := _of_a_caller(suspect)) is not None:
+            return (
+                f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}."
+            )
         return (
             f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on functions that only evaluate."  # type: ignore[union-attr]  # a decorator stands on a function
         )
@@ -339,6 +343,17 @@ def _of_block(suspect: Suspect) -> str:
         return f"Move {texts} above line {suspect.cut.place.line}, dedented one level."
     belong = "belongs" if len(places) == 1 else "belong"
     return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level."
+
+
+def _of_a_caller(suspect: Suspect) -> Place | None:
+    """Return the statement of a decorated function that calls what it was given, as `step(closure)` does."""
+    body, level = suspect.section.body, suspect.section.level
+    line = suspect.calling.line if suspect.calling is not None else level.line if level is not None else 0
+    taken = {each.arg for each in body.node.args.args} if isinstance(body.node, ast.FunctionDef) else set()
+    statement = statement_at(body, line)
+    calls = [callee(call) for call in calls_in(statement)] if statement is not None else []
+    is_given = any(receiver is None and name in taken for receiver, name in calls)
+    return body.place(statement) if statement is not None and is_given else None
 
 
 def _read_by(found: list[ast.stmt]) -> set[str]:

@@ -259,7 +259,7 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
                 f"Put the whole value into the parameter: {whole}. As it is, the nn.Parameter inside is registered "
                 "nowhere, and no optimizer trains it."
             )
-        return (
+        return _untrained(case, joint) or (
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and {where} "
             "runs only once."
         )
