@@ -180,17 +180,27 @@ class Walk:
             )
 
     def held(self, at: str) -> Iterator[tuple[Held, Held]]:
-        """Yield what both programs hold, paired by name or, where it is called otherwise, as was proposed."""
-        theirs = {
-            (each.kind, each.name): each for each in self.distances.b.held if (each.step, each.at) == (self.step, at)
-        }
-        for ours in self.distances.a.held:
-            if (ours.step, ours.at) != (self.step, at):
-                continue
-            key, separator, name = ours.name.partition(" of ")
-            renamed = f"{key}{separator}{self.names.get(name, name)}" if separator else self.names.get(key, key)
-            if (found := theirs.get((ours.kind, renamed))) is not None:
-                yield ours, found
+        """Yield what both programs hold, paired by name or, where it is called otherwise, as was proposed.
+
+        What is held again and again in a step, as gradients before each of several optimizers, is paired in that order.
+        """
+        ours, theirs = (self._by_name(trace, at) for trace in (self.distances.a, self.distances.b))
+        for (kind, name), mine in ours.items():
+            key, separator, rest = name.partition(" of ")
+            renamed = f"{key}{separator}{self.names.get(rest, rest)}" if separator else self.names.get(key, key)
+            others = theirs.get((kind, renamed), [])
+            yield from (
+                zip(mine, others, strict=True)
+                if len(mine) == len(others)
+                else zip(mine[-1:], others[-1:], strict=False)
+            )
+
+    def _by_name(self, trace: Trace, at: str) -> dict[tuple[str, str], list[Held]]:
+        found: dict[tuple[str, str], list[Held]] = {}
+        for each in trace.held:
+            if (each.step, each.at) == (self.step, at):
+                found.setdefault((each.kind, each.name), []).append(each)
+        return found
 
     def _look_at(self, a: Operation, b: Operation) -> None:
         other = plain_name(a.op) != plain_name(b.op)  # the kernel of another device, with arguments of its own
