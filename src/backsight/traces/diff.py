@@ -14,7 +14,7 @@ from backsight.traces.agreement import FLOOR, JUMP, Agreement, agreement
 from backsight.traces.difference import Difference, Parted, in_the_loss, lasting
 from backsight.traces.distance import Distances
 from backsight.traces.effects import by_effect
-from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
+from backsight.traces.growth import growth, losses_of_both, number_of, settled, updated_alike
 from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Origin, Walk
@@ -113,7 +113,7 @@ def _parted(distances: Distances, step: int, *, first: bool, after: bool, agreed
     every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in told]
     origins = by_effect(without_inherited(every, walk), walk, points, after)
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
-    losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
+    losses = [number_of(*each) for each in zip((distances.a, distances.b), losses_of_both(walk), strict=True)]
     pairs = len(walk.pairing.to_b)
     renamed = [(ours, theirs) for ours, theirs in walk.names.items() if ours != theirs]
     renamed += [(f"module {ours}", f"module {theirs}") for ours, theirs in walk.pairing.modules.items()]

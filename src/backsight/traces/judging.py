@@ -172,6 +172,25 @@ def _added(origin: Origin) -> Iterator[str]:
         if telling := [each for each in mine if plain_name(each.op) not in VIEWS] or list(mine):
             listed = ", ".join(dict.fromkeys(map(call, telling[-4:])))
             yield f"only {name} calls {listed}" + ("" if len(telling) <= 4 else f" and {len(telling) - 4:,} more")
+    yield from _reductions(origin)
+
+
+_REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
+
+
+def _reductions(origin: Origin) -> Iterator[str]:
+    """Say that a loss is a mean in one program and a sum in the other."""
+    ours, theirs = (
+        {
+            each.short: _REDUCTIONS.get(each.given["reduction"])
+            for each in mine
+            if type(each.given.get("reduction")) is int
+        }
+        for mine in (origin.only_a, origin.only_b)
+    )
+    for name in ours.keys() & theirs.keys():
+        if ours[name] != theirs[name]:
+            yield f"the reduction of {name} is {ours[name]} in A and {theirs[name]} in B"
 
 
 def call(operation: Operation) -> str:
