@@ -9,6 +9,7 @@ from statistics import median
 from backsight.traces.cuts import judged_cut
 from backsight.traces.data import as_data
 from backsight.traces.distance import factor
+from backsight.traces.draws import with_draws
 from backsight.traces.enclosed import Enclosed
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
@@ -115,7 +116,8 @@ def _gradients(walk: Walk, both: tuple[Flow, Flow]) -> tuple[list[int], list[int
     """Return the gradients without counterpart, where those of one shape are among them, else if they differ at all."""
     every = _ends(walk, "grad")
     least = least_gradient(walk, both)
-    near, pairs = set(), []
+    near: set[tuple[int, int]] = set()
+    pairs: list[tuple[int, int]] = []
     for ours, theirs in gradients_of_one_shape(walk):
         pairs.append((ours.value, theirs.value))
         if differ_by_rounding(walk, both, ours, theirs, least):
@@ -185,7 +187,7 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
     if found.updates and not any(each.cls == "semantics" for each in told):
         update = judged_update(walk, otherwise, given)
         told = told if update is None else (update, *told)
-    told = as_data([with_reasons(each, walk, given) for each in told], every, walk)
+    told = with_draws(as_data([with_reasons(each, walk, given) for each in told], every, walk), walk)
     return () if all(each.cls == "noise" for each in told) and _identical(walk, points) else told
 
 

@@ -234,8 +234,14 @@ def _of_start(origin: Origin, a: Trace, b: Trace) -> Judged:
     """Judge what was different as the step began."""
     made = [trace.made.get(number, UNSEEN) for trace, number in zip((a, b), origin.values, strict=True)]
     said = [*_start(origin, a, b)]
+    if origin.lost:
+        said.append(f"it agreed at the end of step {origin.step - 1}: one of them was replaced since, or not restored")
     written = [f"{name}: written last by {each.call}" for name, each in zip("AB", made, strict=True) if each.call]
     said += ["; ".join(written)] if len({each.call for each in made} - {""}) > 1 else []
+    held = [trace.values[number].dtype for trace, number in zip((a, b), origin.values, strict=True)]
+    if held[0] != held[1] and set(held) <= set(_FLOATS) and origin.apart.relative < _RELATED:
+        told = f"it is {held[0]} in A and {held[1]} in B"
+        return Judged(origin, "precision", "BS502", (said[0], told, *said[1:]), _AT_ONE_PRECISION)
     dtypes = [each.rounded for each in made]
     if bool(dtypes[0]) != bool(dtypes[1]) and origin.apart.relative < _RELATED:
         name, dtype = ("A", dtypes[0]) if dtypes[0] else ("B", dtypes[1])
