@@ -67,13 +67,13 @@ def dropping(path, always):
     return path
 
 
-def resumed(path, persistent, dtype=torch.float32, steps=(1, 2)):
+def resumed(path, persistent, dtype=torch.float32, steps=(1, 2), again=True):
     torch.manual_seed(0)
     model, generator = Queued(persistent, dtype), torch.Generator().manual_seed(1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with bs.trace(path, steps=steps):
         for step in range(3):
-            if step == 2:
+            if step == 2 and again:
                 state = model.state_dict()
                 torch.manual_seed(0)
                 model = Queued(persistent, dtype)
@@ -106,6 +106,11 @@ def test_a_buffer_that_a_resumed_training_does_not_restore_is_named(tmp_path):
     difference = bs.diff(resumed(tmp_path / "a", True), resumed(tmp_path / "b", False))
     assert difference.first.code == "BS504" and "queue" in difference.first.title, str(difference)
     assert "It agreed at the end of step 1" in str(difference)
+
+
+def test_a_buffer_that_is_not_restored_is_named_beside_a_training_that_was_not_interrupted(tmp_path):
+    difference = bs.diff(resumed(tmp_path / "a", True, again=False), resumed(tmp_path / "b", False))
+    assert difference.first.code == "BS504" and "buffer queue" in difference.first.title, str(difference)
 
 
 def test_a_buffer_of_a_coarser_dtype_is_precision(tmp_path):

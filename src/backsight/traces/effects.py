@@ -291,7 +291,9 @@ def _started(every: Sequence[Judged], walk: Walk, found: Effect) -> list[Judged]
         for flow in found.flows
     ]  # fmt: skip
     theirs = {f"{ours.kind} {ours.name}" for ours, other in walk.held("start") if other.value in found.flows[1].bad}
-    others = [each for each in every if each.origin.kind == "start" and began[0] & theirs & set(each.origin.names)]
+    both, either = began[0] & theirs, began[0] | theirs  # what was lost in one may still lie in a model beside it
+    starts = [each for each in every if each.origin.kind == "start"]
+    others = [each for each in starts if (either if each.origin.lost else both) & set(each.origin.names)]
     return others or [each for each in every if each.origin.kind == "input" and _is_bad(each.origin, found)]
 
 

@@ -245,8 +245,9 @@ def replaced(trace: Trace, step: int, names: Iterable[str]) -> set[str]:
     known = set(names)
     models = {each.partition(".")[0] for each in known if each.partition(".")[2] in known}
     roots = {each: _rooted(each, models) for each in known}
-    taken = {roots[each][1]: roots[each][0] for each in used & known}
-    idle = {root for root, _ in roots.values()} - {roots[each][0] for each in used & known}
+    active = {roots[each][0] for each in used & known}
+    taken = {rest: root for root, rest in roots.values() if root in active}  # and what no optimizer holds, as buffers
+    idle = {root for root, _ in roots.values()} - active
     return {each for each, (root, rest) in roots.items() if root in idle and taken.get(rest, root) != root}
 
 
