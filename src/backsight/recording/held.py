@@ -60,6 +60,11 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> set[int]:
     return {id(parameter) for parameters in _groups(optimizer) for parameter in parameters}
 
 
+def plain_of(optimizer: torch.optim.Optimizer) -> set[int]:
+    """Return the ids of what an optimizer holds that is a tensor and no `nn.Parameter`, so that no module owns it."""
+    return {id(each) for parameters in _groups(optimizer) for each in parameters if type(each) is torch.Tensor}
+
+
 def size_of(optimizer: torch.optim.Optimizer) -> int:
     """Return how many tensors an optimizer holds."""
     return sum(map(len, _groups(optimizer)))

@@ -11,7 +11,7 @@ import torch
 
 from backsight.naming import search
 from backsight.recording.cost import Cost
-from backsight.recording.held import parameters_of, size_of
+from backsight.recording.held import parameters_of, plain_of, size_of
 from backsight.recording.hook import Hook
 from backsight.recording.observed import Observed
 from backsight.recording.optimizer_steps import leave, listen
@@ -147,8 +147,13 @@ class StepEnds:
         awaited = [each for each in self._awaited if (held := each()) is not None and held is not stepped]
         if not awaited:
             return []
-        rest = self._observed.parameters().keys() - self._held(self.optimizers())
+        rest = self._trained(each() for each in awaited) - self._held(self.optimizers())
         return [each for each in awaited if (held := each()) is not None and not rest.isdisjoint(parameters_of(held))]
+
+    def _trained(self, optimizers: Iterable[torch.optim.Optimizer | None]) -> set[int]:
+        """Return the ids of what the models hold and, in a whole program, of what these do that no module can own."""
+        plain = optimizers if self._observed.whole_program else ()
+        return {*self._observed.parameters()}.union(*(plain_of(each) for each in plain if each is not None))
 
     @staticmethod
     def _held(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
@@ -200,8 +205,9 @@ class StepEnds:
         """Look at an optimizer that steps for the first time."""
         if self._given is None:
             if not any(ours for each, ours, _ in self._known.values() if each() is not optimizer):
-                others = self._observed.parameters().keys() - parameters_of(optimizer)
-                self._awaited = [weakref.ref(each) for each in _alive() if not others.isdisjoint(parameters_of(each))]
+                alive = _alive()
+                others = self._trained(alive) - parameters_of(optimizer)
+                self._awaited = [weakref.ref(each) for each in alive if not others.isdisjoint(parameters_of(each))]
             self._last = weakref.ref(optimizer)
 
 

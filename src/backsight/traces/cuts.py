@@ -45,10 +45,14 @@ def judged_cut(walk: Walk, flows: tuple[Flow, Flow], ends: tuple[tuple[int, ...]
     for mine, other, name in ((*flows, "A"), (*flows[::-1], "B")):
         held = [each for one in other.operations.values() if one.phase == "forward" for each in one.outputs]
         values = Values(other.trace, held)
-        detached = {value for _, value in cuts(other, walk.step)}
+        detached = Values(other.trace, [value for _, value in cuts(other, walk.step)])
         for cut, value in reversed([*cuts(mine, walk.step)]):
             there = values.alike(mine.trace, value)
-            if there is None or there in detached or (made := _differentiated(other, there)) is None:
+            if (
+                there is None
+                or detached.alike(mine.trace, value) is not None
+                or (made := _differentiated(other, there)) is None
+            ):
                 continue
             return _judged(walk, cut, made, name, (ends[0][0], ends[1][0]))
     return None

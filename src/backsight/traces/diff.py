@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from backsight.traces.agreement import FLOOR, JUMP, Agreement, agreement
 from backsight.traces.difference import Difference, Parted, in_the_loss, lasting
 from backsight.traces.distance import Distances
 from backsight.traces.effects import by_effect
-from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
+from backsight.traces.growth import growth, losses_of_both, number_of, settled, updated_alike
 from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Origin, Walk
@@ -65,8 +65,10 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
     distances = Distances(one, other)
     with np.errstate(all="ignore"):  # statistics may be infinite
         steps: list[Parted] = []
+        folded: set[Hashable] = set()
         for step in common:
-            steps.append(_parted(distances, step, first=not steps, after=any(map(_grave, steps)), agreed=agreed))
+            after = any(map(_grave, steps))
+            steps.append(_parted(distances, step, folded, first=not steps, after=after, agreed=agreed))
         said = findings([each for step in steps for each in step.origins], distances)
     return _noted(Difference(one.path, other.path, tuple(steps), said, tuple(notes), agreed))
 
@@ -105,15 +107,21 @@ def _grave(step: Parted) -> bool:
     return any(each.cls != "noise" for each in step.origins)
 
 
-def _parted(distances: Distances, step: int, *, first: bool, after: bool, agreed: Agreement | None) -> Parted:
+def _parted(
+    distances: Distances, step: int, folded: set[Hashable], *, first: bool, after: bool, agreed: Agreement | None
+) -> Parted:
+    """Compare a step. folded: what was no finding in the steps before though it differs, so that it is none later."""
     walk = Walk(distances, step).run(first=first)
     points = growth(walk)
     same, alike = settled(walk, points), updated_alike(points)
     told = [each for each in walk.origins if not _is_grown(each, agreed)]
     every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in told]
     origins = by_effect(without_inherited(every, walk), walk, points, after)
+    origins = tuple(each for each in origins if not after or each.cls == "noise" or _key(each.origin) not in folded)
+    kept = {_key(each.origin) for each in origins}
+    folded.update(key for each in every if (key := _key(each.origin)) not in kept and each.origin.kind == "program")
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
-    losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
+    losses = [number_of(*each) for each in zip((distances.a, distances.b), losses_of_both(walk), strict=True)]
     pairs = len(walk.pairing.to_b)
     renamed = [(ours, theirs) for ours, theirs in walk.names.items() if ours != theirs]
     renamed += [(f"module {ours}", f"module {theirs}") for ours, theirs in walk.pairing.modules.items()]
@@ -130,6 +138,12 @@ def _parted(distances: Distances, step: int, *, first: bool, after: bool, agreed
         " and ".join(name for name, trace in (("A", distances.a), ("B", distances.b)) if walk.step not in trace.whole),
         pictured(walk, origins) if origins and not after else None,
     )
+
+
+def _key(origin: Origin) -> Hashable:
+    """Return what tells that a later step has the same origin: its operations and lines."""
+    alone = [[(each.op, each.module, str(each.place)) for each in mine] for mine in (origin.only_a, origin.only_b)]
+    return origin.kind, origin.phase, *map(str, origin.places), *map(tuple, alone)
 
 
 def _is_grown(origin: Origin, agreed: Agreement | None) -> bool:

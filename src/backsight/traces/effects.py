@@ -9,6 +9,7 @@ from statistics import median
 from backsight.traces.cuts import judged_cut
 from backsight.traces.data import as_data
 from backsight.traces.distance import factor
+from backsight.traces.draws import with_draws
 from backsight.traces.enclosed import Enclosed
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
@@ -18,6 +19,7 @@ from backsight.traces.pairing import RANDOM, plain_name
 from backsight.traces.recomputing import judged_recomputation
 from backsight.traces.records import Operation, Phase, Trace
 from backsight.traces.sharing import judged_tie
+from backsight.traces.unfounded import differ_by_rounding, gradients_of_one_shape, least_gradient, of_noise
 from backsight.traces.updating import (
     Given,
     Update,
@@ -33,9 +35,6 @@ _TOGETHER = 1e-4
 _UPDATED, _MOST_UPDATED = 1e-2, 0.3
 """The median and the largest relative difference of updates beyond which rounding, however enlarged by Adam, does not
 explain them: single elements of gradients are nothing but rounding, and their signs are updates."""
-
-_SMALL = 1e-5
-"""Gradients that small beside all together are nothing but rounding, as that of a bias before a normalization."""
 
 _NEARLY = 0.9
 """The share of operations of both programs that have a partner, from which on operations are compared one by one."""
@@ -116,14 +115,13 @@ def _ends(walk: Walk, kind: str) -> tuple[list[int], list[int]]:
 def _gradients(walk: Walk, both: tuple[Flow, Flow]) -> tuple[list[int], list[int]]:
     """Return the gradients without counterpart, where those of one shape are among them, else if they differ at all."""
     every = _ends(walk, "grad")
-    least = _SMALL * max(flow.norm(ends) for ends, flow in zip(every, both, strict=True))
-    values = walk.distances.a.values, walk.distances.b.values
-    pairs = [
-        (ours.value, theirs.value)
-        for ours, theirs in walk.held("end")
-        if ours.kind == "grad" and values[0][ours.value].shape == values[1][theirs.value].shape
-    ]
-    near = {number for x, y in pairs if walk.distances(x, y).absolute <= least for number in ((0, x), (1, y))}
+    least = least_gradient(walk, both)
+    near: set[tuple[int, int]] = set()
+    pairs: list[tuple[int, int]] = []
+    for ours, theirs in gradients_of_one_shape(walk):
+        pairs.append((ours.value, theirs.value))
+        if differ_by_rounding(walk, both, ours, theirs, least):
+            near.update(((0, ours.value), (1, theirs.value)))
     left = tuple(
         [each for each in ends if each not in flow.ok and (place, each) not in near and flow.norm([each]) > least]
         for place, (ends, flow) in enumerate(zip(every, both, strict=True))
@@ -163,7 +161,9 @@ def _updates(walk: Walk, both: tuple[Flow, Flow], points: Sequence[Point]) -> bo
         if ours.kind == "weight"
         and (ours.name == theirs.name or (ours.value not in both[0].ok and theirs.value not in both[1].ok))
     }
-    found = [each.relative if each.name in sure else 0.0 for each in points if each.what == "update"]
+    noise = of_noise(walk, both)
+    told = [each for each in points if each.what == "update" and each.name not in noise]
+    found = [each.relative if each.name in sure else 0.0 for each in told]
     if not found:
         return False
     if max(found) > _MOST_UPDATED or median(found) > _UPDATED:
@@ -181,13 +181,22 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
     otherwise = [] if after else updated_otherwise(walk)
     given = {} if after else given_otherwise(walk)
     if not otherwise and not given and all(each.cls == "noise" for each in every) and _nearly(walk):
-        return tuple(every)
+        return () if _identical(walk, points) else tuple(every)
     found = effect(walk, points, otherwise, given)
     told = _told(every, walk, found)
     if found.updates and not any(each.cls == "semantics" for each in told):
         update = judged_update(walk, otherwise, given)
         told = told if update is None else (update, *told)
-    return as_data([with_reasons(each, walk, given) for each in told], every, walk)
+    told = with_draws(as_data([with_reasons(each, walk, given) for each in told], every, walk), walk)
+    return () if all(each.cls == "noise" for each in told) and _identical(walk, points) else told
+
+
+def _identical(walk: Walk, points: Sequence[Point]) -> bool:
+    """Whether all that counts agrees to the last bit: what differs then is memory that a kernel works in, or a result
+    that is used for nothing."""
+    known = any(each.what in ("grad", "weight") for each in points)
+    held = all(walk.distances(ours.value, theirs.value).same for ours, theirs in walk.held("end"))
+    return known and held and not any(each.relative for each in points)
 
 
 def _told(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, ...]:
@@ -282,7 +291,9 @@ def _started(every: Sequence[Judged], walk: Walk, found: Effect) -> list[Judged]
         for flow in found.flows
     ]  # fmt: skip
     theirs = {f"{ours.kind} {ours.name}" for ours, other in walk.held("start") if other.value in found.flows[1].bad}
-    others = [each for each in every if each.origin.kind == "start" and began[0] & theirs & set(each.origin.names)]
+    both, either = began[0] & theirs, began[0] | theirs  # what was lost in one may still lie in a model beside it
+    starts = [each for each in every if each.origin.kind == "start"]
+    others = [each for each in starts if (either if each.origin.lost else both) & set(each.origin.names)]
     return others or [each for each in every if each.origin.kind == "input" and _is_bad(each.origin, found)]
 
 

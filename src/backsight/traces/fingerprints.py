@@ -69,8 +69,20 @@ def as_array(tensor: torch.Tensor) -> NDArray[np.generic]:
     return _numbers(tensor).clone(memory_format=torch.contiguous_format).numpy()
 
 
+_LARGEST_SPARSE = 1 << 22
+"""Elements that a sparse tensor may have as a dense one, to be compared as that."""
+
+
+def is_small_and_sparse(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is sparse, as the gradient of an embedding, and can be made dense in passing."""
+    sparse = type(tensor) is torch.Tensor and tensor.layout == torch.sparse_coo and tensor.device.type != "meta"
+    return sparse and tensor.numel() <= _LARGEST_SPARSE and (tensor.is_cpu or not is_captured())
+
+
 def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return a tensor as contiguous memory of the CPU, without copying where it is that already."""
+    if is_small_and_sparse(tensor):
+        tensor = tensor.detach().to_dense()
     if tensor.layout != torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         return None
     if not tensor.is_cpu and is_captured():

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from functools import cache, partial
 from math import dist, hypot, isfinite, sqrt
 from typing import Any
 
@@ -258,8 +258,10 @@ def flows(a: Trace, b: Trace, step: int) -> tuple[Flow, Flow]:
 def _adding_up(trace: Trace, other: Trace) -> AddsUp:
     """Return what tells whether the elements of values of a trace are, together, those of one of the other."""
 
+    ours, theirs = cache(partial(_statistics, trace)), cache(partial(_statistics, other))
+
     def adds_up(some: Sequence[int], number: int) -> bool:
-        parts, whole = [_statistics(trace, each) for each in some], _statistics(other, number)
+        parts, whole = [ours(each) for each in some], theirs(number)
         if whole is None or any(each is None or each.odd != whole.odd for each in parts):
             return False
         return _adds_up([each for each in parts if each is not None], whole)
@@ -297,36 +299,66 @@ def _joined(a: Trace, of_a: Iterable[int], b: Trace, of_b: Iterable[int]) -> tup
     found: tuple[set[int], set[int]] = set(), set()
     parts = [(number, each) for number in of_a if (each := _statistics(a, number)) is not None and each.step]
     wholes = [(number, each) for number in of_b if (each := _statistics(b, number)) is not None and each.step]
-    by_count: dict[int, list[tuple[int, _Statistics]]] = defaultdict(list)
-    for part in parts:
-        by_count[part[1].count].append(part)
+    held = _Parts(parts)
     for number, whole in wholes:
-        for some in _together(by_count, whole):
+        for some in held.together(whole):
             if _adds_up([one for _, one in some], whole):
                 found[0].update(one for one, _ in some)
                 found[1].add(number)
     return found
 
 
-def _together(
-    by_count: Mapping[int, Sequence[tuple[int, _Statistics]]], whole: _Statistics
-) -> Iterator[tuple[tuple[int, _Statistics], ...]]:
-    """Yield what may be the parts of a value: two of any sizes, or three of one size."""
-    inside = {
-        count: [each for each in mine if _within(each[1], whole)][:_CROWDED]
-        for count, mine in by_count.items()
-        if whole.count - count in by_count or 3 * count == whole.count
-    }
-    for count, mine in inside.items():
-        if 2 * count <= whole.count:
-            yield from product(mine, inside.get(whole.count - count, ()))
-        if 3 * count == whole.count:
-            yield from combinations(mine[: _CROWDED // 2], 3)
+_Part = tuple[int, "_Statistics"]
 
 
-def _within(part: _Statistics, whole: _Statistics) -> bool:
-    room = ROUNDED * whole.norm
-    return part.norm <= whole.norm + room and part.least >= whole.least - room and part.most <= whole.most + room
+class _Parts:
+    """Values by count, to be looked up by their least element, which is that of the whole in one of them, and by norm.
+
+    To try all pairs takes minutes where a recurrent network makes thousands of values of a few sizes.
+    """
+
+    def __init__(self, parts: Iterable[_Part]):
+        by_count: dict[int, list[_Part]] = defaultdict(list)
+        for part in parts:
+            by_count[part[1].count].append(part)
+        self._by_least = {count: sorted(mine, key=_least) for count, mine in by_count.items()}
+        self._by_norm = {count: sorted(mine, key=_norm) for count, mine in by_count.items()}
+
+    def together(self, whole: _Statistics) -> Iterator[tuple[_Part, ...]]:
+        """Yield what may be the parts of a value: two of any sizes, or three of one size."""
+        room = ROUNDED * whole.norm
+        for count, mine in self._by_least.items():
+            if whole.count - count not in self._by_norm and 3 * count != whole.count:
+                continue
+            first = bisect_left(mine, whole.least - room, key=_least)
+            for part in mine[first : first + _CROWDED]:
+                if part[1].least > whole.least + room:
+                    break
+                for other in self._left(whole, (part,), whole.count - count):
+                    yield part, other
+                for other in self._by_norm[count][:_CROWDED] if 3 * count == whole.count else ():
+                    for last in self._left(whole, (part, other), count):
+                        if len({part[0], other[0], last[0]}) == 3:
+                            yield part, other, last
+
+    def _left(self, whole: _Statistics, some: Sequence[_Part], count: int) -> Iterator[_Part]:
+        """Yield values of a count whose norm is that of the whole without some of its parts."""
+        mine, room = self._by_norm.get(count, []), ROUNDED * whole.norm
+        taken = sum(one.norm**2 for _, one in some)
+        lowest, highest = (sqrt(max(0.0, (whole.norm + each) ** 2 - taken)) for each in (-room, room))
+        first = bisect_left(mine, lowest, key=_norm)
+        for part in mine[first : first + _CROWDED]:
+            if part[1].norm > highest:
+                return
+            yield part
+
+
+def _least(part: _Part) -> float:
+    return part[1].least
+
+
+def _norm(part: _Part) -> float:
+    return part[1].norm
 
 
 def _adds_up(parts: Sequence[_Statistics], whole: _Statistics) -> bool:

@@ -86,6 +86,15 @@ def losses_of(trace: Trace, step: int) -> list[int]:
     return found
 
 
+def losses_of_both(walk: Walk) -> tuple[int | None, int | None]:
+    """Return the first loss of both programs; none where one goes backward more often, so that it is of a part of the
+    batch."""
+    a, b = walk.distances.a, walk.distances.b
+    if len(losses_of(a, walk.step)) != len(losses_of(b, walk.step)):
+        return None, None
+    return loss_of(a, walk.step), loss_of(b, walk.step)
+
+
 def _scalar(trace: Trace, operation: Operation, otherwise: int | None) -> int | None:
     if operation.phase != "forward" or operation.op in ("module", "aten.ones_like.default"):
         return otherwise
@@ -113,7 +122,7 @@ def _modules(walk: Walk) -> Iterator[Point]:
 
 
 def _loss(walk: Walk) -> Iterator[Point]:
-    ours, theirs = (loss_of(trace, walk.step) for trace in (walk.distances.a, walk.distances.b))
+    ours, theirs = losses_of_both(walk)
     if ours is not None and theirs is not None:
         yield Point(walk.step, "loss", "loss", walk.distances(ours, theirs).relative)
 

@@ -16,6 +16,8 @@ def without_inherited(judged: Sequence[Judged], walk: Walk) -> tuple[Judged, ...
     something else, a backward operation that is given other numbers may well enlarge the difference. Where the forward
     passes agree, if only up to rounding, a backward that does not is a finding.
     """
+    if any(each.cls == "precision" and each.origin.kind == "start" for each in judged):
+        judged = [each for each in judged if each.cls != "semantics" or not each.origin.before or each.origin.decides]
     forward = [each.origin for each in judged if each.cls == "semantics" and _is_forward(each.origin)]
     if not forward:
         return tuple(judged)

@@ -172,6 +172,25 @@ def _added(origin: Origin) -> Iterator[str]:
         if telling := [each for each in mine if plain_name(each.op) not in VIEWS] or list(mine):
             listed = ", ".join(dict.fromkeys(map(call, telling[-4:])))
             yield f"only {name} calls {listed}" + ("" if len(telling) <= 4 else f" and {len(telling) - 4:,} more")
+    yield from _reductions(origin)
+
+
+_REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
+
+
+def _reductions(origin: Origin) -> Iterator[str]:
+    """Say that a loss is a mean in one program and a sum in the other."""
+    ours, theirs = (
+        {
+            each.short: _REDUCTIONS.get(each.given["reduction"])
+            for each in mine
+            if type(each.given.get("reduction")) is int
+        }
+        for mine in (origin.only_a, origin.only_b)
+    )
+    for name in ours.keys() & theirs.keys():
+        if ours[name] != theirs[name]:
+            yield f"the reduction of {name} is {ours[name]} in A and {theirs[name]} in B"
 
 
 def call(operation: Operation) -> str:
@@ -215,8 +234,14 @@ def _of_start(origin: Origin, a: Trace, b: Trace) -> Judged:
     """Judge what was different as the step began."""
     made = [trace.made.get(number, UNSEEN) for trace, number in zip((a, b), origin.values, strict=True)]
     said = [*_start(origin, a, b)]
+    if origin.lost:
+        said.append(f"it agreed at the end of step {origin.step - 1}: one of them was replaced since, or not restored")
     written = [f"{name}: written last by {each.call}" for name, each in zip("AB", made, strict=True) if each.call]
     said += ["; ".join(written)] if len({each.call for each in made} - {""}) > 1 else []
+    held = [trace.values[number].dtype for trace, number in zip((a, b), origin.values, strict=True)]
+    if held[0] != held[1] and set(held) <= set(_FLOATS) and origin.apart.relative < _RELATED:
+        told = f"it is {held[0]} in A and {held[1]} in B"
+        return Judged(origin, "precision", "BS502", (said[0], told, *said[1:]), _AT_ONE_PRECISION)
     dtypes = [each.rounded for each in made]
     if bool(dtypes[0]) != bool(dtypes[1]) and origin.apart.relative < _RELATED:
         name, dtype = ("A", dtypes[0]) if dtypes[0] else ("B", dtypes[1])

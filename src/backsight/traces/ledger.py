@@ -16,7 +16,7 @@ import torch
 
 from backsight.tape import storage_key, version
 from backsight.traces._torch import answers_itself
-from backsight.traces.fingerprints import fingerprint
+from backsight.traces.fingerprints import fingerprint, is_small_and_sparse
 
 Layout = tuple[Any, ...]
 
@@ -99,7 +99,7 @@ class Ledger:
     def _known(self, tensor: torch.Tensor, by: int | None = None, *, otherwise: int = -1, blank: bool = False) -> int:
         storage = _storage(tensor)
         if storage is None:
-            return self._new(tensor, -1, otherwise if by is None else by, "")
+            return self._new(tensor, self._mark_of_sparse(tensor), otherwise if by is None else by, "")
         memory, layout, now = self._memory(storage), _layout(tensor), version(tensor)
         found = memory.values.get(layout)  # of what an operation returned too, where that is what it was given
         if found is not None:
@@ -132,6 +132,15 @@ class Ledger:
             self._marks += 1
             self._kept(found, row, plain)
         return found
+
+    def _mark_of_sparse(self, tensor: torch.Tensor) -> int:
+        """Return the number of the fingerprint of what a sparse tensor is as a dense one; -1 of any other."""
+        row, plain = fingerprint(tensor) if is_small_and_sparse(tensor) else (b"", None)
+        if plain is None:
+            return -1
+        self._marks += 1
+        self._kept(self._marks - 1, row, plain)
+        return self._marks - 1
 
     def _memory(self, storage: Any) -> _Memory:
         key = storage_key(storage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
@@ -65,6 +65,7 @@ class Origin:
     names: tuple[str, ...] = ()
     by_values: bool = False
     seeded_alike: int = 0
+    lost: bool = False
     at: tuple[Place, Place] = (Place(), Place())
 
     @property
@@ -119,7 +120,9 @@ class Walk:
         self._seen: set[Any] = set()
         self._leaked = False
         if first:
-            self._look_at_start()
+            self._look_at_start(lambda _: True)
+        elif self.step - 1 in a.whole and self.step - 1 in b.whole:
+            self._look_at_start(self._agreed_before(), lost=True)
         for number, operation in self._a.items():
             partner = self._b.get(self.pairing.to_b.get(number, -1))
             if partner is not None and len(self.origins) < _MOST:
@@ -127,13 +130,29 @@ class Walk:
         self._look_at_end()
         return self
 
-    def _look_at_start(self) -> None:
+    def _agreed_before(self) -> Callable[[str], bool]:
+        """Return what tells whether a weight or buffer was the same to the last bit as the step before ended.
+
+        Of a model that is new in this step, what all others were counts.
+        """
+        before = Walk(self.distances, self.step - 1)
+        before.names = paired_names(self.distances.a, self.distances.b, self.step - 1)
+        held = {
+            f"{ours.kind} {ours.name}": self.distances(ours.value, theirs.value).same
+            for ours, theirs in before.held("end")
+            if ours.kind in ("weight", "buffer")
+        }
+        new = bool(held) and all(held.values())
+        return lambda name: held.get(name, new and not name.startswith("state"))
+
+    def _look_at_start(self, counts: Callable[[str], bool], lost: bool = False) -> None:
+        """Look at what both hold as the step begins. lost: whether it agreed as the step before ended."""
         found: dict[str, list[tuple[str, Held, Held, Apart]]] = {}
         alike = 0
         for ours, theirs in self.held("start"):
             if (apart := self.distances(ours.value, theirs.value)).same:
                 alike += self._is_drawn(ours.value, self.distances.a)
-            else:
+            elif counts(f"{ours.kind} {ours.name}"):
                 found.setdefault(ours.kind, []).append((ours.name, ours, theirs, apart))
         for kind, differing in found.items():
             _, ours, theirs, apart = max(differing, key=lambda each: each[3].relative)
@@ -141,9 +160,8 @@ class Walk:
             values = ours.value, theirs.value
             made = self.distances.a.made.get(values[0], UNSEEN), self.distances.b.made.get(values[1], UNSEEN)
             at = made[0].place, made[1].place
-            self.origins.append(
-                Origin("start", self.step, "forward", None, None, values, apart, names=names, at=at, seeded_alike=alike)
-            )
+            told = {"names": names, "at": at, "seeded_alike": 0 if lost else alike, "lost": lost}
+            self.origins.append(Origin("start", self.step, "forward", None, None, values, apart, **told))  # type: ignore[arg-type]
 
     @staticmethod
     def _is_drawn(number: int, trace: Trace) -> bool:
@@ -180,17 +198,27 @@ class Walk:
             )
 
     def held(self, at: str) -> Iterator[tuple[Held, Held]]:
-        """Yield what both programs hold, paired by name or, where it is called otherwise, as was proposed."""
-        theirs = {
-            (each.kind, each.name): each for each in self.distances.b.held if (each.step, each.at) == (self.step, at)
-        }
-        for ours in self.distances.a.held:
-            if (ours.step, ours.at) != (self.step, at):
-                continue
-            key, separator, name = ours.name.partition(" of ")
-            renamed = f"{key}{separator}{self.names.get(name, name)}" if separator else self.names.get(key, key)
-            if (found := theirs.get((ours.kind, renamed))) is not None:
-                yield ours, found
+        """Yield what both programs hold, paired by name or, where it is called otherwise, as was proposed.
+
+        What is held again and again in a step, as gradients before each of several optimizers, is paired in that order.
+        """
+        ours, theirs = (self._by_name(trace, at) for trace in (self.distances.a, self.distances.b))
+        for (kind, name), mine in ours.items():
+            key, separator, rest = name.partition(" of ")
+            renamed = f"{key}{separator}{self.names.get(rest, rest)}" if separator else self.names.get(key, key)
+            others = theirs.get((kind, renamed), [])
+            yield from (
+                zip(mine, others, strict=True)
+                if len(mine) == len(others)
+                else zip(mine[-1:], others[-1:], strict=False)
+            )
+
+    def _by_name(self, trace: Trace, at: str) -> dict[tuple[str, str], list[Held]]:
+        found: dict[tuple[str, str], list[Held]] = {}
+        for each in trace.held:
+            if (each.step, each.at) == (self.step, at):
+                found.setdefault((each.kind, each.name), []).append(each)
+        return found
 
     def _look_at(self, a: Operation, b: Operation) -> None:
         other = plain_name(a.op) != plain_name(b.op)  # the kernel of another device, with arguments of its own

@@ -198,18 +198,30 @@ def _matched(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, in
 
 def paired_names(a: Trace, b: Trace, step: int) -> dict[str, str]:
     """Return the parameters and buffers of B by what they are called in A: by name, else by value, else by what
-    does not depend on the order of elements, else by shape."""
+    does not depend on the order of elements, else by shape.
+
+    What no module owns is held from the first step of its optimizer on: its gradient and its end tell what it is.
+    """
     ours, theirs = _named(a, step), _named(b, step)
     found = {name: name for name in ours if name in theirs and _shape(a, ours[name]) == _shape(b, theirs[name])}
     left = [name for name in theirs if name not in found]
-    for alike in (_hash, _numbers, _shape):
-        for name in [each for each in ours if each not in found]:
-            key = alike(a, ours[name])
-            match = next((each for each in left if alike(b, theirs[each]) == key), None)
+    moments = [(_held(a, step, *when), _held(b, step, *when)) for when in _MOMENTS]
+    passes = [(alike, *moment) for moment in moments for alike in (_hash, _numbers)]
+    for alike, mine, others in [*passes, (_shape, ours, theirs)]:
+        for name in [each for each in ours if each not in found and each in mine]:
+            key = alike(a, mine[name])
+            match = next((each for each in left if each in others and alike(b, others[each]) == key), None)
             if match is not None:
                 found[name] = match
                 left.remove(match)
     return found
+
+
+_MOMENTS = (("start", ("weight", "buffer")), ("end", ("grad",)), ("end", ("weight", "buffer")))
+
+
+def _held(trace: Trace, step: int, at: str, kinds: tuple[str, ...]) -> dict[str, Held]:
+    return {each.name: each for each in trace.held if (each.step, each.at) == (step, at) and each.kind in kinds}
 
 
 def _named(trace: Trace, step: int) -> dict[str, Held]:
@@ -233,8 +245,9 @@ def replaced(trace: Trace, step: int, names: Iterable[str]) -> set[str]:
     known = set(names)
     models = {each.partition(".")[0] for each in known if each.partition(".")[2] in known}
     roots = {each: _rooted(each, models) for each in known}
-    taken = {roots[each][1]: roots[each][0] for each in used & known}
-    idle = {root for root, _ in roots.values()} - {roots[each][0] for each in used & known}
+    active = {roots[each][0] for each in used & known}
+    taken = {rest: root for root, rest in roots.values() if root in active}  # and what no optimizer holds, as buffers
+    idle = {root for root, _ in roots.values()} - active
     return {each for each, (root, rest) in roots.items() if root in idle and taken.get(rest, root) != root}
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import hypot
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backsight.traces.distance import norm
 from backsight.traces.pairing import plain_name
@@ -42,10 +45,7 @@ def repeats(
     """
     trace, operations, numbers = parted
     groups = _groups(trace, operations, numbers)
-    wholes: dict[int, list[int]] = defaultdict(list)
-    for number in whole[1]:
-        if whole[0].values[number].mark >= 0:
-            wholes[_count(whole[0], number)].append(number)
+    wholes = _Wholes(*whole)
     parts: set[int] = set()
     found: set[int] = set()
     counts: set[int] = set()
@@ -54,18 +54,17 @@ def repeats(
         for count in range(2, min(len(group), _MOST) + 1):
             if len(group) % count == 0 and count * size in wholes:
                 for some in _each(group, count):
-                    if (
-                        match := next((each for each in wholes[count * size] if adds_up(some, each)), None)
-                    ) is not None:
+                    together = hypot(*(norm(trace, trace.values[each]) for each in some))
+                    candidates = wholes.of_norm(count * size, together)
+                    if (match := next((each for each in candidates if adds_up(some, each)), None)) is not None:
                         parts.update(some)
                         found.add(match)
                         counts.add(count)
     for group, count in ((group, count) for group in groups for count in counts if len(group) % count == 0):
         for some in _each(group, count):
-            for number in wholes.get(_count(trace, group[0]), ()):
-                if _is_sum(trace, some, whole[0], number):
-                    parts.update(some)
-                    found.add(number)
+            if sums := wholes.sums(_count(trace, group[0]), _added(trace, some), count):
+                parts.update(some)
+                found.update(sums)
     return Repeats(frozenset(parts), frozenset(found), frozenset(counts))
 
 
@@ -97,10 +96,43 @@ def _count(trace: Trace, number: int) -> int:
     return int(trace.prints[trace.values[number].mark]["stats"]["count"])
 
 
-def _is_sum(trace: Trace, some: Sequence[int], other: Trace, number: int) -> bool:
-    """Whether the sum of values, or their mean, is another value, as losses and gradients of micro-batches are."""
-    added = np.sum([trace.prints[trace.values[each].mark]["sketch"] for each in some], axis=0)
-    wanted, size = other.prints[other.values[number].mark]["sketch"], norm(other, other.values[number])
-    if not size:
-        return False
-    return any(float(np.linalg.norm(each - wanted)) <= _ROUNDED * size for each in (added, added / len(some)))
+def _added(trace: Trace, some: Sequence[int]) -> NDArray[np.float64]:
+    added: NDArray[np.float64] = np.sum([trace.prints[trace.values[each].mark]["sketch"] for each in some], axis=0)
+    return added
+
+
+class _Wholes:
+    """Values by count, to be looked up by norm and by projection: of thousands of parts, each is looked for."""
+
+    def __init__(self, trace: Trace, numbers: Iterable[int]):
+        held: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        for number in numbers:
+            if trace.values[number].mark >= 0:
+                held[_count(trace, number)].append((norm(trace, trace.values[number]), number))
+        self._trace = trace
+        self._by_count = {count: sorted(mine) for count, mine in held.items()}
+        self._sketches: dict[int, NDArray[np.float64]] = {}
+
+    def __contains__(self, count: int) -> bool:
+        return count in self._by_count
+
+    def of_norm(self, count: int, size: float) -> Iterator[int]:
+        """Yield the values of a count that have a norm."""
+        mine, room = self._by_count[count], 2 * _ROUNDED * size
+        for each, number in mine[bisect_left(mine, (size - room, -1)) :]:
+            if each > size + room:
+                return
+            yield number
+
+    def sums(self, count: int, added: NDArray[np.float64], parts: int) -> list[int]:
+        """Return the values of a count that are a sum, or its mean, as losses and gradients of micro-batches are."""
+        mine = self._by_count.get(count, [])
+        if not mine:
+            return []
+        if count not in self._sketches:
+            marks = [self._trace.values[number].mark for _, number in mine]
+            self._sketches[count] = np.stack([self._trace.prints[each]["sketch"] for each in marks])
+        room = _ROUNDED * np.array([size for size, _ in mine])
+        apart = [np.linalg.norm(self._sketches[count] - each, axis=1) for each in (added, added / parts)]
+        near = (np.minimum(*apart) <= room) & (room > 0)
+        return [mine[place][1] for place in np.flatnonzero(near)]

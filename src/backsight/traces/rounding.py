@@ -35,6 +35,13 @@ def rounding(trace: Trace, operation: Operation) -> float:
     return min(_MOST, step * (_FIRST + sqrt(length(trace, operation)) / 4) * condition(trace, operation))
 
 
+def left_of(trace: Trace, operation: Operation) -> float:
+    """Return the norm of what rounding alone leaves of a sum whose terms cancel; 0 where nothing is summed."""
+    values = [trace.values[each] for each in (*operation.inputs, *operation.outputs)]
+    step = max((unit(each.dtype) for each in values), default=0.0)
+    return step * (_FIRST + sqrt(length(trace, operation)) / 4) * _terms(trace, operation)
+
+
 def length(trace: Trace, operation: Operation) -> float:
     """Return how many terms a result is the sum of, as the shapes say."""
     taken = sorted((prod(trace.values[each].shape) for each in operation.inputs), reverse=True)
@@ -47,16 +54,17 @@ def length(trace: Trace, operation: Operation) -> float:
 
 def condition(trace: Trace, operation: Operation) -> float:
     """Return by how much the terms of a sum are larger than what is left of them."""
+    terms = _terms(trace, operation)
+    left = max((norm(trace, trace.values[each]) for each in operation.outputs), default=0.0)
+    return max(1.0, min(terms / left, _WORST)) if terms and left else 1.0
+
+
+def _terms(trace: Trace, operation: Operation) -> float:
+    """Return the norm of the terms of a sum; 0 of what is none."""
     name = plain_name(operation.op)
-    if not operation.outputs or name not in PRODUCTS | SUMS:
-        return 1.0
     sizes = sorted((norm(trace, trace.values[each]) for each in operation.inputs), reverse=True)
-    left = max(norm(trace, trace.values[each]) for each in operation.outputs)
-    if not sizes or not left:
-        return 1.0
-    terms = sizes[0]
+    if not operation.outputs or name not in PRODUCTS | SUMS or not sizes:
+        return 0.0
     if name in PRODUCTS and len(sizes) > 1:
-        terms = sizes[0] * sizes[1] / sqrt(length(trace, operation))
-    elif name == "mean":
-        terms /= length(trace, operation)
-    return max(1.0, min(terms / left, _WORST))
+        return sizes[0] * sizes[1] / sqrt(length(trace, operation))
+    return sizes[0] / length(trace, operation) if name == "mean" else sizes[0]

@@ -95,6 +95,8 @@ def _title(judged: Judged) -> str:
     where = f"in step {origin.step}, {origin.phase}"
     if origin.kind == "input":
         taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
+        if judged.cls == "noise":
+            return f"The batch comes in other parts {where}: {taker} receives a different tensor."
         return f"The data differ {where}: {taker} receives a different tensor."
     if judged.code == "BS505" and origin.a is not None:
         picked = origin.a if origin.kind == "operation" else (*origin.only_a, *origin.only_b, origin.a)[0]

@@ -209,6 +209,8 @@ class Tracer:
             self._updates = None
             if self._page is None:
                 self._leave()
+            else:
+                self._page.updating = False  # what follows is the forward pass for another optimizer
         self._optimizers = [each for each in self._optimizers if each() not in (None, optimizer)]
         self._optimizers.append(weakref.ref(optimizer))
         if self._page is not None:

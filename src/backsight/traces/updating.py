@@ -224,12 +224,21 @@ def _reasons(given: Given) -> Iterator[str]:
         yield said.replace("{}", f"{name}{more}", 1)
 
 
+def _classes(walk: Walk) -> Iterator[str]:
+    """Say that optimizers are of different classes."""
+    ours, theirs = (_hyperparameters(trace, walk.step) for trace in (walk.distances.a, walk.distances.b))
+    pairs = ((ours.get(name), theirs.get(walk.names.get(name, name))) for name in ours)
+    named = {(mine["class"], others["class"]) for mine, others in pairs if mine is not None and others is not None}
+    for mine, others in sorted(each for each in named if each[0] != each[1]):
+        yield f"the optimizer is {mine} in A and {others} in B"
+
+
 def with_reasons(judged: Judged, walk: Walk, given: Given) -> Judged:
     """Return an origin in an optimizer with what is known of hyperparameters and state."""
     if judged.cls != "semantics" or judged.origin.phase != "optimizer":
         return judged
     state = unrestored(walk)
-    added = [*_reasons(given), *([state] if state is not None else [])]
+    added = [*_classes(walk), *_reasons(given), *([state] if state is not None else [])]
     known = "; ".join(judged.reasons)
     return replace(judged, reasons=(*(each for each in added if each not in known), *judged.reasons))
 
