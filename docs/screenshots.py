@@ -17,12 +17,14 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import torch
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 from torch import nn
 
 import backsight as bs
 from backsight.viewer import Library, Server
 
+LARGEST = 120_000  # bytes
 FOLDER = Path(__file__).resolve().parent / "pictures"
 WINDOW = {"width": 1120, "height": 700}
 TALL = {"width": 1120, "height": 920}
@@ -94,6 +96,8 @@ def taken(page: Page, address: str, file: Path) -> None:
     page.get_by_title("not searched yet").first.wait_for(state="detached")
     page.wait_for_timeout(300)  # two frames more than a chart needs
     page.screenshot(path=file)
+    if file.stat().st_size > LARGEST:
+        Image.open(file).convert("RGB").quantize(128).save(file, optimize=True)
     print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ class Wiped(Sign):
         self._found: list[Finding] = []
         self._times: Counter[tuple[Site, Site]] = Counter()
         self._last: tuple[Site, int, list[weakref.ref[torch.Tensor]]] = ("", 0), -1, []
+        self._thread = 0
+        """Which made the last audit: the gradients of another one's training are not read."""
         self._stepped: set[int] = set()
         """The optimizers that have made a step since the last audit."""
 
@@ -45,6 +48,9 @@ class Wiped(Sign):
             return
         (before, at, refs), held = self._last, [leaf.tensor() for leaf in graph.leaves if leaf.owner]
         self._last = site, steps, [weakref.ref(each) for each in held if each is not None]
+        others, self._thread = self._thread != threading.get_ident(), threading.get_ident()
+        if others:
+            return
         lost = [each for ref in refs if (each := ref()) is not None]
         stepped, self._stepped = self._stepped, set()
         if at != steps and before == site and not self._found:
