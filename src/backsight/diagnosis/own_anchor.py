@@ -10,7 +10,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies
+from backsight.diagnosis.program import bodies, filling
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -43,21 +43,27 @@ def own_anchor(
     found: Sequence[Difference], optimizers: Iterable[torch.optim.Optimizer], since: int, frame: FrameType | None
 ) -> list[Finding]:
     """Return the finding of a container that has the memory of the very parameters that are compared with it."""
-    trained = {p.data_ptr() for each in optimizers for p in parameters(each) if is_readable(p) and p.numel()}
+    trained = trained_memory(optimizers)
     for held, name in search((), collect=(dict, list)).found:
         last = name.path.split(".")[-1]
         fitting = [each for each in found if each.container == last]
         values = ([*held.values()] if isinstance(held, dict) else [*held]) if fitting else []  # type: ignore[misc]  # a list
-        memory = {each.data_ptr() for each in values if _is_plain(each)}
+        memory = {each.data_ptr() for each in values if is_plain(each)}
         if len(memory) != len(values) or not memory or not memory <= trained:
             continue
         own = next((each for each in fitting if _are_of(each.model, held, last, memory)), None)
         if own is not None:
-            return [_finding(name.path, own, _made(frame, last), since)]
+            return [_finding(name.path, own, filling(frame, last), since)]
     return []
 
 
-def _is_plain(value: object) -> bool:
+def trained_memory(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
+    """Return where the parameters of optimizers are in memory."""
+    return {p.data_ptr() for each in optimizers for p in parameters(each) if is_plain(p)}
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a tensor of PyTorch's own classes that has memory, which may be looked at."""
     known = isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter)
     return known and is_readable(value) and value.numel() > 0  # type: ignore[arg-type, attr-defined]
 
@@ -133,18 +139,6 @@ def _variables(target: ast.expr, over: ast.expr) -> tuple[dict[str, str], dict[s
         elif method in ("", "values", "items"):
             kept[name] = owner
     return kept, trained
-
-
-def _made(frame: FrameType | None, last: str) -> Place | None:
-    """Return the only statement that fills a container by a display."""
-    found = [
-        body.place(statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.DictComp | ast.ListComp | ast.Call)
-        if any((dotted(each) or "").split(".")[-1] == last for each in statement.targets)
-    ]
-    return found[0] if len(found) == 1 else None
 
 
 def _finding(name: str, found: Difference, made: Place | None, since: int) -> Finding:

@@ -9,13 +9,12 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies
+from backsight.diagnosis.own_anchor import is_plain, trained_memory
+from backsight.diagnosis.program import bodies, filling
 from backsight.diagnosis.wording import shown
 from backsight.naming import search
 from backsight.source import Body, Place
 from backsight.source.body import callee, dotted, statements
-from backsight.tape.saved import is_readable
-from backsight.tracing.steps import parameters
 
 CODES = ("BS144",)
 
@@ -32,19 +31,13 @@ def own_average(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: 
     averaged = {name: place for body in bodies(frame) for name, place in _averaged(body)}
     if not averaged:
         return []
-    trained = {p.data_ptr() for each in optimizers for p in parameters(each) if is_readable(p) and p.numel()}
+    trained = trained_memory(optimizers)
     for held, name in search((), collect=(dict, list)).found:
         last = name.path.split(".")[-1]
         values = [] if last not in averaged else [*held.values()] if isinstance(held, dict) else [*held]  # type: ignore[misc]  # a list
-        if values and all(_is_of(each, trained) for each in values):
-            return [_finding(name.path, _made(frame, last), averaged[last], since)]
+        if values and all(is_plain(each) and each.data_ptr() in trained for each in values):
+            return [_finding(name.path, filling(frame, last), averaged[last], since)]
     return []
-
-
-def _is_of(value: object, trained: set[int]) -> bool:
-    if not isinstance(value, torch.Tensor) or type(value) not in (torch.Tensor, torch.nn.Parameter):
-        return False
-    return is_readable(value) and value.data_ptr() in trained
 
 
 def _averaged(body: Body) -> Iterator[tuple[str, Place]]:
@@ -88,18 +81,6 @@ def _names(node: ast.expr) -> frozenset[str]:
     """Return the variables and attributes that an expression reads."""
     own = (each.id if isinstance(each, ast.Name) else getattr(each, "attr", None) for each in ast.walk(node))
     return frozenset(each for each in own if each is not None)
-
-
-def _made(frame: FrameType | None, last: str) -> Place | None:
-    """Return the only statement that assigns a container."""
-    found = [
-        body.place(statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
-        if isinstance(statement, ast.Assign)
-        and any((dotted(each) or "").split(".")[-1] == last for each in statement.targets)
-    ]
-    return found[0] if len(found) == 1 else None
 
 
 def _finding(name: str, made: Place | None, averaged: Place, since: int) -> Finding:

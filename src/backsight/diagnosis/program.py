@@ -90,6 +90,18 @@ def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, nam
     return of_class or [place for place, _ in found]
 
 
+def filling(frame: FrameType | None, last: str) -> Place | None:
+    """Return the only statement that fills a container, by the last name of it: with a display, or by a call."""
+    found = [
+        body.place(statement)
+        for body in bodies(frame)
+        for statement in statements(body.node)
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.DictComp | ast.ListComp | ast.Call)
+        if any((dotted(each) or "").split(".")[-1] == last for each in statement.targets)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def _made_in(frame: FrameType, made: object) -> Iterator[Place]:
     """Yield the statements of a running function that bind the variable that holds an object to a call."""
     body = function_at(frame.f_code)
