@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
+from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, made
@@ -52,8 +53,8 @@ def refused(error: BaseException) -> Finding | None:
         return None
     if (norm := batch_norm_mapped(failure)) is not None:
         return norm
-    if (state := batch_of_state(found)) is not None:
-        return state
+    if (told := batch_of_state(found) or optimizer_refused(found)) is not None:
+        return told
     saving = _saving(found)
     message = " ".join("".join(each for each in failure.message.partition("\n")[0] if each.isprintable()).split())
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
@@ -183,8 +184,15 @@ _REMEDIES: dict[str, str] = {
     "set(model.head.parameters()), and for the rest [p for p in model.parameters() if p not in head].",
     r"doesn't match the size of optimizer's group": "Create the optimizer over the parameters that it had when its "
     "state was saved, in the same order, before load_state_dict().",
-    r"does not support sparse gradients": "Give the embedding sparse=False. Or give {x} an optimizer of its own, "
-    "torch.optim.SparseAdam([{x}]), and leave it out of this one.",
+    r"does not support sparse gradients": "Make the embeddings with sparse=False. Or give their weights an optimizer "
+    "of their own, torch.optim.SparseAdam, and leave them out of this one.",
+    r"`fused` and `foreach` cannot be": "Leave out foreach=True: fused=True is the faster of the two.",
+    r"`fused=True` requires all the params": "Leave out fused=True, or move the model to a device in floating point "
+    "before the optimizer is made.",
+    r"as a Tensor is not supported for capturable=False": "Pass a number, lr.item(), or leave out foreach=True.",
+    r"does not support complex parameters": "Train torch.view_as_real({x}), a leaf of its own, and compute with "
+    "torch.view_as_complex of it; or use torch.optim.Adam, which takes complex parameters.",
+    r"fused.* does not support .?differentiable": "Leave out one of fused=True and differentiable=True.",
     r"non-finite, so it cannot be clipped|returned nan values in its": "`backsight run --nonfinite` names the "
     "operation and the line that produced the first NaN or infinity.",
     r"missing 1 required positional argument: 'closure'": "Pass a closure: a function that zeroes the gradients, "

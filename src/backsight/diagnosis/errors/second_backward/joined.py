@@ -32,6 +32,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, stored_arguments, uses
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
+from backsight.source.rewriting import rewritten
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -259,7 +260,7 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
                 f"Put the whole value into the parameter: {whole}. As it is, the nn.Parameter inside is registered "
                 "nowhere, and no optimizer trains it."
             )
-        return _untrained(case, joint) or (
+        return _untrained(case, joint, name) or (
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and {where} "
             "runs only once."
         )
@@ -273,7 +274,7 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             f"Look for what keeps {name} from one iteration to the next. Detach a state that is carried over: state = "
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
-    without = _untrained(case, joint)
+    without = _untrained(case, joint, name)
     if without:
         return without
     other = once_without_graph(case, [joint.old.index])
@@ -303,7 +304,7 @@ def _uncached(joint: Joint) -> str:
 _CACHING = {"cached_property": "write `@property` on", "cache": "remove", "lru_cache": "remove"}
 
 
-def _untrained(case: Case, joint: Joint) -> str:
+def _untrained(case: Case, joint: Joint, name: str) -> str:
     """What to do where optimizers train other parts of this graph, and nothing that the old result is computed from."""
     behind = set(below(case.graph, [joint.old.index]))
     made, owned = joint.made, {leaf.node for leaf in case.graph.leaves if leaf.owner}
@@ -313,6 +314,13 @@ def _untrained(case: Case, joint: Joint) -> str:
         return ""
     if getattr(body.node if body else None, "name", "") in ("forward", "__call__"):
         return ""
+    held = (level.value(name) for level in case.failure.users)
+    single = len(statement.targets) == 1 and not isinstance(statement.targets[0], ast.Tuple)
+    new = (
+        rewritten(body, statement, {statement.value: f"{simple(body.text(statement.value))}.detach()"}) if body else ""
+    )
+    if new and single and any(is_tensor(each) for each in held) and "…" not in new:
+        return f"No optimizer trains what it is computed from: on line {made.line}, write `{new}`."
     return f"No optimizer trains what it is computed from: put line {made.line} inside `with torch.no_grad():`."
 
 
