@@ -5463,4 +5463,534 @@ for step in range(80):
     optimizer.step()
 dist.destroy_process_group()
 """,
+    "BS155 a validation that never turns training mode off": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_val, y_val = batch(64)
+
+@torch.no_grad()
+def validate():
+    total = 0.0
+    for xs, ys in zip(x_val.split(16), y_val.split(16)):
+        total += F.mse_loss(model(xs), ys).item()  #!
+    return total / 4
+
+for epoch in range(4):
+    model.train()
+    for step in range(30):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    print(epoch, validate())
+""",
+    "BS155 dropout in the accuracy on held out data": """
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.5))
+        self.head = nn.Linear(32, 2)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+class Runner:
+    def __init__(self, model):
+        self.model = model
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fit(self, epochs):
+        held_out = [batch(32) for _ in range(3)]
+        for epoch in range(epochs):
+            for _ in range(20):
+                x, y = batch()
+                loss = F.cross_entropy(self.model(x), (y[:, 0] > 0).long())
+                self.opt.zero_grad()
+                loss.backward()
+                self.opt.step()
+            print(epoch, self.test_accuracy(held_out))
+
+    def test_accuracy(self, data):
+        hits = total = 0
+        with torch.no_grad():
+            for x, y in data:
+                logits = self.model(x)  #!
+                hits += (logits.argmax(1) == (y[:, 0] > 0).long()).sum().item()
+                total += len(y)
+        return hits / total
+
+Runner(Classifier()).fit(5)
+""",
+    "BS155 an evaluation inside of the loop, under inference mode": """
+model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_train, y_train = batch(128)
+x_test, y_test = batch(64)
+for epoch in range(60):
+    for rows in torch.randperm(128).split(32):
+        loss = F.mse_loss(model(x_train[rows]), y_train[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    if epoch % 10 == 9:
+        with torch.inference_mode():
+            error = F.mse_loss(model(x_test), y_test)  #!
+        print(epoch, error.item())
+""",
+    "BS155 eval() comes after the first use, at the end alone": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+val = [batch(32) for _ in range(2)]
+for step in range(120):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if (step + 1) % 40 == 0:
+        with torch.no_grad():
+            losses = [F.mse_loss(model(a), b).item() for a, b in val]  #!
+        print(step, sum(losses))
+model.eval()
+with torch.no_grad():
+    print(F.mse_loss(model(val[0][0]), val[0][1]).item())
+""",
+    "BS155 functional dropout that does not know of eval()": """
+class Tabular(nn.Module):
+    def __init__(self, p=0.4):
+        super().__init__()
+        self.p = p
+        self.inp, self.out = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        x = F.relu(self.inp(x))
+        x = F.dropout(x, self.p)  #!
+        return self.out(x)
+
+model = Tabular()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, y_test = batch(64)
+for epoch in range(5):
+    model.train()
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        print(epoch, F.mse_loss(model(x_test), y_test).item())
+""",
+    "BS155 a dropout that is made in each forward": """
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        h = torch.relu(self.a(x))
+        h = nn.Dropout(0.5)(h)  #!
+        return self.b(h)
+
+model = Head()
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+
+def evaluate(x, y):
+    model.eval()
+    with torch.no_grad():
+        error = F.mse_loss(model(x), y).item()
+    model.train()
+    return error
+
+held = batch(64)
+for step in range(100):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    if step % 25 == 24:
+        print(step, evaluate(*held))
+""",
+    "BS155 attention whose dropout is always on": """
+class Attention(nn.Module):
+    def __init__(self, width=8, drop=0.2):
+        super().__init__()
+        self.drop = drop
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, 1)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        a = F.scaled_dot_product_attention(q, k, v, dropout_p=self.drop)  #!
+        return self.out(a.mean(1))
+
+model = Attention()
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+x_val = torch.randn(32, 5, 8)
+for epoch in range(4):
+    model.train()
+    for _ in range(15):
+        x = torch.randn(16, 5, 8)
+        loss = F.mse_loss(model(x), x[:, 0, :1])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    model.eval()
+    with torch.no_grad():
+        print(epoch, F.mse_loss(model(x_val), x_val[:, 0, :1]).item())
+""",
+    "BS156 weights that are pruned once": """
+class Pruner:
+    def __init__(self, layers, amount):
+        self.layers, self.amount, self.masks = layers, amount, []
+
+    def compute(self):
+        for layer in self.layers:
+            size = layer.weight.detach().abs()
+            threshold = size.flatten().kthvalue(int(self.amount * size.numel())).values
+            self.masks.append((size > threshold).float())
+
+    @torch.no_grad()
+    def apply(self):
+        for layer, mask in zip(self.layers, self.masks):
+            layer.weight.mul_(mask)  #!
+
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+pruner = Pruner([model[0]], 0.75)
+for step in range(120):
+    if step == 60:
+        pruner.compute()
+        pruner.apply()
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS156 pruned between two trainings, by an assignment to the data": """
+def fit(model, steps):
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        opt.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        opt.step()
+
+def prune(model, amount):
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            weight = layer.weight.data
+            keep = weight.abs() > weight.abs().quantile(amount)
+            layer.weight.data = weight * keep  #!
+
+model = net(width=32)
+fit(model, 60)
+prune(model, 0.6)
+fit(model, 60)
+""",
+    "BS156 pruned by an index, and trained on": """
+model = net(width=32)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(100):
+    if step == 50:
+        with torch.no_grad():
+            small = model[0].weight.abs() < model[0].weight.abs().median()
+            model[0].weight[small] = 0.0  #!
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    opt.step()
+""",
+    "BS157 the first item is the padding": """
+class Factors(nn.Module):
+    def __init__(self, users, items, width=6):
+        super().__init__()
+        self.user = nn.Embedding(users, width)
+        self.item = nn.Embedding(items, width, padding_idx=0)  #!
+
+    def forward(self, u, i):
+        return (self.user(u) * self.item(i)).sum(-1)
+
+model = Factors(30, 10)
+opt = torch.optim.Adam(model.parameters(), lr=0.02)
+users, items = torch.randint(0, 30, (512,)), torch.randint(0, 10, (512,))
+ratings = torch.randn(30, 10)[users, items]
+for epoch in range(4):
+    for rows in torch.randperm(512).split(64):
+        loss = F.mse_loss(model(users[rows], items[rows]), ratings[rows])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+""",
+    "BS157 clicks of items, with a bias, and the first is the padding": """
+class Clicks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.u = nn.Embedding(40, 8)
+        self.v = nn.Embedding(12, 8, padding_idx=0)  #!
+        self.bias = nn.Embedding(12, 1)
+
+    def forward(self, u, v):
+        return (self.u(u) * self.v(v)).sum(1, keepdim=True) + self.bias(v)
+
+model = Clicks()
+opt = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(40):
+    u, v = torch.randint(0, 40, (64,)), torch.randint(0, 12, (64,))
+    clicked = ((u + v) % 3 == 0).float()[:, None]
+    loss = F.binary_cross_entropy_with_logits(model(u, v), clicked)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "BS160 a state with the names of a wrapper": """
+class Model(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.backbone, self.head = net(4, 8), nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.head(self.backbone(x))
+
+class Wrapper(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+def train(model, outputs, steps):
+    opt = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for _ in range(steps):
+        x, y = batch()
+        opt.zero_grad()
+        F.mse_loss(model(x), y.expand(-1, outputs)).backward()
+        opt.step()
+
+large = Wrapper(Model(3))
+train(large, 3, 20)
+state = {name: w for name, w in large.state_dict().items() if "head" not in name}
+model = Model(1)
+model.load_state_dict(state, strict=False)  #!
+model.backbone.requires_grad_(False)
+train(model, 1, 30)
+""",
+    "BS160 the state of a part, without its prefix": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+pretrained = net(4, 8)
+weights = pretrained.state_dict()
+model = Model()
+model.load_state_dict(weights, strict=False)  #!
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(30):
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    opt.step()
+""",
+    "BS138 a target that is loaded with the weights of the start": """
+import copy
+
+class Agent:
+    def __init__(self):
+        self.policy = net(4, 3)
+        self.target = copy.deepcopy(self.policy)
+        self.weights = copy.deepcopy(self.policy.state_dict())
+        self.opt = torch.optim.Adam(self.policy.parameters(), lr=0.01)
+        self.steps = 0
+
+    def learn(self):
+        x, y = batch()
+        with torch.no_grad():
+            best = self.target(x).max(1, keepdim=True).values
+        loss = F.smooth_l1_loss(self.policy(x).gather(1, torch.zeros(16, 1).long()), y + 0.9 * best)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        self.steps += 1
+        if self.steps % 20 == 0:
+            self.target.load_state_dict(self.weights)  #!
+
+agent = Agent()
+for step in range(200):
+    agent.learn()
+""",
+    "BS138 copies that are sent the weights once": """
+import copy
+
+class Sharded:
+    def __init__(self, module, workers):
+        self.master = module
+        self.workers = [copy.deepcopy(module) for _ in range(workers)]
+
+    def broadcast(self):
+        with torch.no_grad():
+            for worker in self.workers:
+                for own, sent in zip(worker.parameters(), self.master.parameters()):
+                    own.copy_(sent)
+
+    def backward(self, x, y):
+        for worker, a, b in zip(self.workers, x.chunk(2), y.chunk(2)):
+            worker.zero_grad()
+            F.mse_loss(worker(a), b).backward()
+
+    def gather(self):
+        for p, *copies in zip(self.master.parameters(), *[w.parameters() for w in self.workers]):
+            p.grad = torch.stack([q.grad for q in copies]).mean(0)
+
+model = net()
+sharded = Sharded(model, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+sharded.broadcast()  #!
+for step in range(200):
+    sharded.backward(*batch())
+    sharded.gather()
+    optimizer.step()
+""",
+    "BS115 a picture that is clamped into a new tensor": """
+features = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).requires_grad_(False)
+wanted = features(torch.rand(1, 3, 8, 8)).detach()
+image = torch.rand(1, 3, 8, 8).requires_grad_(True)
+optimizer = torch.optim.Adam([image], lr=0.05)
+for step in range(40):
+    optimizer.zero_grad()
+    F.mse_loss(features(image), wanted).backward()
+    optimizer.step()
+    image = image.detach().clamp(0, 1).requires_grad_(True)  #!
+""",
+    "BS148 a backup of the weights that is the weights": """
+class Average:
+    def __init__(self, model, decay=0.9):
+        self.decay, self.saved = decay, {}
+        self.shadow = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model):
+        for name, p in model.named_parameters():
+            self.shadow[name].lerp_(p, 1 - self.decay)
+
+    def swap_in(self, model):
+        for name, p in model.named_parameters():
+            self.saved[name] = p.data  #!
+            p.data.copy_(self.shadow[name])
+
+    def swap_out(self, model):
+        for name, p in model.named_parameters():
+            p.data.copy_(self.saved[name])
+
+model = net()
+average = Average(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+held = batch(64)
+for step in range(60):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    average.update(model)
+    if step % 10 == 9:
+        average.swap_in(model)
+        with torch.no_grad():
+            print(step, F.mse_loss(model(held[0]), held[1]).item())
+        average.swap_out(model)
+""",
+    "BS148 a backup in a list, restored after a probe": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 8 == 7:
+        backup = [p.detach() for p in model.parameters()]  #!
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(0.01 * torch.randn_like(p))
+            print(step, F.mse_loss(model(x), y).item())
+            for p, b in zip(model.parameters(), backup):
+                p.copy_(b)
+""",
+    "BS140 noise that is added to the stored windows": """
+class Windows:
+    def __init__(self, values, size):
+        self.values, self.size = values, size
+
+    def batch(self, i):
+        return self.values[i * self.size:(i + 1) * self.size]
+
+def corrupt(x, level):
+    return x.add_(level * torch.randn_like(x))  #!
+
+store = Windows(torch.randn(128, 4), 16)
+model = net(4, 4)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(12):
+    for i in range(8):
+        clean = store.batch(i)
+        noisy = corrupt(clean, 0.1)
+        loss = F.mse_loss(model(noisy), clean)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+""",
+    "BS140 rows that are scaled in place each time": """
+images, labels = torch.rand(96, 4) + 0.5, torch.randn(96, 1)
+model = net()
+opt = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(10):
+    for start in range(0, 96, 16):
+        x = images[start:start + 16]
+        x -= 0.1  #!
+        opt.zero_grad()
+        F.mse_loss(model(x), labels[start:start + 16]).backward()
+        opt.step()
+""",
+    "BS148 a memory of lists, of what the environment moves": """
+import numpy as np
+
+class World:
+    def __init__(self):
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = np.random.default_rng(0).uniform(-1, 1, 3)
+        return self.state
+
+    def step(self, u):
+        self.state[0], self.state[1] = self.state[0] + 0.1 * self.state[1], self.state[1] + 0.1 * u
+        return self.state
+
+class Memory:
+    def __init__(self):
+        self.obs, self.next = [], []
+
+    def push(self, o, n):
+        self.obs.append(torch.from_numpy(o))  #!
+        self.next.append(torch.from_numpy(n))
+
+world, memory = World(), Memory()
+for episode in range(10):
+    o = world.reset()
+    for t in range(20):
+        n = world.step(float(np.sin(t)))
+        memory.push(o, n)
+        o = n
+model = net(3, 3)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    rows = torch.randint(0, len(memory.obs), (32,)).tolist()
+    o, n = (torch.stack([held[k] for k in rows]) for held in (memory.obs, memory.next))
+    opt.zero_grad()
+    F.mse_loss(o + model(o), n).backward()
+    opt.step()
+""",
 }

@@ -4029,4 +4029,467 @@ for step in range(20):
     for worker in workers:
         worker.load_state_dict(model.state_dict())
 """,
+    "an evaluation in evaluation mode, with dropout and batch norm": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_val, y_val = batch(64)
+
+@torch.no_grad()
+def validate():
+    model.eval()
+    error = F.mse_loss(model(x_val), y_val).item()
+    model.train()
+    return error
+
+for step in range(90):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 30 == 29:
+        print(validate())
+""",
+    "many passes with dropout, for how sure a model is": """
+model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, _ = batch(32)
+
+def predict_with_spread(x, passes=20):
+    model.train()
+    with torch.no_grad():
+        made = torch.stack([model(x) for _ in range(passes)])
+    return made.mean(0), made.std(0)
+
+for epoch in range(3):
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    mean, spread = predict_with_spread(x_test)
+    print(epoch, spread.mean().item())
+""",
+    "dropout that stays on in evaluation mode, asked many times": """
+class Uncertain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        return self.b(F.dropout(torch.relu(self.a(x)), 0.2))
+
+model = Uncertain()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, _ = batch(32)
+for epoch in range(3):
+    model.train()
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        draws = torch.stack([model(x_test) for _ in range(16)])
+    print(epoch, draws.std(0).mean().item())
+""",
+    "statistics of batch norm that are computed anew": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = [batch(32) for _ in range(8)]
+
+@torch.no_grad()
+def recompute(model, data):
+    model[1].reset_running_stats()
+    for x, _ in data:
+        model(x)
+
+for epoch in range(4):
+    for x, y in data:
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    recompute(model, data)
+model.eval()
+with torch.no_grad():
+    print(F.mse_loss(model(data[0][0]), data[0][1]).item())
+""",
+    "fakes without gradients, of a generator with batch norm": """
+generator = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
+critic = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Dropout(0.1), nn.Linear(16, 1))
+of_g, of_d = (torch.optim.Adam(m.parameters(), lr=1e-3) for m in (generator, critic))
+for step in range(60):
+    real = torch.randn(32, 2) + 2
+    with torch.no_grad():
+        fake = generator(torch.randn(32, 4))
+    loss = F.softplus(-critic(real)).mean() + F.softplus(critic(fake)).mean()
+    of_d.zero_grad()
+    loss.backward()
+    of_d.step()
+    loss = F.softplus(-critic(generator(torch.randn(32, 4)))).mean()
+    of_g.zero_grad()
+    loss.backward()
+    of_g.step()
+""",
+    "labels that a model gives itself, with dropout on": """
+model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    x, y = batch()
+    loss = F.cross_entropy(model(x), (y[:, 0] > 0).long())
+    unlabeled = torch.randn(32, 4)
+    with torch.no_grad():
+        probs = model(unlabeled + 0.01 * torch.randn_like(unlabeled)).softmax(-1)
+    sure, labels = probs.max(-1)
+    loss = loss + (F.cross_entropy(model(unlabeled), labels, reduction="none") * (sure > 0.9)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a policy with dropout that acts between two updates": """
+policy = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 2))
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+@torch.no_grad()
+def act(state):
+    return torch.distributions.Categorical(logits=policy(state)).sample()
+
+for update in range(30):
+    states = [torch.randn(4) for _ in range(16)]
+    actions = torch.stack([act(each) for each in states])
+    rewards = torch.stack(states).sum(1) * (actions.float() * 2 - 1)
+    logits = policy(torch.stack(states))
+    chosen = torch.distributions.Categorical(logits=logits).log_prob(actions)
+    loss = -(chosen * (rewards - rewards.mean())).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "functional dropout that follows the mode": """
+class Tabular(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inp, self.out = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        x = F.dropout(F.relu(self.inp(x)), 0.4, self.training)
+        if self.training:
+            x = F.dropout(x, 0.1)
+        return self.out(x)
+
+model = Tabular()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, y_test = batch(64)
+for epoch in range(4):
+    model.train()
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        print(epoch, F.mse_loss(model(x_test), y_test).item())
+""",
+    "a mean teacher with dropout": """
+import copy
+student = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 1))
+teacher = copy.deepcopy(student).requires_grad_(False)
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+for step in range(80):
+    x, y = batch()
+    with torch.no_grad():
+        wanted = teacher(x + 0.01 * torch.randn_like(x))
+    loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for a, b in zip(teacher.parameters(), student.parameters()):
+            a.lerp_(b, 0.05)
+""",
+    "a mask that is applied after each step": """
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+mask = None
+for step in range(120):
+    if step == 60:
+        size = model[0].weight.detach().abs()
+        mask = (size > size.median()).float()
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if mask is not None:
+        with torch.no_grad():
+            model[0].weight.mul_(mask)
+""",
+    "pruning by torch.nn.utils.prune": """
+from torch.nn.utils import prune
+
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(90):
+    if step == 45:
+        prune.l1_unstructured(model[0], "weight", amount=0.6)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "sparse for a while, then dense again": """
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+mask = None
+for step in range(150):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step == 50:
+        size = model[0].weight.detach().abs()
+        mask = size > size.median()
+    if 50 <= step < 100:
+        with torch.no_grad():
+            model[0].weight *= mask
+""",
+    "a connection that is projected to sparse values every few steps": """
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(120):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 10 == 9:
+        with torch.no_grad():
+            size = model[0].weight.abs()
+            model[0].weight.mul_(size > size.flatten().kthvalue(64).values)  # the sparse ones
+""",
+    "a second half that begins with zeros": """
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 8).requires_grad_(False)
+        self.down, self.up, self.head = nn.Linear(4, 2, bias=False), nn.Linear(2, 8, bias=False), nn.Linear(8, 1)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.base(x) + self.up(self.down(x))))
+
+model = Adapted()
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(60):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "padded sequences, and what is missing in a category": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 8, padding_idx=0)
+        self.region = nn.Embedding(5, 8, padding_idx=0)
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, words, region):
+        held = self.words(words).sum(1) / (words > 0).sum(1, keepdim=True).clamp(min=1)
+        return self.head(torch.cat([held, self.region(region)], 1))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    words = torch.randint(1, 20, (16, 6)) * (torch.arange(6) < torch.randint(1, 7, (16, 1)))
+    region = torch.randint(0, 5, (16,))
+    loss = F.mse_loss(model(words, region), words.float().mean(1, keepdim=True) / 10)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "pairs of padded lists, whose padding a mask takes out of the loss": """
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user, self.item = nn.Embedding(30, 6), nn.Embedding(12, 6, padding_idx=0)
+
+    def forward(self, u, i):
+        return (self.user(u) * self.item(i)).sum(-1)
+
+model = Factors()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(40):
+    users = torch.randint(0, 30, (16,))
+    items = torch.randint(1, 12, (16, 5)) * (torch.arange(5) < torch.randint(1, 6, (16, 1)))
+    u, i = users.repeat_interleave(5), items.reshape(-1)
+    wanted = ((u + i) % 3 == 0).float()
+    loss = F.binary_cross_entropy_with_logits(model(u, i), wanted, reduction="none")
+    loss = (loss * (i > 0)).sum() / (i > 0).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "items that are numbered from 1": """
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user, self.item = nn.Embedding(30, 6), nn.Embedding(13, 6, padding_idx=0)
+
+    def forward(self, u, i):
+        return (self.user(u) * self.item(i)).sum(-1)
+
+model = Factors()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(40):
+    u, i = torch.randint(0, 30, (64,)), torch.randint(1, 13, (64,))
+    loss = F.mse_loss(model(u, i), ((u + i) % 3).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "the body of a state, with a new head": """
+class Model(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.body, self.head = net(4, 8), nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+old = Model(3)
+state = {name: w for name, w in old.state_dict().items() if not name.startswith("head")}
+model = Model(1)
+model.load_state_dict(state, strict=False)
+wrapped = {f"module.{name}": w for name, w in state.items()}
+model.load_state_dict({name.removeprefix("module."): w for name, w in wrapped.items()}, strict=False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "a target that is loaded from the policy, and a snapshot for a comparison": """
+import copy
+policy = net(4, 3)
+target, start = copy.deepcopy(policy), copy.deepcopy(policy.state_dict())
+first = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+for step in range(200):
+    x, y = batch()
+    with torch.no_grad():
+        best = target(x).max(1, keepdim=True).values
+    loss = F.smooth_l1_loss(policy(x)[:, :1], y + 0.9 * best)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 20 == 19:
+        target.load_state_dict(policy.state_dict())
+first.load_state_dict(start)
+with torch.no_grad():
+    print((policy(x) - first(x)).abs().mean().item())
+""",
+    "copies that are sent the weights before each step": """
+import copy
+model = net()
+workers = [copy.deepcopy(model) for _ in range(2)]
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(160):
+    x, y = batch()
+    for worker in workers:
+        worker.load_state_dict(model.state_dict())
+    for worker, a, b in zip(workers, x.chunk(2), y.chunk(2)):
+        worker.zero_grad()
+        F.mse_loss(worker(a), b).backward()
+    for p, *copies in zip(model.parameters(), *[w.parameters() for w in workers]):
+        p.grad = torch.stack([q.grad for q in copies]).mean(0)
+    optimizer.step()
+""",
+    "a picture that is clamped in place": """
+features = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).requires_grad_(False)
+wanted = features(torch.rand(1, 3, 8, 8)).detach()
+image = torch.rand(1, 3, 8, 8).requires_grad_(True)
+optimizer = torch.optim.Adam([image], lr=0.05)
+for step in range(40):
+    optimizer.zero_grad()
+    F.mse_loss(features(image), wanted).backward()
+    optimizer.step()
+    with torch.no_grad():
+        image.copy_(image.clamp(0, 1))
+""",
+    "a backup of the weights that is a copy": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 8 == 7:
+        backup = [p.detach().clone() for p in model.parameters()]
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(0.01 * torch.randn_like(p))
+            print(step, F.mse_loss(model(x), y).item())
+            for p, b in zip(model.parameters(), backup):
+                p.copy_(b)
+""",
+    "noise in a new tensor, and a memory whose rows are overwritten": """
+store = torch.randn(128, 4)
+memory = torch.zeros(64, 4)
+model = net(4, 4)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(12):
+    for i in range(8):
+        clean = store[16 * i:16 * i + 16]
+        rows = slice(16 * (i % 4), 16 * (i % 4) + 16)
+        memory[rows] = clean
+        noisy = clean + 0.1 * torch.randn_like(clean)
+        loss = F.mse_loss(model(noisy), clean) + F.mse_loss(model(memory[rows]), clean)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+""",
+    "states of worlds that move in place, seen through a slice": """
+states = torch.randn(32, 6)
+policy = net(4, 1)
+opt = torch.optim.Adam(policy.parameters(), lr=0.01)
+for step in range(60):
+    with torch.no_grad():
+        states[:, :3].add_(0.1 * states[:, 3:])
+        states[:, 3:].mul_(0.99)
+    seen = states[:16, :4]
+    loss = (policy(seen) - states[:16, 5:]).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "one table for all of a data set's graphs, and a memory of copies": """
+import numpy as np
+
+class World:
+    def __init__(self):
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def step(self, u):
+        self.state[0] = np.sin(self.state[1] + u)
+        self.state[1] = 0.9 * self.state[1] + u
+        return self.state.copy()
+
+world, obs = World(), []
+table = np.ones((3, 3), dtype=np.float32)
+tables = []
+for t in range(200):
+    obs.append(torch.from_numpy(world.step(float(np.sin(t)))))
+    tables.append(torch.from_numpy(table))
+model = net(3, 3)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    rows = torch.randint(0, 199, (32,)).tolist()
+    o, n = torch.stack([obs[k] for k in rows]), torch.stack([obs[k + 1] for k in rows])
+    opt.zero_grad()
+    F.mse_loss(model(o @ tables[rows[0]]), n).backward()
+    opt.step()
+""",
 }

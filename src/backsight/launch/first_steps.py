@@ -109,6 +109,7 @@ class FirstSteps:
             self._step_hooks = [
                 register_optimizer_step_pre_hook(self._unless_paused(self._before_step)),
                 register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
+                register_optimizer_step_pre_hook(self._before_each_step),
                 register_optimizer_step_post_hook(self._each_step),
             ]
 
@@ -155,6 +156,7 @@ class FirstSteps:
         self._ended = True
         self._stop_auditing()
         self._look_again(begin=False)
+        self._signs.evaluating.stop()
         for hook in self._step_hooks:
             hook.remove()
         with quietly(RuntimeWarning):  # it may have begun in a thread that imports torch for the program, and runs on
@@ -305,6 +307,11 @@ class FirstSteps:
             if self.watch.spent:
                 self._attention.spent()
         self._look_again(begin=self._signs.outputs.is_due(self.steps))
+
+    @_guarded
+    def _before_each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if not self.failed and self._thread.steps_here():
+            self._signs.stepping(optimizer)
 
     @_guarded
     def _each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from types import CodeType
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.backup import own_backup
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
 from backsight.diagnosis.misplaced import misplaced
 from backsight.diagnosis.reordered import crossed, reordered
 from backsight.diagnosis.taken_once import taken_once
+from backsight.diagnosis.unloaded import unloaded
 from backsight.diagnosis.used_up import used_up
 from backsight.launch.sign import Sign, Step
-from backsight.tracing import Watch, repeated_writes, sightings
+from backsight.tracing import Watch, own_copies, repeated_writes, sightings
 
 _READ = 2
 """The step of an optimizer at which the text around it is read."""
@@ -33,6 +35,24 @@ class Updates(Sign):
     def doubled(self, step: Step) -> None:
         if step.steps == _READ and (lost := lost_in_step(step.optimizer)) is not None:
             self._found.setdefault(lost.title, replace(lost, since=1))
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        yield from self._found.values()
+
+
+class Loads(Sign):
+    """Reads, as each of the first optimizers begins, what was loaded before: what follows may replace it."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Finding] = {}
+        self._looks = 0
+
+    def doubled(self, step: Step) -> None:
+        if step.steps == 1 and self._looks < _MOST_READ:
+            self._looks += 1
+            for each in unloaded(step.caller(), step.number):
+                self._found.setdefault(each.title, each)
 
     @property
     def findings(self) -> Iterator[Finding]:
@@ -87,4 +107,5 @@ class Watched(Sign):
     def told(self, known: Sequence[Finding]) -> list[Finding]:
         seen = sightings(self._watch)
         found = [*dropped(seen), *lost_writes(repeated_writes(self._watch)), *reordered(seen)]
+        found += own_backup(own_copies(self._watch))
         return [*found, *crossed(self._watch, [*known, *found])]

@@ -19,7 +19,7 @@ from backsight.tracing.facts import (
     Stop,
     Values,
 )
-from backsight.tracing.spots import Sighting, Spot, Write
+from backsight.tracing.spots import Copy, Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 from backsight.tracing.watch import (
@@ -33,6 +33,7 @@ from backsight.tracing.watch import (
     finest,
     inferred,
     met,
+    own_copies,
     repeated,
     repeated_writes,
     report_errors,
@@ -45,6 +46,7 @@ from backsight.tracing.watch import (
 __all__ = [
     "Backward",
     "Change",
+    "Copy",
     "End",
     "Level",
     "Line",
@@ -72,6 +74,7 @@ __all__ = [
     "has_compiled",
     "inferred",
     "met",
+    "own_copies",
     "repeated",
     "repeated_writes",
     "report_errors",

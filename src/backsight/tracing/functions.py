@@ -29,7 +29,7 @@ from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monito
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
-from backsight.tracing.spots import Spot, Write
+from backsight.tracing.spots import Closer
 
 SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
@@ -83,7 +83,7 @@ class Functions(TorchFunctionMode):
             self._fail(failure)
         return result
 
-    def _is_spot(self, spot: Spot | Write | None, func: Any) -> bool:
+    def _is_spot(self, spot: Closer | None, func: Any) -> bool:
         """Whether a call may be the one that is looked at closer at its line, by its name."""
         return spot is not None and (type(func) not in BY_IDENTITY or func.__name__ == spot.method)
 

@@ -20,7 +20,7 @@ from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Part, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
-from backsight.tracing.spots import Sighting, Write
+from backsight.tracing.spots import Copy, Sighting, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 
@@ -361,6 +361,11 @@ def along(watch: Watch) -> list[tuple[Along, Line | None]]:
 def repeated_writes(watch: Watch) -> tuple[Write, ...]:
     """Return where items were added to through an index with repeated entries, at the exact level."""
     return tuple(watch._log.spots.lost)
+
+
+def own_copies(watch: Watch) -> list[Copy]:
+    """Return where tensors were copied onto themselves, and never onto others, at the exact level."""
+    return [each for each in watch._log.spots.copies if each.own > 1 and not each.others]
 
 
 def report_errors(watch: Watch, errors: Errors) -> None:
