@@ -34,6 +34,9 @@ _COARSE = 2.0**-6
 _RELATED = 0.5
 """The relative difference below which two tensors are the same one in another precision, and not two drawn ones."""
 
+_DEEPEST = 50
+"""Views of one another that are followed."""
+
 _AT_ONE_PRECISION = "Make it in float32 in both, and cast where it is used."
 _INITIALIZE_ALIKE = "Initialize these in the same way in both, or start both from one state_dict."
 
@@ -138,13 +141,21 @@ def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
 
 
 def _named(trace: Trace, number: int) -> str:
-    """Return the name of a value, or of what it looks into."""
-    value = trace.values[number]
-    if value.name or value.maker < 0:
-        return value.name
-    maker = next((each for each in trace.operations if each.number == value.maker), None)
-    names = [] if maker is None else [trace.values[each].name for each in maker.inputs]
-    return names[0] if len(names) == 1 else ""
+    """Return the name of a value, or of what it looks into, or else the operation that made it."""
+    makers = {each.number: each for each in trace.operations}
+    for _ in range(_DEEPEST):
+        value = trace.values[number]
+        maker = makers.get(value.maker)
+        if value.name or maker is None:
+            return value.name
+        if not _looks(maker):
+            return f"the result of {maker.short}" + (f" in {maker.module}" if maker.module else "")
+        number = maker.inputs[0]
+    return ""
+
+
+def _looks(operation: Operation) -> bool:
+    return plain_name(operation.op) in VIEWS and len(operation.inputs) == 1
 
 
 def modes(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
