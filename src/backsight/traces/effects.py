@@ -187,7 +187,7 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
     if found.updates and not any(each.cls == "semantics" for each in told):
         update = judged_update(walk, otherwise, given)
         told = told if update is None else (update, *told)
-    told = [with_ratios(with_reasons(each, walk, given), walk) for each in told]
+    told = tuple(with_ratios(with_reasons(each, walk, given), walk) for each in told)
     told = with_draws(as_data(told, every, walk), walk)
     return () if all(each.cls == "noise" for each in told) and _identical(walk, points) else told
 
