@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from backsight.traces.distance import Distances, factor, norm
 from backsight.traces.exactly import Exactly, measured_exactly
 from backsight.traces.origins import UNSEEN, Origin
 from backsight.traces.pairing import RANDOM, VIEWS, plain_name
-from backsight.traces.records import Operation, Trace, Value
+from backsight.traces.records import Made, Operation, Trace, Value
 
 Class = Literal["noise", "precision", "semantics"]
 
@@ -33,6 +33,9 @@ _COARSE = 2.0**-6
 
 _RELATED = 0.5
 """The relative difference below which two tensors are the same one in another precision, and not two drawn ones."""
+
+_DEEPEST = 50
+"""Views of one another that are followed."""
 
 _AT_ONE_PRECISION = "Make it in float32 in both, and cast where it is used."
 _INITIALIZE_ALIKE = "Initialize these in the same way in both, or start both from one state_dict."
@@ -138,13 +141,21 @@ def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
 
 
 def _named(trace: Trace, number: int) -> str:
-    """Return the name of a value, or of what it looks into."""
-    value = trace.values[number]
-    if value.name or value.maker < 0:
-        return value.name
-    maker = next((each for each in trace.operations if each.number == value.maker), None)
-    names = [] if maker is None else [trace.values[each].name for each in maker.inputs]
-    return names[0] if len(names) == 1 else ""
+    """Return the name of a value, or of what it looks into, or else the operation that made it."""
+    makers = {each.number: each for each in trace.operations}
+    for _ in range(_DEEPEST):
+        value = trace.values[number]
+        maker = makers.get(value.maker)
+        if value.name or maker is None:
+            return value.name
+        if not _looks(maker):
+            return f"the result of {maker.short}" + (f" in {maker.module}" if maker.module else "")
+        number = maker.inputs[0]
+    return ""
+
+
+def _looks(operation: Operation) -> bool:
+    return plain_name(operation.op) in VIEWS and len(operation.inputs) == 1
 
 
 def modes(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
@@ -232,12 +243,11 @@ def _reordered(origin: Origin, a: Trace, b: Trace) -> str:
 
 def _of_start(origin: Origin, a: Trace, b: Trace) -> Judged:
     """Judge what was different as the step began."""
-    made = [trace.made.get(number, UNSEEN) for trace, number in zip((a, b), origin.values, strict=True)]
+    made = _made(origin, a, b)
     said = [*_start(origin, a, b)]
     if origin.lost:
         said.append(f"it agreed at the end of step {origin.step - 1}: one of them was replaced since, or not restored")
-    written = [f"{name}: written last by {each.call}" for name, each in zip("AB", made, strict=True) if each.call]
-    said += ["; ".join(written)] if len({each.call for each in made} - {""}) > 1 else []
+    said += _written(made)
     held = [trace.values[number].dtype for trace, number in zip((a, b), origin.values, strict=True)]
     if held[0] != held[1] and set(held) <= set(_FLOATS) and origin.apart.relative < _RELATED:
         told = f"it is {held[0]} in A and {held[1]} in B"
@@ -254,6 +264,16 @@ def _of_start(origin: Origin, a: Trace, b: Trace) -> Judged:
     return Judged(origin, "semantics", "BS504", (*said, *_settings(origin.step, a, b)))
 
 
+def _made(origin: Origin, a: Trace, b: Trace) -> list[Made]:
+    return [trace.made.get(number, UNSEEN) for trace, number in zip((a, b), origin.values, strict=True)]
+
+
+def _written(made: Sequence[Made]) -> list[str]:
+    """Say what wrote two values last, where it was called otherwise."""
+    said = [f"{name}: written last by {each.call}" for name, each in zip("AB", made, strict=True) if each.call]
+    return ["; ".join(said)] if len({each.call for each in made} - {""}) > 1 else []
+
+
 def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
     count = len(origin.names)
@@ -265,6 +285,7 @@ def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
 def _data(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
     yield "the tensor comes from outside the step, and no module or optimizer holds it"
+    yield from _written(_made(origin, a, b))
     yield from _values(x, y, a, b)
 
 

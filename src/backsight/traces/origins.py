@@ -158,10 +158,12 @@ class Walk:
             _, ours, theirs, apart = max(differing, key=lambda each: each[3].relative)
             names = tuple(f"{kind} {name}" for name, *_ in differing)
             values = ours.value, theirs.value
-            made = self.distances.a.made.get(values[0], UNSEEN), self.distances.b.made.get(values[1], UNSEEN)
-            at = made[0].place, made[1].place
-            told = {"names": names, "at": at, "seeded_alike": 0 if lost else alike, "lost": lost}
+            told = {"names": names, "at": self._made_at(*values), "seeded_alike": 0 if lost else alike, "lost": lost}
             self.origins.append(Origin("start", self.step, "forward", None, None, values, apart, **told))  # type: ignore[arg-type]
+
+    def _made_at(self, x: int, y: int) -> tuple[Place, Place]:
+        """Return the lines that made two values before the first step, as far as these are known."""
+        return self.distances.a.made.get(x, UNSEEN).place, self.distances.b.made.get(y, UNSEEN).place
 
     @staticmethod
     def _is_drawn(number: int, trace: Trace) -> bool:
@@ -284,7 +286,7 @@ class Walk:
         if self.distances.a.values[x].name or a is None or ("input", x, y) in self._seen or a.short in _READS:
             return  # what has a name was held as the step began, and is told of there
         self._seen.add(("input", x, y))
-        self.origins.append(Origin("input", self.step, a.phase, a, b, (x, y), apart))
+        self.origins.append(Origin("input", self.step, a.phase, a, b, (x, y), apart, at=self._made_at(x, y)))
 
     def _between(self, x: int, y: int, apart: Apart, a: Operation | None, b: Operation | None) -> None:
         """Look at the operations that only one of the programs has before these values."""

@@ -496,7 +496,7 @@ function drawComparison(answer, state, runs) {
     h(
       "p",
       { class: "soft" },
-      `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both. To see the operation that differs first, trace both programs: backsight diff.`,
+      `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : " To see the operation that differs first, trace both as well: backsight run --record --trace steps=0,1 train.py."}`,
     ),
     ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),
     answer.traced ? operations(state) : null,
