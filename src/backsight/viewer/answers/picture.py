@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import cast, get_args
 
 from backsight.drawing import Drawing, Look, Scene, nodes_by_box, svg
-from backsight.drawing.look import MOST_BOXES
+from backsight.drawing.look import MOST_BOXES, Direction
 from backsight.runs import Run
 from backsight.tape import Graph
 from backsight.viewer.placing import Nodes, nodes_of, parameter_of
@@ -26,7 +27,8 @@ differ."""
 
 @question("graph")
 def graph(run: Run, asked: Asked) -> Answer:
-    """If wanted `fold`, 1 or 0; `open`: groups to open, or close where open; `tensor` and `kind`: what is to be seen.
+    """If wanted `fold`, 1 or 0; `open`: groups to open, or close where open; `tensor` and `kind`: what is to be seen;
+    `direction`: "down" or "right".
 
     Boxes are numbered as in the picture. `tensors` says by kind what is in each, `leaves` what a pill stands for.
     """
@@ -50,10 +52,11 @@ def graph(run: Run, asked: Asked) -> Answer:
     return {
         "step": stored.step,
         "fold": drawing.look.fold,
-        "svg": svg(scene, drawing.tell, theme=None),
+        "svg": svg(scene, drawing.tell, theme=None, direction=_direction(asked)),
         "groups": [box.index for box in scene.boxes if box.is_group],
         "tensors": _tensors(nodes, boxes),
         "leaves": _leaves(held, nodes),
+        "code": held.code,
         "here": sorted({index for node in wanted for index in boxes.get(node, ())}),
     }
 
@@ -72,6 +75,13 @@ def _drawing(held: Graph, *, fold: bool) -> tuple[Drawing, Scene]:
             break
         scene = deeper
     return drawing, scene
+
+
+def _direction(asked: Asked) -> Direction:
+    wanted = asked.word("direction", "auto")
+    if wanted not in get_args(Direction):
+        raise BadQuestion(f"direction is down, right or auto, not {wanted}.")
+    return cast(Direction, wanted)
 
 
 def _count(scene: Scene) -> int:

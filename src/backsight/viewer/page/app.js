@@ -22,7 +22,7 @@ const REFRESH = 2500;
 const SELDOM = 4; // so many turns pass until a run that has ended is asked for again: another may be in its place
 const KNOWN = [
   ...["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"],
-  ...["axis", "smooth", "log", "from", "to", "off", "scale", "ridges"],
+  ...["axis", "smooth", "log", "from", "to", "off", "scale", "ridges", "direction"],
 ];
 
 function address(state) {

@@ -4,12 +4,14 @@ const EDGE = { left: 64, right: 14, top: 8, bottom: 20 };
 
 const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 function timeTicks(low, high, most) {
-  const rough = (high - low) / Math.max(most, 1),
-    span = rough < 1 ? undefined : SPANS.find((s) => s >= rough);
-  if (!span) return rough < 1 ? ticks(low, high, most) : ticks(low / 86400, high / 86400, most).map((v) => v * 86400);
-  const found = [];
-  for (let k = Math.ceil(low / span); k * span <= high; k++) found.push(k * span);
-  return found;
+  const rough = (high - low) / Math.max(most, 1);
+  if (rough < 1) return ticks(low, high, most);
+  for (let k = SPANS.findIndex((s) => s >= rough); k >= 0; k--) {
+    const found = [];
+    for (let n = Math.ceil(low / SPANS[k]); n * SPANS[k] <= high; n++) found.push(n * SPANS[k]);
+    if (found.length > 1) return found;
+  }
+  return ticks(low / 86400, high / 86400, most).map((v) => v * 86400);
 }
 function duration(v, digits) {
   for (const [size, unit] of [
@@ -211,7 +213,7 @@ function chart({
     }
     pen.globalAlpha = 1;
   }
-  function stroke(pen, { values, at, color: name, dash = [] }) {
+  function stroke(pen, { values, at, color: name, dash = [], dot = 3 }) {
     pen.strokeStyle = pen.fillStyle = ink(name);
     pen.lineWidth = 1.6;
     pen.lineJoin = "round";
@@ -224,7 +226,7 @@ function chart({
         continue;
       }
       const alone = !joined && !(k + 1 < values.length && seen(values[k + 1]));
-      if (alone) pen.fillRect(x(at(k)) - 1.5, y(values[k]) - 1.5, 3, 3);
+      if (alone) pen.fillRect(x(at(k)) - dot / 2, y(values[k]) - dot / 2, dot, dot);
       joined ? pen.lineTo(x(at(k)), y(values[k])) : pen.moveTo(x(at(k)), y(values[k]));
       joined = true;
     }

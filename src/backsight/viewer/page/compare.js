@@ -113,7 +113,9 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
     place,
     chooser,
     missing.map((why) => h("p", { class: "bad" }, why)),
-    sets.length > 1 && !state.first && !state.last ? verdict(sets) : null,
+    sets.length > 1 && !state.first && !state.last
+      ? [verdict(sets), h("div", { class: "stack cards" }, endingsByChoice(sets))]
+      : null,
     legend_,
     h("div", { class: "bar" }, curveControls({ state, app, sets: () => sets, again: draw, find: "a metric" })),
     body,

@@ -85,10 +85,12 @@ function heatmapPage(state, info, app) {
     state.closed === undefined
       ? overview(info, kind)
       : new Set(state.closed.split(",").filter(Boolean).map(decodeURIComponent));
-  const go = (change) => app.go({ ...state, kind, stat, ...change });
+  const isSpread = state.stat === SPREAD,
+    shown = isSpread ? SPREAD : stat;
+  const go = (change) => app.go({ ...state, kind, stat: shown, ...change });
   const find = searchBox("a tensor", state.find, (text) => {
     state.find = text;
-    app.note({ ...state, kind, stat });
+    app.note({ ...state, kind, stat: shown });
     draw();
   });
   const zoomed = state.first !== undefined || state.last !== undefined;
@@ -105,42 +107,51 @@ function heatmapPage(state, info, app) {
         "kind",
         info.kinds.slice(0, 5).map((k) => [k, kindName(k)]),
         kind,
-        (k) => go({ kind: k, stat: undefined }),
+        (k) => go({ kind: k, stat: isSpread ? SPREAD : undefined }),
       ),
       info.kinds.length > 5
         ? select(
             "more",
             [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])],
             info.kinds.indexOf(kind) > 4 ? kind : "",
-            (k) => k && go({ kind: k, stat: undefined }),
+            (k) => k && go({ kind: k, stat: isSpread ? SPREAD : undefined }),
           )
         : null,
       select(
         "statistic",
-        stats.map((s) => [s, STAT_NAMES[s] || s]),
-        stat,
+        [...stats, SPREAD].map((s) => [s, STAT_NAMES[s] || s]),
+        isSpread ? SPREAD : stat,
         (s) => go({ stat: s }),
       ),
       rankField(state, info, kind, (rank) => go({ rank })),
-      select(
-        "scale",
-        [
-          ["", "shared"],
-          ["row", "per row"],
-        ],
-        state.scale || "",
-        (scale) => go({ scale: scale || undefined }),
-      ),
+      isSpread
+        ? null
+        : select(
+            "scale",
+            [
+              ["", "shared"],
+              ["row", "per row"],
+            ],
+            state.scale || "",
+            (scale) => go({ scale: scale || undefined }),
+          ),
       find,
       zoomed
         ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps")
-        : h("span", { class: "hint" }, "drag to zoom, click to open"),
+        : h("span", { class: "hint" }, isSpread ? "click to open" : "drag to zoom, click to open"),
     ),
     place,
     below,
   );
   let read = null;
-  const draw = () => read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
+  const draw = () =>
+    isSpread
+      ? spreads(place, below, { state, info, kind, app })
+      : read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
+  if (isSpread) {
+    draw();
+    return page;
+  }
   app.refreshed = async () => {
     const answered = ask(state.run, "heatmap", given, app.signal);
     // The picture of a long run does not wait for its tags: a million of them take longer than it.
@@ -164,6 +175,7 @@ const STAT_NAMES = {
   absmax: "largest magnitude",
   nonfinite: "NaN and ∞",
   std: "standard deviation",
+  spread: "distribution of values",
   min: "min",
   max: "max",
   m2: "spread (m2)",

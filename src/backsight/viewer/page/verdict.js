@@ -135,3 +135,52 @@ function verdict(sets) {
     ),
   );
 }
+
+// How the loss ended over each number that was chosen for the runs: a point is a run.
+const FEWEST_CHOICES = 3, // two are told by the table
+  WIDE = 20; // the largest is so many times the smallest: a logarithmic scale
+function endingsByChoice(sets) {
+  const { name, ended } = endings(sets) || { ended: [] };
+  const numbers = (sets[0].apart || []).flatMap(([choice]) => {
+    const points = ended
+      .map((row) => ({ ...row, chosen: row.set.chosen.find(([each]) => each === choice)?.[1] }))
+      .filter(({ chosen }) => typeof chosen === "number" && Number.isFinite(chosen));
+    return new Set(points.map(({ chosen }) => chosen)).size < FEWEST_CHOICES ? [] : [{ choice, points }];
+  });
+  const isWide = (values) => Math.min(...values) > 0 && Math.max(...values) > WIDE * Math.min(...values);
+  return numbers.map(({ choice, points }) => {
+    const log = isWide(points.map(({ chosen }) => chosen)),
+      there = (v) => (log ? Math.log10(v) : v),
+      back = (v) => (log ? 10 ** v : v),
+      places = points.map(({ chosen }) => there(chosen)),
+      low = Math.min(...places),
+      high = Math.max(...places),
+      margin = (high - low) / 20;
+    const axis = {
+      name: choice,
+      ticks: (from, to, most) =>
+        log ? logTicks(10 ** from, 10 ** to, Math.max(most, 2)).map(Math.log10) : ticks(from, to, most),
+      text: (v) => num(back(v)),
+      told: (v) => `${choice} ${num(back(v))}`,
+      rounded: (v) => places.reduce((a, b) => (Math.abs(b - v) < Math.abs(a - v) ? b : a)),
+    };
+    const lines = points.map(({ set, end }, k) => ({
+      name: set.name,
+      color: set.color,
+      dot: 7,
+      values: [end],
+      at: () => places[k],
+    }));
+    const board = chart({
+      height: 170,
+      first: low - margin,
+      last: high + margin,
+      lines,
+      log: isWide(points.map(({ end }) => end)),
+      label: `${name} at the end over ${choice}, a point for each run`,
+      cursor: newCursor(null),
+      axis,
+    });
+    return panel(`${name} at the end, by ${choice}`, board, null, "a point is a run");
+  });
+}
