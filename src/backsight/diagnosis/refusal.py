@@ -14,13 +14,14 @@ import torch
 
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
+from backsight.diagnosis.errors.remedies import remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal, read_by
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import described, shown
+from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Certainty, Fact, evidence_of
 from backsight.naming.plain import class_name
 from backsight.source import Place, function_at
@@ -55,18 +56,18 @@ def refused(error: BaseException) -> Finding | None:
         return norm
     if (told := batch_of_state(found) or optimizer_refused(found)) is not None:
         return told
-    saving = _saving(found)
+    saving, known = _saving(found), remedy_of(found)
     message = " ".join("".join(each for each in failure.message.partition("\n")[0] if each.isprintable()).split())
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
-    evidence = tuple(_evidence(found))
+    evidence = (*_evidence(found), *(known.evidence if known else ()))
     what = f"{found.text} raised" if found.text and "…" not in found.text else "PyTorch raised"
     return Finding(
         UNKNOWN,
         "error",
         f"{what} {type.__dict__['__name__'].__get__(type(error))}{said}",
         evidence,
-        remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
-        source=str(saving) if saving else failure.source,
+        known.fix if known else remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
+        source=str(saving) if saving else str(known.place) if known and known.place else failure.source,
         exact="read" not in {evidence_of(each).certainty for each in evidence},
     )
 
@@ -249,9 +250,12 @@ def _of_dtypes(tensors: Sequence[tuple[str, torch.Tensor]], custom: bool) -> str
             f"@torch.amp.custom_bwd({device}), each below its @staticmethod."
         )
     kept = next(((text, each) for text, each in floating if isinstance(each, torch.nn.Parameter)), floating[0])
-    other = next((text, each) for text, each in floating if each.dtype != kept[1].dtype)
-    how = "" if " " in other[0] else f": {other[0]}.to({kept[0]}.dtype)"
-    return f"Convert {other[0]}, which is {_dtype(other[1])}, as {kept[0]} is {_dtype(kept[1])}{how}."
+    others = [(text, each) for text, each in floating if each.dtype != kept[1].dtype]
+    names, dtypes = listed([text for text, _ in others], 3), {_dtype(each) for _, each in others}
+    calls = [f"{text}.to({kept[0]}.dtype)" for text, _ in others]
+    how = "" if " " in names.replace(" and ", "") else f": {listed(calls, 3)}"
+    verb = "which is" if len(others) == 1 else "which are"
+    return f"Convert {names}, {verb} {listed(sorted(dtypes), 3)}, as {kept[0]} is {_dtype(kept[1])}{how}."
 
 
 def _dtype(tensor: torch.Tensor) -> str:

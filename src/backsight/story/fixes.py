@@ -307,13 +307,20 @@ def _at_places(subject: Subject, body: Body, statement: ast.stmt, changed: Chang
     if any(is_tensor(changed.scene.section.value(each)) for each in index if changed.scene):
         return True
     selected = any(node.op.startswith("IndexPut") for node in subject.survey.graph.nodes)
-    return selected and any(_selects(value) for each in index for value in values_of(body, each, statement.lineno))
+    values = (value for each in index for value in values_of(body, each, statement.lineno))
+    return selected and any(not _is_number(value) for value in values)
 
 
-def _selects(value: ast.expr) -> bool:
-    """Whether an expression is a tensor of positions or a mask, not a number: a column, a comparison, a call."""
-    parts = [node for node in ast.walk(value) if isinstance(node, ast.Slice | ast.Compare)]
-    return bool(parts) or (isinstance(value, ast.Call) and callee(value)[1] not in ("range", "len", "int", "enumerate"))
+def _is_number(value: ast.expr) -> bool:
+    """Whether an expression is a number, or what a loop counts with."""
+    match value:
+        case ast.Constant():
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+        case ast.Call():
+            return callee(value)[1] in ("range", "len", "int", "enumerate", "size", "dim")
+    return False
 
 
 def _same_part(body: Body, statement: ast.stmt, name: str, anywhere: bool = False) -> str | None:

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: @torch.no_grad()
-# fix: Remove @torch.no_grad() from values, and put line 25
+# fix: Remove @torch.no_grad() from values, and put `with torch.no_grad():` around
 import torch
 from torch import nn
 

@@ -57,7 +57,7 @@ def optimizer_refused(found: Refusal) -> Finding | None:
 
 def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
     held = (each.variables.get("self") for each in reversed(found.below))
-    return next((each for each in held if issubclass(type(each), torch.optim.Optimizer)), None)  # type: ignore[misc]  # it is one
+    return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +122,10 @@ class _Asked:
         names = (dotted(each) or "" for each in targets)
         return {name.rpartition(".")[2] for name in names} | target_names(*targets)
 
-    def with_value(self, new: str) -> str:
-        return rewritten(self.body, self.statement, {self.value: new})
+    def with_value(self, new: str, *others: _Asked) -> str:
+        """The statement with another value, of several calls in it in each."""
+        changes = {each.value: new for each in (self, *others) if each.statement is self.statement}
+        return rewritten(self.body, self.statement, changes)
 
 
 def _asked(case: _Case, *names: str) -> Iterator[_Asked]:
@@ -145,14 +147,16 @@ def _sparse(case: _Case) -> Finding | None:
     every = list(_asked(case, *_ASKING))
     parts = {part for path in paths for part in path.split(".")}
     known = [each for each in every if each.targets & parts] or every
-    known = list({each.statement: each for each in known}.values())
+    every, known = known, list({each.statement: each for each in known}.values())
     has = "has a sparse gradient" if len(names) == 1 else "have sparse gradients"
-    dense = "write " + listed([f"`{each.with_value('False')}` on line {each.place.line}" for each in known], _MOST)
+    dense = "write " + listed(
+        [f"`{each.with_value('False', *every)}` on line {each.place.line}" for each in known], _MOST
+    )
     where = listed([*map(str, dict.fromkeys(each.place.line for each in known))], 9)
     if not known:
         dense = "make what looks it up with sparse=False"
     elif len(known) > 3 or not all(each.with_value("False") for each in known):
-        dense = f"write {known[0].value and 'False'} for the argument {_argument(known[0])} on lines {where}"
+        dense = f"write {_argument(known[0])}=False on lines {where}"
     given = _list_of(paths)
     one = "it an optimizer of its" if len(names) == 1 else "them an optimizer of their"
     own = f"torch.optim.SparseAdam({given})" if given else "torch.optim.SparseAdam"

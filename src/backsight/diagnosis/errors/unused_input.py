@@ -236,7 +236,10 @@ def _of_view(case: Unused) -> str:
         found = values_of(body, name, level.line)
         value = found[0] if len(found) == 1 else None
     base, methods = _viewed(value)
-    if call is None or asked is None or base is None or not methods or not _is_in(case.graph, value_of(level, base)):
+    held = value_of(level, base)
+    if call is None or asked is None or base is None or not methods:
+        return ""
+    if not is_tensor(held) or not _is_in(case.graph, held):
         return ""
     part = next((n for n in expressions(statement) if isinstance(n, ast.Subscript) and n.value is call), None)
     shaping, source = "".join(methods), body.text(base)

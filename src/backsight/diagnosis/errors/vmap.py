@@ -331,7 +331,7 @@ def _without_branch(level: Level | None, text: str) -> str:
     statement = level.statement if level else None
     body = level.body if level else None
     for node in expressions(statement) if statement else ():
-        if isinstance(node, ast.IfExp) and body and statement:
+        if isinstance(node, ast.IfExp) and level and body and statement:
             chosen = f"torch.where({_as_tensor(level, node.test)}, {_whole(node.body)}, {_whole(node.orelse)})"
             line = rewritten(body, statement, {node: chosen})
             where = f" on line {statement.lineno}" if line else ""

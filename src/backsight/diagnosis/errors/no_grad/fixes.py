@@ -349,7 +349,7 @@ def _other_calls(suspect: Suspect, name: str, expression: str) -> str:
     """What to do with the other calls of a decorated function, which would require grad then: a target has to stay
     without, and what only evaluates is cheaper without."""
     trained = suspect.called
-    calls = [] if trained is None else list(_calls_of(trained.file, name))
+    calls = [] if trained is None or name in _OF_MANY else list(_calls_of(trained.file, name))
     others = [(body, each) for body, each in calls if trained and each.lineno != trained.line]
     if trained is None or not others or len(others) > _MOST_CALLS:
         return "; it belongs on functions that only evaluate"
@@ -366,6 +366,8 @@ def _other_calls(suspect: Suspect, name: str, expression: str) -> str:
 
 
 _MOST_CALLS = 4
+_OF_MANY = frozenset({"step", "zero_grad", "forward", "update", "sample", "apply"})
+"""Names that the methods of other objects have as well."""
 
 
 def _calls_of(file: str, name: str) -> Iterator[tuple[Body, ast.stmt]]:
