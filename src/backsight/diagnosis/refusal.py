@@ -14,6 +14,7 @@ import torch
 
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
+from backsight.diagnosis.evidence.assigned import assigned_parameter
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal, read_by
@@ -64,7 +65,8 @@ def refused(error: BaseException) -> Finding | None:
         "error",
         f"{what} {type.__dict__['__name__'].__get__(type(error))}{said}",
         evidence,
-        remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
+        (assigned_parameter(found) if "as parameter" in failure.message else "")
+        or remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
         source=str(saving) if saving else failure.source,
         exact="read" not in {evidence_of(each).certainty for each in evidence},
     )
