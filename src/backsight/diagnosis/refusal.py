@@ -16,6 +16,7 @@ from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
 from backsight.diagnosis.errors.remedies import remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
+from backsight.diagnosis.evidence.assigned import assigned_parameter
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal, read_by
@@ -66,7 +67,9 @@ def refused(error: BaseException) -> Finding | None:
         "error",
         f"{what} {type.__dict__['__name__'].__get__(type(error))}{said}",
         evidence,
-        known.fix if known else remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
+        (known.fix if known else "")
+        or (assigned_parameter(found) if "as parameter" in failure.message else "")
+        or remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
         source=str(saving) if saving else str(known.place) if known and known.place else failure.source,
         exact="read" not in {evidence_of(each).certainty for each in evidence},
     )

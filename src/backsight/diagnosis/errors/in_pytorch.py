@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Collection
 
 import torch
 
@@ -18,22 +19,23 @@ _SEVERAL = (ast.List, ast.ListComp, ast.GeneratorExp)
 _MOST = 6
 
 
-def in_pytorch(body: Body, start: int, converted: str) -> str:
+def in_pytorch(body: Body, start: int, converted: str, arrays: Collection[str] = ()) -> str:
     """Return what to write from line `start` on, where a function computes with a converted tensor; empty where that
     is nothing, or too much.
 
     >>> in_pytorch(body, 17, "out")
     'on line 17, write `spectrum = torch.fft.rfft(out)`'
 
-    converted: what the program passes to NumPy, `out`.
+    converted: what the program passes to NumPy, `out`. arrays: the variables that hold arrays of NumPy's.
     """
-    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(body, converted)
+    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(body, converted, arrays)
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
         converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
         if each.lineno < start or not (each.lineno == start or names & reads or converts):
             continue
         names |= {name for name in bound(each) if "." not in name}
+        edit.arrays -= names
         new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
         if new and new != ast.unparse(each):
             edits[each.lineno] = new
@@ -49,11 +51,11 @@ class _InPyTorch(ast.NodeTransformer):
     PyTorch takes NumPy's names of arguments, `axis` and `keepdims`, too.
     """
 
-    def __init__(self, body: Body, converted: str) -> None:
+    def __init__(self, body: Body, converted: str, arrays: Collection[str]) -> None:
         module = body_around(body.file, 0)
         imports = [each for each in ast.walk(module.node) if isinstance(each, ast.Import)] if module else []
         self._modules = {each.asname or each.name: each.name for node in imports for each in node.names}
-        self._converted = converted
+        self._converted, self.arrays = converted, set(arrays)
         self.unknown: list[str] = []
 
     def converts(self, call: ast.Call) -> bool:
@@ -65,6 +67,9 @@ class _InPyTorch(ast.NodeTransformer):
     def _is_numpy(self, receiver: ast.expr | None) -> bool:
         first, _, _ = (dotted(receiver) or "").partition(".")
         return self._modules.get(first, "").partition(".")[0] in ("numpy", "scipy")
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return _of_torch("as_tensor", [node]) if node.id in self.arrays and isinstance(node.ctx, ast.Load) else node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         converts = self.converts(node)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy
 import torch
 
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
@@ -195,7 +196,8 @@ class Refused:
                 other = "Compute a loss that depends on them in PyTorch instead."
                 beside = reaches_otherwise(self.failure)
                 if beside is False and level is not None:
-                    lines = in_pytorch(level.body, level.place.line, self.text) if level.body else ""
+                    arrays = [name for name, value in level.variables.items() if isinstance(value, numpy.ndarray)]
+                    lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
                     return (
                         f"Compute it in PyTorch, because the loss depends on {name} through this result alone: "
                         f"{lines or f'use {name} itself, and the functions of torch'}. With "

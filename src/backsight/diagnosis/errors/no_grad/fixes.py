@@ -18,6 +18,7 @@ from backsight.diagnosis.errors.no_grad.attached import (
     soft,
 )
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
+from backsight.diagnosis.evidence.first_order import with_graph
 from backsight.diagnosis.wording import listed
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.ancestry import ancestors
@@ -129,6 +130,11 @@ def _fix(suspect: Suspect) -> str:
         case "frozen":
             return f"Make some input of {expression} require grad."
         case "gradient":
+            body, node = suspect.section.body, node_of(suspect.section, suspect.cut)
+            statement = statement_at(body, *suspect.cut.place.position)
+            new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
+            if new:
+                return f"On line {suspect.cut.place.line}, write `{new}`, so that this gradient has its own graph."
             return "Pass create_graph=True where that gradient is computed, so it has its own graph."
         case "number":
             return _of_number(suspect, operand, function)

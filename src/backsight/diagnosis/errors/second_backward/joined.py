@@ -29,7 +29,7 @@ from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
 from backsight.findings.evidence import Fact
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots, stored_arguments, uses
+from backsight.source.bindings import bound, spots, stored_arguments, target_names, uses
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.source.rewriting import rewritten
@@ -39,6 +39,7 @@ from backsight.story.failure import Level
 from backsight.story.fixes import every_time
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
+from backsight.story.stepping import steps_in
 from backsight.tape import Node
 from backsight.tracing import Line
 from backsight.tracing.steps import parameters
@@ -146,9 +147,21 @@ def _written_into(case: Case, joint: Joint) -> Finding | None:
         "them.",
         (shown(made.place, f"writes into {name} a tensor that is still attached to its graph."), *_freed(case)),
         f"Drop the old graphs at the start of each pass: {name} = {name}.detach(). Or store only values: "
-        f"{body.text(target) if target is not None else name} = {value}.detach().",
+        f"{_values_only(body, name) or f'{body.text(target) if target is not None else name} = {value}.detach()'}.",
         source=str(made),
     )
+
+
+def _values_only(body: Body, name: str) -> str:
+    """Each of several statements that write into a part of a tensor, with values alone; empty of a single one."""
+    found = [
+        f"on line {each.lineno}, `{body.text(each.targets[0])} = {simple(body.text(each.value))}.detach()`"
+        for each in statements(body.node)
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Subscript)
+        and dotted(each.targets[0].value) == name
+    ]
+    return listed(found) if len(found) > 1 else ""
 
 
 def _parametrized_once(case: Case, joint: Joint) -> Finding | None:
@@ -212,7 +225,17 @@ def _stored_at(case: Case, name: str) -> Place | None:
     return found[0] if len(found) == 1 else None
 
 
-def _computed_again(case: Case, name: str) -> str:
+def _in_method_of(case: Case, joint: Joint, name: str) -> Place | None:
+    """The statement that uses an attribute again, where a method of the object that keeps it does."""
+    owner = name.rpartition(".")[0]
+    held = next((value for level in case.failure.users if owner and (value := level.value(owner)) is not None), None)
+    used = joint.used.place if joint.used else None
+    body = body_around(used.file, used.line) if used else None
+    is_own = body is not None and any(each.node is body.node for each in methods_of(type(held)))
+    return used if is_own and getattr(body.node if body else None, "name", "") != "__getitem__" else None
+
+
+def _computed_again(case: Case, name: str, called: str = "") -> str:
     """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
     and an argument what the constructor has kept of it. Empty where not all of it is kept."""
     place, (owner, _, attribute) = _stored_at(case, name), name.rpartition(".")
@@ -220,6 +243,7 @@ def _computed_again(case: Case, name: str) -> str:
     statement = statement_at(body, *place.position) if body and place else None
     if body is None or not isinstance(body.node, ast.FunctionDef) or not isinstance(statement, ast.Assign):
         return ""
+    owner = called or owner
     kept = {value: f"{owner}.{key}" for key, value in stored_arguments(body)} | {"self": owner}
     given = {each.arg for each in body.node.args.args}
     value = copy.deepcopy(statement.value)
@@ -265,6 +289,8 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             "runs only once."
         )
     here = _local(case, joint)
+    if other := detached_for(case, [joint.old.index]):
+        return other
     if here is not None and (here.loop is None or here.inner):
         return here.fix
     if passes_before(case) and is_of_this_pass(case, joint):
@@ -281,10 +307,93 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
     uncached = _uncached(joint)
     if uncached:
         return f"Recompute {name} each time it is read: {uncached}.{other}"
+    used = _in_method_of(case, joint, name)
+    again = _computed_again(case, name, "self") if used else ""
+    if used and again:
+        return f"Compute {name} each time it is used: put `{again}` above line {used.line}.{other}"
+    if rows := _embedded(case, joint, name):
+        return rows
     again = _computed_again(case, name)
     if again:
         return f"Recompute {name} at the start of each iteration: {again}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
+
+
+def detached_for(case: Case, nodes: Sequence[int]) -> str:
+    """What to write where a loss reaches an old result that its own optimizer does not train: the statement that reads
+    the result, with `.detach()`. Empty where the step after this backward is not known, or trains part of it."""
+    level, graph = case.failure.user, case.graph
+    steps = [each for each in steps_in(level) if each.place.line > level.line and each.trained] if level else []
+    behind = set(below(graph, nodes))
+    needed = {id(leaf.tensor()): leaf.node in behind for leaf in graph.leaves}
+    old = {each for each, is_old in needed.items() if is_old}
+    if level is None or level.body is None or not steps or not old or old & steps[0].trained:
+        return ""
+    if not steps[0].trained & set(needed):
+        return ""
+    for name, ancestor in case.ancestors(level).items():
+        statement = statement_at(level.body, *ancestor.read.position)
+        if not set(made_in(graph, level.value(name))) & set(nodes) or statement is None:
+            continue
+        every = [*expressions(statement)]
+        sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
+        read = [node for node in every if dotted(node) == name and id(node) not in sizes]
+        new = rewritten(level.body, statement, dict.fromkeys(read, f"{name}.detach()"))
+        if is_tensor(level.value(name)) and read and new:
+            return (
+                f"On line {statement.lineno}, write `{new}`: {steps[0].call} trains nothing that {name} is computed "
+                "from, so this backward need not go there."
+            )
+    return ""
+
+
+_SIZES = frozenset({"size", "shape", "ndim", "dim", "dtype", "device", "numel"})
+
+
+def _embedded(case: Case, joint: Joint, name: str) -> str:
+    """A dataset that keeps what a module computed of all its rows, `self.rows = encoder(x)`: it keeps the rows, and the
+    loop computes, of each batch."""
+    place, level = _stored_at(case, name), case.failure.user
+    body = body_around(place.file, place.line) if place else None
+    statement = statement_at(body, *place.position) if body and place else None
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    used = body_around(joint.used.file, joint.used.line) if joint.used else None
+    if level is None or level.body is None or body is None or not isinstance(call, ast.Call) or len(call.args) != 1:
+        return ""
+    facts = next(iter(loops(level)), None)
+    module = _given_for(case, body, dotted(call.func) or "")
+    loop = statement_at(level.body, *facts.loop.position) if facts else None
+    if getattr(used.node if used else None, "name", "") != "__getitem__" or not module or not isinstance(loop, ast.For):
+        return ""
+    batch = [each for each in target_names(loop.target) if joint.old.index in _behind(case, level, each)]
+    if len(batch) != 1 or statement is None:
+        return ""
+    new = rewritten(body, statement, {call: body.text(call.args[0])})
+    return (
+        f"Let the dataset keep the rows themselves, and compute on each batch: on line {statement.lineno}, write "
+        f"`{new}`, and put `{batch[0]} = {module}({batch[0]})` above line {loop.body[0].lineno}. (Detached, "
+        f"{dotted(call.func)} would not be trained.)"
+    )
+
+
+def _behind(case: Case, level: Level, name: str) -> set[int]:
+    return set(below(case.graph, made_in(case.graph, level.value(name))))
+
+
+def _given_for(case: Case, init: Body, argument: str) -> str:
+    """What the only call of a class gives to its constructor for an argument, if that is a module."""
+    if not isinstance(init.node, ast.FunctionDef) or argument not in (names := [a.arg for a in init.node.args.args]):
+        return ""
+    at = names.index(argument) - 1
+    for level in case.failure.users:
+        for each in statements(level.body.node) if level.body else ():
+            for call in calls_in(each):
+                cls = value_of(level, call.func)
+                own = isinstance(cls, type) and any(body.node is init.node for body in methods_of(cls))
+                text = level.body.text(call.args[at]) if own and level.body and at < len(call.args) else ""
+                if text and is_module(level.value(text)):
+                    return text
+    return ""
 
 
 def _uncached(joint: Joint) -> str:
