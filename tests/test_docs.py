@@ -17,6 +17,7 @@ from backsight.diagnosis.aliased import CODES as ALIASED
 from backsight.diagnosis.drifting import CODES as DRIFTING
 from backsight.diagnosis.dropped import CODES as DROPPED
 from backsight.diagnosis.errors import ERRORS, known
+from backsight.diagnosis.evaluated import CODES as EVALUATED
 from backsight.diagnosis.freezing import CODES as FREEZING
 from backsight.diagnosis.growing import CODES as GROWING
 from backsight.diagnosis.live.culprit import LEAK
@@ -25,12 +26,14 @@ from backsight.diagnosis.misplaced import CODES as MISPLACED
 from backsight.diagnosis.modes import CODES as MODES
 from backsight.diagnosis.nothing_arrives import CODES as NOTHING_ARRIVES
 from backsight.diagnosis.optimizers import CODES as OPTIMIZERS
+from backsight.diagnosis.pruned import CODES as PRUNED
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.same_batch import CODES as SAME_BATCH
 from backsight.diagnosis.schedules import CODES as SCHEDULES
 from backsight.diagnosis.taken_once import CODES as TAKEN_ONCE
 from backsight.diagnosis.twins import CODES as TWINS
+from backsight.diagnosis.unloaded import CODES as UNLOADED
 from backsight.diagnosis.used_up import CODES as USED_UP
 from backsight.diagnosis.zeroed import CODES as ZEROED
 from backsight.traces import CODES as CODES_OF_TRACES
@@ -52,10 +55,13 @@ CODES = sorted(
         DEAF,
         *DRIFTING,
         *DROPPED,
+        *EVALUATED,
         *GROWING,
+        *PRUNED,
         *SAME_BATCH,
         *TAKEN_ONCE,
         *TWINS,
+        *UNLOADED,
         *USED_UP,
         *FREEZING,
         *MODES,

@@ -5743,7 +5743,7 @@ for step in range(40):
     loss.backward()
     opt.step()
 """,
-    "BS160 a state with the names of a wrapper": """
+    "BS168 a state with the names of a wrapper": """
 class Model(nn.Module):
     def __init__(self, outputs):
         super().__init__()
@@ -5776,7 +5776,7 @@ model.load_state_dict(state, strict=False)  #!
 model.backbone.requires_grad_(False)
 train(model, 1, 30)
 """,
-    "BS160 the state of a part, without its prefix": """
+    "BS168 the state of a part, without its prefix": """
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -5789,6 +5789,28 @@ pretrained = net(4, 8)
 weights = pretrained.state_dict()
 model = Model()
 model.load_state_dict(weights, strict=False)  #!
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(30):
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    opt.step()
+""",
+    "BS168 a body whose names lack a prefix, beside a head that fits": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.ModuleDict({"encoder": net(4, 8)})
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.net["encoder"](x))
+
+old = nn.ModuleDict({"encoder": net(4, 8), "head": nn.Linear(8, 1)})
+checkpoint = {"model": old.state_dict(), "epoch": 3}
+model = Model()
+state = checkpoint["model"]
+model.load_state_dict(state, strict=False)  #!
 opt = torch.optim.SGD(model.parameters(), lr=0.05)
 for step in range(30):
     x, y = batch()

@@ -4165,6 +4165,29 @@ for update in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "actions of a policy with dropout that are evaluated without gradients first": """
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Dropout(0.05), nn.Linear(32, 2))
+
+    def evaluate(self, states, actions):
+        return torch.distributions.Categorical(logits=self.body(states)).log_prob(actions)
+
+policy = Policy()
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+for update in range(20):
+    states, actions = torch.randn(32, 4), torch.randint(0, 2, (32,))
+    gains = states.sum(1) * (actions.float() * 2 - 1)
+    with torch.no_grad():
+        before = policy.evaluate(states, actions)
+    for _ in range(3):
+        ratio = (policy.evaluate(states, actions) - before).exp()
+        loss = -torch.min(ratio * gains, ratio.clamp(0.8, 1.2) * gains).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
     "functional dropout that follows the mode": """
 class Tabular(nn.Module):
     def __init__(self):

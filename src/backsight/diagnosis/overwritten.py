@@ -69,7 +69,7 @@ class Replay:
 
 def replays() -> list[Replay]:
     """Return such containers, of which most programs have none."""
-    found = []
+    found: list[Replay] = []
     for each, name in _containers():
         newest = _newest(each) if len(each) >= _FEWEST else []
         if newest and all(map(_is_data, newest)):

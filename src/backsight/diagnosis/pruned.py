@@ -13,7 +13,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, calls_around, names_of, program_frames
 from backsight.diagnosis.wording import shown, warning
 from backsight.source import Body
-from backsight.source.body import callee, expressions, statements
+from backsight.source.body import LOOPS, callee, expressions, statements
 
 CODES = ("BS156",)
 
@@ -43,13 +43,30 @@ def regrown(weights: Sequence[tuple[torch.Tensor, float]], since: int, frame: Fr
             "gradients, momentum or weight decay move them.",
             shown(place, "sets them to zero once, not after each step.", "read") if place is not None else None,
         ),
-        f"Apply the mask after each step: call {again} below {line}."
+        f"Apply the mask after each step, from the pruning on: call {again} below {line}."
         if again is not None
         else f"Keep the mask, and multiply the weights by it after {line}, or prune with torch.nn.utils.prune, which "
         "applies it in each forward pass.",
         place,
         since=since,
     )
+
+
+def is_single(frame: FrameType) -> bool:
+    """Whether the text masks weights at one place that runs once: in no loop, or there under an equality."""
+    found = [(body, each) for body in bodies(frame) for each in _masks(body)]
+    if len(found) != 1:
+        return False
+    name = getattr(found[0][0].node, "name", "")
+    calls = [(body, each) for body, each, call in calls_around(frame) if name and callee(call)[1] == name]
+    return (len(calls) == 1 and _runs_once(*calls[0])) if name else _runs_once(*found[0])
+
+
+def _runs_once(body: Body, statement: ast.stmt) -> bool:
+    around = [each for each in statements(body.node) if each.lineno < statement.lineno <= (each.end_lineno or 0)]
+    tests = [each.test for each in around if isinstance(each, ast.If)]
+    at_once = any(isinstance(op, ast.Eq) for test in tests for op in getattr(test, "ops", ()))
+    return at_once or not any(isinstance(each, LOOPS) for each in around)
 
 
 def _masks(body: Body) -> Iterator[ast.stmt]:

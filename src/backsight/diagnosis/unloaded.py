@@ -1,21 +1,28 @@
-"""BS160: a state is loaded whose names fit nothing of the model, which strict=False does not say."""
+"""BS168: a state is loaded whose names fit nothing of the model, which strict=False does not say."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import FrameType
 
 import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around
-from backsight.diagnosis.wording import counted, shown, warning
+from backsight.diagnosis.wording import shown, warning
 from backsight.naming import search
+from backsight.source import Place
 from backsight.source.body import callee, dotted, is_constant, keyword
 from backsight.tape import modules_in, registered
 
-CODES = ("BS160",)
+CODES = ("BS168",)
+
+_FEWEST = 2
+"""Names of a state none of which fits;"""
+_MANY = 4
+"""where others do: a layer alone may well have the name of another one."""
 
 
 def unloaded(frame: FrameType, since: int) -> Iterator[Finding]:
@@ -35,24 +42,48 @@ def unloaded(frame: FrameType, since: int) -> Iterator[Finding]:
         if len(modules) != 1 or len(states) != 1 or not model or not state:
             continue
         own, given = _tensors(modules[0]), states[0]  # type: ignore[arg-type]
-        prefix = _prefix(own, given)  # type: ignore[arg-type]
-        if prefix is None:
-            continue
-        lacking, there = prefix
-        names = f"they begin with {lacking!r} there" if lacking else f"they begin with {there!r} in the model"
-        renamed = f"k.removeprefix({lacking!r})" if lacking else f"{there!r} + k"
-        yield warning(
-            "BS160",
-            f"load_state_dict() loaded nothing of {state} into {model}: no name fits.",
-            (
-                shown(place, f"skips what does not fit, because of strict=False: all {counted(len(given), 'name')}."),  # type: ignore[arg-type]
-                f"The names differ by a prefix: {names}.",
+        found = _skipped(own, given)  # type: ignore[arg-type]
+        if found is not None:
+            yield _finding(
+                place, callee(call)[0] or call, model, state, found, len(given), len(given) < len(own), since
+            )  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Skipped:
+    """How many names of a state fit nothing, and what they have in front that the model's lack, or the other way."""
+
+    names: int
+    extra: str
+    missing: str
+
+
+def _finding(
+    place: Place, model: ast.expr, name: str, state: str, found: _Skipped, entries: int, strict: bool, since: int
+) -> Finding:
+    every = found.names == entries
+    first = f"they begin with {found.extra!r} there" if found.extra else f"in the model with {found.missing!r}"
+    renamed = f"k.removeprefix({found.extra!r})" if found.extra else f"{found.missing!r} + k"
+    loose = ", strict=False" if strict or not every else ""
+    return warning(
+        "BS168",
+        f"load_state_dict() loaded nothing of {state} into {name}: no name fits."
+        if every
+        else f"load_state_dict() skipped {found.names} of the {entries} names of {state}: they do not fit {name}.",
+        (
+            shown(
+                place,
+                "skips what does not fit, because of strict=False: "
+                + (f"all {entries} names." if every else f"{found.names} names."),
             ),
-            f"Rename them: {ast.unparse(callee(call)[0] or call)}.load_state_dict({{{renamed}: v for k, v in "
-            f"{state}.items()}}{', strict=False' if len(given) < len(own) else ''}).",  # type: ignore[arg-type]
-            place,
-            since=since,
-        )
+            f"The names differ by a prefix: {first}.",
+        ),
+        f"Rename them: {ast.unparse(model)}.load_state_dict({{{renamed}: v for k, v in {state}.items()}}{loose})."
+        if every
+        else f"Rename them before loading: {renamed} for each name k of these.",
+        place,
+        since=since,
+    )
 
 
 def _held(name: str, kind: type) -> list[object]:
@@ -78,22 +109,23 @@ def _tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def _prefix(own: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> tuple[str, str] | None:
-    """Return what all names of a state have in front of the model's, or the model's in front of these."""
-    if any(type(each) is not str for each in given) or own.keys() & given.keys() or len(given) < 2:
+def _skipped(own: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> _Skipped | None:
+    """Return what of a state fits nothing of the model, if all of it would by another beginning of the names."""
+    rest = {name: tensor for name, tensor in given.items() if name not in own}
+    lacking = {name: tensor for name, tensor in own.items() if name not in given}
+    if any(type(each) is not str for each in given) or len(rest) < (_FEWEST if len(rest) == len(given) else _MANY):
         return None
-    first = next(iter(given))
-    for name in own:
+    first = next(iter(rest))
+    for name in lacking:
         longer, shorter = (first, name) if len(first) > len(name) else (name, first)
         if not longer.endswith(f".{shorter}"):
             continue
         extra = longer.removesuffix(shorter)
-        fits = [
-            each.removeprefix(extra) if longer == first else extra + each
-            for each in given
-            if longer != first or each.startswith(extra)
-        ]
-        same = (own[n].shape == t.shape for n, t in zip(fits, given.values(), strict=False) if n in own)
-        if len(fits) == len(given) and all(each in own for each in fits) and all(same):
-            return (extra, "") if longer == first else ("", extra)
+        if longer is first:
+            fits = [each.removeprefix(extra) if each.startswith(extra) else "" for each in rest]
+        else:
+            fits = [extra + each for each in rest]
+        pairs = zip(fits, rest.values(), strict=True)
+        if all(each in lacking and lacking[each].shape == tensor.shape for each, tensor in pairs):
+            return _Skipped(len(rest), extra, "") if longer is first else _Skipped(len(rest), "", extra)
     return None

@@ -33,7 +33,7 @@ class Batches(Sign):
             if key not in self._places and len(self._places) >= _MOST:
                 return
             places = self._places.setdefault(key, set())
-            places.add(each.storage_offset())
+            places.add(int(each.storage_offset()))
             if len(places) > 1:
                 self._finding = changed_batch(each, self._watch.changes(each), self._watch.steps.count + 1)
 

@@ -18,6 +18,7 @@ from backsight.launch.voice import failed
 from backsight.naming.roots import ours
 from backsight.source import Place
 from backsight.tape import (
+    Living,
     is_jit_traced,
     modules_in,
     no_torch_dispatch,
@@ -53,7 +54,7 @@ class Evaluating(Sign):
         self._steps = self._left = 0
         self._ids: set[int] = set()
         self._inner: set[int] = set()
-        self._dropping: dict[type, list[tuple[Place, str, str]]] = {}
+        self._dropping: Living[list[tuple[Place, str, str]]] = Living()
         self._verdicts: dict[Site, bool] = {}
         self._found: dict[Site, Finding] = {}
         self._input: tuple[weakref.ref[Any] | None, int] = None, 0
@@ -87,30 +88,38 @@ class Evaluating(Sign):
         )
 
     def _drops(self, model: torch.nn.Module) -> list[tuple[Place, str, str]]:
-        if type(model) not in self._dropping:
-            self._dropping[type(model)] = list(dropping(model))
-        return self._dropping[type(model)]
+        found = self._dropping.at(id(model))
+        if found is None:
+            found = list(dropping(model))
+            self._dropping.put(id(model), model, found)
+        return found
 
     def _unhook(self) -> None:
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
+        hook, self._hook = self._hook, None
+        if hook is not None:
+            hook.remove()
 
     @uncompiled
     def _called(self, module: torch.nn.Module, args: Any) -> None:
         if torch.compiler.is_compiling() or is_jit_traced():
             return
-        if torch.is_grad_enabled():
-            self._unhook()
-            return
         try:
-            if id(module) not in self._inner:
+            if torch.is_grad_enabled():
+                self._unhook()
+                self._trains(site(caller()))
+            elif id(module) not in self._inner:
                 with no_torch_function(), no_torch_dispatch():
                     self._look(module, args)
         except BaseException as failure:  # of ours: no failure of the program
             self._meant = True
             self._unhook()
             failed("evaluations are not looked at anymore", ours(failure))
+
+    def _trains(self, at: Site) -> None:
+        """Note a place that calls a model with gradients: it evaluates nothing, such as the actions of a policy."""
+        if self._verdicts.get(at) is not False:
+            self._verdicts[at] = False
+            self._found.pop(at, None)
 
     def _look(self, module: torch.nn.Module, args: Any) -> None:
         """Look at a call without gradients that no module makes."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.pruned import regrown
-from backsight.launch.sign import Sign, Step
+from backsight.diagnosis.pruned import is_single, regrown
+from backsight.launch.sign import Sign
 from backsight.tape import Living, is_captured
 from backsight.tape.saved import is_readable
 from backsight.tracing.changes import version
@@ -34,28 +35,48 @@ _FEW = 3
 
 @dataclass(slots=True)
 class _Weight:
-    """What is known of one weight: its version and place after the last step, and where it had zeros then."""
+    """What is known of one weight before a step.
+
+    How often it was changed, and how often since the step before; and where it had zeros when there were more.
+    """
 
     weight: weakref.ref[torch.Tensor]
-    state: tuple[int, int]
+    version: int
+    place: int
     share: float
+    changes: int = -1
     zeros: torch.Tensor | None = None
     since: int = 0
     times: int = 0
+    is_new: bool = False
+    """Whether there was no step since."""
     is_undone: bool = False
+    is_single: bool = False
+    """Whether the program does this at one place, once, and not again at its end."""
 
     @property
     def is_regrown(self) -> bool:
+        """Whether what was set to zero no longer is; of a weight that is gone, as of its last step."""
         weight = self.weight()
-        return self.is_undone and self.times <= _FEW and weight is not None and self.left(weight) < 0.5
+        if weight is None and not self.is_single:
+            return False
+        return self.is_undone and self.times <= _FEW and (weight is None or self.left(weight) < 0.5)
 
     def left(self, weight: torch.Tensor) -> float:
         """Return which share of what was set to zero is zero now."""
         return float((_sample(weight) == 0)[self.zeros].float().mean()) if self.zeros is not None else 1.0
 
+    def is_changed(self, weight: torch.Tensor) -> bool:
+        """Whether something else than a step may have changed it: it was changed more or less often than before."""
+        changes, place = version(weight) - self.version, weight.data_ptr()
+        is_other = place != self.place or (changes > 0 <= self.changes != changes)
+        self.changes = changes or self.changes
+        self.version, self.place = self.version + changes, place
+        return is_other
+
 
 class Pruned(Sign):
-    """Compares versions before and after each step, and reads values where the program has changed some between."""
+    """Reads versions before each step, and values where the program may have changed some since the step before."""
 
     def __init__(self) -> None:
         self._weights: Living[list[_Weight]] = Living()
@@ -63,15 +84,46 @@ class Pruned(Sign):
         self._looks = 0
         self._finding: tuple[Finding, list[_Weight]] | None = None
 
-    def stepping(self, optimizer: torch.optim.Optimizer, key: int, number: int) -> None:
+    def stepping(
+        self, optimizer: torch.optim.Optimizer, key: int, number: int, caller: Callable[[], FrameType]
+    ) -> None:
+        """Note that an optimizer is about to make a step, after a number of others."""
+        if self._looks >= _LOOKS or is_captured():
+            return
         known = self._weights.at(key)
         if known is None:
-            known = list(self._followed(optimizer)) if not is_captured() else []
+            known = list(self._followed(optimizer))
             self._weights.put(key, optimizer, known)
-        for each in known if self._looks < _LOOKS else ():
+        undone = []
+        for each in known:
             weight = each.weight()
-            if weight is not None and _state(weight) != each.state and not is_captured():
+            if weight is None:
+                continue
+            if each.is_new and each.left(weight) < 0.5:
+                each.is_undone = True
+                undone.append(each)
+            each.is_new = False
+            if each.is_changed(weight):
                 self._look(each, weight, number)
+        if undone and self._finding is None:
+            self._tell(undone, caller())
+
+    def _look(self, known: _Weight, weight: torch.Tensor, number: int) -> None:
+        self._looks += 1
+        zeros = _sample(weight) == 0
+        share = float(zeros.float().mean())
+        if share < 1.0 and (share >= known.share + _SHARE or (known.zeros is not None and share >= _SHARE)):
+            known.zeros, known.times, known.is_undone = zeros, known.times + 1, False
+            known.since, known.share, known.is_new = number, share, True
+        elif known.zeros is None:
+            known.share = share
+
+    def _tell(self, undone: list[_Weight], frame: FrameType) -> None:
+        weights = [(w, each.share) for each in undone if (w := each.weight()) is not None]
+        found = regrown(weights, undone[0].since + 1, frame)
+        for each in undone:
+            each.is_single = is_single(frame)
+        self._finding = (found, undone) if found is not None else None
 
     def _followed(self, optimizer: torch.optim.Optimizer) -> Iterator[_Weight]:
         """Yield the weights of a new optimizer; of those that another one has trained, what is known already."""
@@ -82,43 +134,14 @@ class Pruned(Sign):
                 if len(self._of) >= _MOST_KNOWN:
                     self._of.clear()
                 share = float((_sample(each) == 0).float().mean())
-                known = self._of[id(each)] = _Weight(weakref.ref(each), _state(each), share)
+                known = _Weight(weakref.ref(each), version(each), each.data_ptr(), share)
+                self._of[id(each)] = known
             yield known
-
-    def _look(self, known: _Weight, weight: torch.Tensor, number: int) -> None:
-        self._looks += 1
-        zeros = _sample(weight) == 0
-        share = float(zeros.float().mean())
-        if share < 1.0 and (share >= known.share + _SHARE or (known.zeros is not None and share >= _SHARE)):
-            known.zeros, known.times, known.is_undone = zeros, known.times + 1, False
-            known.since, known.share = number + 1, share
-        elif known.zeros is None:
-            known.share = share
-
-    def each_step(self, step: Step) -> None:
-        undone = []
-        for each in self._weights.at(step.key) or ():
-            weight = each.weight()
-            if weight is None:
-                continue
-            each.state = _state(weight)
-            if each.zeros is not None and not each.is_undone and each.since == step.number:
-                each.is_undone = each.left(weight) < 0.5
-                undone += [each] if each.is_undone else []
-        if undone and self._finding is None:
-            weights = [(w, each.share) for each in undone if (w := each.weight()) is not None]
-            found = regrown(weights, undone[0].since, step.caller())
-            self._finding = (found, undone) if found is not None else None
 
     @property
     def findings(self) -> Iterator[Finding]:
         if self._finding is not None and all(each.is_regrown for each in self._finding[1]):
             yield self._finding[0]
-
-
-def _state(weight: torch.Tensor) -> tuple[int, int]:
-    """Return what changes when values are written, or when the program gives a parameter other memory."""
-    return version(weight), weight.data_ptr()
 
 
 def _sample(weight: torch.Tensor) -> torch.Tensor:

@@ -32,7 +32,7 @@ from backsight.launch.reading import Loads, Loops, Taken, Updates, Watched
 from backsight.launch.references import References
 from backsight.launch.rewriting import Rewriting
 from backsight.launch.sharing import Sharing
-from backsight.launch.sign import Audit, Course, Sign, Step, key_of, stepping
+from backsight.launch.sign import Audit, Course, Sign, Step, caller, key_of, stepping
 from backsight.launch.skipping import Skipping
 from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
@@ -108,7 +108,7 @@ class VitalSigns:
 
     def stepping(self, optimizer: torch.optim.Optimizer) -> None:
         """Note a step that an optimizer is about to make."""
-        self._pruned.stepping(optimizer, key_of(optimizer), self.steps)
+        self._pruned.stepping(optimizer, key_of(optimizer), self.steps, caller)
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> bool:
         """Note a step that an optimizer has just made; return whether a sign has changed."""
