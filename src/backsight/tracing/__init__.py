@@ -19,6 +19,7 @@ from backsight.tracing.facts import (
     Stop,
     Values,
 )
+from backsight.tracing.peculiar import Told
 from backsight.tracing.spots import Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
@@ -31,13 +32,16 @@ from backsight.tracing.watch import (
     ended,
     find_stops,
     finest,
+    flattened,
     inferred,
     met,
+    peculiar,
     repeated,
     repeated_writes,
     report_errors,
     sightings,
     stops,
+    unpaired,
     watch,
     whence,
 )
@@ -59,6 +63,7 @@ __all__ = [
     "Spot",
     "StepLog",
     "Stop",
+    "Told",
     "Values",
     "Watch",
     "Write",
@@ -69,14 +74,17 @@ __all__ = [
     "ended",
     "find_stops",
     "finest",
+    "flattened",
     "has_compiled",
     "inferred",
     "met",
+    "peculiar",
     "repeated",
     "repeated_writes",
     "report_errors",
     "sightings",
     "stops",
+    "unpaired",
     "watch",
     "whence",
 ]
