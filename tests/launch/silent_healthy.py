@@ -4515,4 +4515,409 @@ for step in range(60):
     F.mse_loss(model(o @ tables[rows[0]]), n).backward()
     opt.step()
 """,
+    "scores and targets that are flattened in the same order": """
+class Decoder(nn.Module):
+    def __init__(self, vocab=9, width=16, first=0):
+        super().__init__()
+        self.embed, self.cell = nn.Embedding(vocab, width), nn.GRUCell(width, width)
+        self.out, self.first = nn.Linear(width, vocab), first
+
+    def forward(self, target):
+        token = torch.zeros(len(target), dtype=torch.long)
+        state, steps = torch.zeros(len(target), 16), []
+        for t in range(target.size(1)):
+            state = self.cell(self.embed(token), state)
+            steps.append(self.out(state))
+            token = target[:, t]
+        return torch.stack(steps, self.first)
+
+one, two = Decoder(), Decoder(first=1)
+optimizer = torch.optim.Adam([*one.parameters(), *two.parameters()], lr=0.01)
+for step in range(20):
+    target = torch.randint(1, 9, (16, 4))
+    loss = F.cross_entropy(one(target).reshape(-1, 9), target.t().reshape(-1))
+    loss = loss + F.cross_entropy(one(target).transpose(0, 1).reshape(-1, 9), target.reshape(-1))
+    loss = loss + F.cross_entropy(two(target).flatten(0, 1), target.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a square of tokens, and layers with the time first": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.rnn, self.out = nn.Embedding(12, 16), nn.LSTM(16, 16), nn.Linear(16, 3)
+
+    def forward(self, words):
+        return self.out(self.rnn(self.embed(words))[0])
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    words = torch.randint(0, 12, (8, 8))
+    tags = words % 3
+    loss = F.cross_entropy(model(words.t()).view(-1, 3), tags.t().reshape(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "rows that are selected by booleans, by numbers, and by classes": """
+x, mask = torch.randn(40, 4), torch.rand(40) < 0.5
+y = (x[:, 0] > 0).long()
+weights = torch.tensor([0.4, 0.6])
+picked = mask.nonzero().squeeze(1)
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    out = model(x)
+    loss = F.cross_entropy(out[mask], y[mask]) + F.cross_entropy(out[picked], y[picked])
+    loss = loss + (weights[y] * F.cross_entropy(out, y, reduction="none")).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "whole numbers that are divided to find rows and blocks": """
+embed, model = nn.Embedding(8, 8), net(8, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *model.parameters()], lr=0.01)
+for step in range(20):
+    at = torch.randint(0, 64, (32,))
+    block, none = at // 16, at // 64
+    loss = F.mse_loss(model(embed(block)) + model(embed(none)), (at / 64)[:, None])
+    x = torch.rand(32)
+    bins = (8 * x).long()
+    loss = loss + F.mse_loss(model(embed(bins)).squeeze(1), x)
+    loss = loss + F.mse_loss(model(embed(x.round().long())).squeeze(1), x)
+    flip = torch.randint(0, 2, (32, 1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a pool of one element that is drawn from": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+pool = [batch()]
+for step in range(20):
+    x, y = pool[torch.randint(0, len(pool), (1,)).item()]
+    pool.append(batch()) if step > 15 else None
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "labels as each loss takes them": """
+model, score = net(4, 8), net()
+optimizer = torch.optim.Adam([*model.parameters(), *score.parameters()], lr=0.01)
+for step in range(20):
+    a, b = torch.randn(16, 4), torch.randn(16, 4)
+    same = (a[:, 0] * b[:, 0] > 0).float()
+    sign = 2 * same - 1
+    loss = F.cosine_embedding_loss(model(a), model(b), sign)
+    loss = loss + F.hinge_embedding_loss((model(a) - model(b)).norm(dim=1), sign)
+    loss = loss + F.margin_ranking_loss(score(a).squeeze(1), score(b).squeeze(1), (a - b).sum(1).round().sign())
+    loss = loss + F.soft_margin_loss(score(a).squeeze(1), sign)
+    loss = loss + F.multilabel_soft_margin_loss(model(a), (a.repeat(1, 2) > 0).float())
+    loss = loss + F.binary_cross_entropy_with_logits(score(a).squeeze(1), 0.9 * same + 0.05)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "pairs that are all alike, and symbols from 1 on": """
+model, out = net(4, 8), nn.Linear(6, 5)
+optimizer = torch.optim.Adam([*model.parameters(), *out.parameters()], lr=0.01)
+for step in range(20):
+    a = torch.randn(16, 4)
+    loss = F.cosine_embedding_loss(model(a), model(a + 0.1 * torch.randn(16, 4)), torch.ones(16))
+    x, target, n = torch.randn(12, 8, 6), torch.randint(1, 5, (8, 4)), torch.randint(1, 5, (8,))
+    target[torch.arange(4) >= n[:, None]] = 0
+    loss = loss + F.ctc_loss(out(x).log_softmax(-1), target, torch.full((8,), 12), n)
+    wanted = torch.randn(16, 8).log_softmax(-1)
+    loss = loss + F.kl_div(model(a).log_softmax(-1), wanted, log_target=True, reduction="batchmean")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "the last step of each sample of what was padded": """
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.out = nn.GRU(3, 16, batch_first=True), nn.Linear(16, 1)
+
+    def forward(self, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        out, n = pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        each = torch.stack([out[:, t] for t in range(out.size(1))], 1)
+        return self.out(out[torch.arange(len(n)), n - 1]) + self.out(each.sum(1) / n[:, None])
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, lengths = torch.randn(16, 9, 3), torch.randint(2, 10, (16,))
+    loss = F.mse_loss(model(x, lengths), x[:, 0, :1])
+    same = torch.full((16,), 9)
+    packed = pack_padded_sequence(x, same, batch_first=True)
+    loss = loss + model.out(pad_packed_sequence(model.rnn(packed)[0], batch_first=True)[0][:, -1]).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "two views, a target that is detached, and a forward pass for a metric": """
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+best = 0.0
+for step in range(20):
+    x, _ = batch()
+    one, two = model(x + 0.1 * torch.randn_like(x)), model(x + 0.1 * torch.randn_like(x))
+    loss = F.cross_entropy(one @ two.detach().t(), torch.arange(len(x)))
+    both = torch.cat([one, one])
+    loss = loss + both.square().mean()
+    clean = model(x)
+    best = max(best, float(clean.mean()))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "one input that is given twice on purpose": """
+model = nn.Sequential(net(4, 8), nn.Dropout(0.2))
+still = net(4, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *still.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    x += 0.01 * torch.randn_like(x)
+    again = x
+    loss = F.mse_loss(model(x), model(again)) + F.mse_loss(still(x), y) + 0.1 * still(again).abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "two loaders that are not paired, and two that do not shuffle": """
+from torch.utils.data import DataLoader, TensorDataset
+
+x = torch.randn(160, 4)
+y = (x[:, 0] > 0).long()
+labeled = DataLoader(TensorDataset(x, y), 16, shuffle=True)
+other = DataLoader(TensorDataset(torch.randn(160, 4)), 16, shuffle=True)
+features, labels = DataLoader(x, 16), DataLoader(y, 16)
+model, critic = net(4, 2), net(2, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *critic.parameters()], lr=0.01)
+for epoch in range(2):
+    for (a, b), (u,), c, d in zip(labeled, other, features, labels):
+        loss = F.cross_entropy(model(a), b) + F.cross_entropy(model(c), d)
+        loss = loss + F.softplus(critic(model(u))).mean() + F.softplus(-critic(model(a))).mean()
+        mixed = 0.5 * a + 0.5 * u
+        loss = loss + 0.1 * F.cross_entropy(model(mixed), b)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "an object that makes a new generator each time": """
+class Data:
+    def __init__(self):
+        self.rows = [batch() for _ in range(8)]
+        self.order = iter(self.rows)
+
+    def __iter__(self):
+        self.order = iter(self.rows)
+        return self.order
+
+class Endless:
+    def __init__(self):
+        self.stream = (batch() for _ in range(1000))
+
+    def __iter__(self):
+        for _ in range(8):
+            yield next(self.stream)
+
+for data in (Data(), Endless()):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for epoch in range(5):
+        for x, y in data:
+            loss = F.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "schedules that return factors, or rates of an optimizer that begins with 1": """
+def factor(step, warm=200):
+    return (step + 1) / warm
+
+def noam(step, width=16, warm=10):
+    return width**-0.5 * min((step + 1) ** -0.5, (step + 1) * warm**-1.5)
+
+for rate, function in ((5e-3, factor), (1.0, noam), (1e-3, lambda step: 0.01 if step < 40 else 1.0)):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, function)
+    for step in range(70):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+""",
+    "a reconstruction and a divergence on one scale": """
+class VAE(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = net(32, 4), net(2, 32)
+
+    def forward(self, x):
+        mu, logvar = self.encode(x).chunk(2, 1)
+        return self.decode(mu + torch.randn_like(mu) * (0.5 * logvar).exp()), mu, logvar
+
+for kind in range(3):
+    model, mix = VAE(), torch.randn(2, 32)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(70):
+        x = torch.randn(64, 2) @ mix
+        made, mu, logvar = model(x)
+        kld = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())
+        if kind == 0:
+            loss = F.mse_loss(made, x, reduction="sum") + kld
+        elif kind == 1:
+            loss = F.mse_loss(made, x) + kld / x.numel()
+        else:
+            loss = F.mse_loss(made, x) + 1e-4 * kld
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "two outputs that are asked to be alike, one of them without a gradient": """
+encode = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16), nn.BatchNorm1d(16))
+predict = net(16, 16, 8)
+optimizer = torch.optim.SGD([*encode.parameters(), *predict.parameters()], lr=0.05, momentum=0.9)
+for step in range(320):
+    x = torch.randn(32, 8)
+    z_a, z_b = encode(x + 0.1 * torch.randn_like(x)), encode(x + 0.1 * torch.randn_like(x))
+    loss = -F.cosine_similarity(predict(z_a), z_b.detach()).mean() / 2
+    loss = loss - F.cosine_similarity(predict(z_b), z_a.detach()).mean() / 2
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "outputs that become the same because their targets do": """
+model = net(8, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(320):
+    x = torch.randn(32, 8)
+    loss = F.mse_loss(model(x), torch.ones(32, 4))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "targets that are NaN late, replaced before they are computed with": """
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, _ = batch()
+    y = x[:, :2].sin()
+    y[3, 0] = float("nan") if step > 120 else 0.0
+    known = torch.isfinite(y)
+    error = (model(x) - torch.nan_to_num(y)) ** 2
+    error = torch.where(known, error, torch.zeros_like(error))
+    loss = error.sum() / known.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "members of an ensemble that get their trained values back": """
+from torch.func import functional_call, stack_module_state, vmap
+
+members = [net() for _ in range(3)]
+parameters, buffers = stack_module_state(members)
+
+def predict(x):
+    with torch.no_grad():
+        return torch.stack([member(x) for member in members]).mean(0)
+
+optimizer = torch.optim.Adam(parameters.values(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    made = vmap(lambda p, b, x: functional_call(members[0], (p, b), (x,)), in_dims=(0, 0, None))
+    loss = (made(parameters, buffers, x) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+for k, member in enumerate(members):
+    member.load_state_dict({name: tensor[k].detach() for name, tensor in parameters.items()})
+predict(batch()[0])
+""",
+    "attention over the keys, over slots, and with the padding hidden": """
+class Look(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8, padding_idx=0)
+        self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1)
+        self.q, self.k, self.v, self.out = (nn.Linear(8, 8) for _ in range(4))
+        self.slots = nn.Parameter(torch.randn(3, 8))
+
+    def forward(self, tokens):
+        x = self.body(self.embed(tokens), src_key_padding_mask=tokens == 0)
+        q = self.q(self.slots).expand(len(x), -1, -1)
+        shares = (q @ self.k(x).transpose(1, 2)).softmax(1)
+        slots = (shares / shares.sum(-1, keepdim=True)) @ self.v(x)
+        keys = (q @ self.k(x).transpose(1, 2)).softmax(-1) @ self.v(x)
+        mixed = (self.q(x) @ self.k(x).transpose(1, 2)).softmax(1).transpose(1, 2) @ self.v(x)
+        return self.out(slots + keys).mean((1, 2)) + mixed.mean((1, 2))
+
+model = Look()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    tokens = torch.randint(1, 20, (16, 8))
+    tokens[torch.arange(8) >= torch.randint(2, 8, (16, 1))] = 0
+    loss = F.mse_loss(model(tokens), (tokens == 3).sum(1).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a sampler with a weight for each sample, and one of a small part that is meant": """
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
+
+x = torch.randn(400, 4)
+y = (x[:, 0] > 1).long()
+weights = 1.0 / torch.bincount(y).float()
+whole = DataLoader(TensorDataset(x, y), 16, sampler=WeightedRandomSampler(weights[y], len(y)))
+part = DataLoader(TensorDataset(x, y), 16, sampler=SubsetRandomSampler(range(100)))
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for loader in (whole, part):
+    for a, b in loader:
+        loss = F.cross_entropy(model(a), b)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "a warm-up that begins with 0, and a table of pairs": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    for group in optimizer.param_groups:
+        group["lr"] = 0.01 * min(1, step / 20)
+    x, y = batch()
+    pairs = torch.cdist(x, x)
+    loss = F.mse_loss(model(x), y) + F.mse_loss(model(x) - model(x).T, pairs)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "averages of PyTorch's, with buffers, or whose statistics are computed at the end": """
+from torch.optim.swa_utils import AveragedModel, update_bn
+
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+with_buffers, average = AveragedModel(model, use_buffers=True), AveragedModel(model)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(160):
+    x, y = batch()
+    loss = F.mse_loss(model(3 + 2 * x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step >= 100:
+        average.update_parameters(model)
+        with_buffers.update_parameters(model)
+update_bn([3 + 2 * batch()[0] for _ in range(8)], average)
+""",
 }

@@ -10,9 +10,12 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.backup import own_backup
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
 from backsight.diagnosis.misplaced import misplaced
+from backsight.diagnosis.peculiar import peculiarities
 from backsight.diagnosis.reordered import crossed, reordered
+from backsight.diagnosis.stacked import untrained_members
 from backsight.diagnosis.taken_once import taken_once
 from backsight.diagnosis.unloaded import unloaded
+from backsight.diagnosis.unpaired import drawn_apart, drawn_in_part
 from backsight.diagnosis.used_up import used_up
 from backsight.launch.sign import Sign, Step
 from backsight.tracing import Watch, own_copies, repeated_writes, sightings
@@ -24,6 +27,10 @@ _MOST_READ = 8
 
 _TAKEN = 32
 """The optimizer step at which it is looked for numbers that were taken from what is trained."""
+
+
+_LOADERS = (4, 16, 64)
+"""The optimizer steps at which it is looked for pairs that two loaders draw."""
 
 
 class Updates(Sign):
@@ -103,9 +110,16 @@ class Watched(Sign):
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
+        self._apart: list[Finding] = []
+
+    def run_doubled(self, step: Step) -> None:
+        """Look for loaders while the variables of a function hold them."""
+        if step.number in _LOADERS and not self._apart:
+            self._apart = [*drawn_apart(self._watch), *drawn_in_part(step.caller())]
 
     def told(self, known: Sequence[Finding]) -> list[Finding]:
-        seen = sightings(self._watch)
-        found = [*dropped(seen), *lost_writes(repeated_writes(self._watch)), *reordered(seen)]
-        found += own_backup(own_copies(self._watch))
-        return [*found, *crossed(self._watch, [*known, *found])]
+        watch = self._watch
+        seen = sightings(watch)
+        found = [*dropped(seen), *lost_writes(repeated_writes(watch)), *reordered(seen), *own_backup(own_copies(watch))]
+        found += [*peculiarities(watch, known), *self._apart, *untrained_members(watch)]
+        return [*found, *crossed(watch, [*known, *found])]

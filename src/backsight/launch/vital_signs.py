@@ -16,6 +16,7 @@ import torch
 from backsight.diagnosis import Finding, Report, Site
 from backsight.launch.audits import Audits
 from backsight.launch.batches import Batches
+from backsight.launch.collapsing import Collapsing
 from backsight.launch.drifting import Drifting
 from backsight.launch.ending import Lost
 from backsight.launch.evaluating import Evaluating
@@ -38,6 +39,7 @@ from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
 from backsight.launch.unmoved import Unmoved
+from backsight.launch.views import Views
 from backsight.launch.wiped import Wiped
 from backsight.launch.zeros import Stopping, Zeros
 from backsight.tape import Living
@@ -71,6 +73,8 @@ class VitalSigns:
             self.outputs,
             Inputs(watch),
             Batches(watch),
+            Views(watch),
+            Collapsing(watch),
             Hearing(),
             Turns(),
             Rates(),

@@ -19,6 +19,7 @@ from backsight.tracing.facts import (
     Stop,
     Values,
 )
+from backsight.tracing.peculiar import Told
 from backsight.tracing.spots import Copy, Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
@@ -31,14 +32,17 @@ from backsight.tracing.watch import (
     ended,
     find_stops,
     finest,
+    flattened,
     inferred,
     met,
     own_copies,
+    peculiar,
     repeated,
     repeated_writes,
     report_errors,
     sightings,
     stops,
+    unpaired,
     watch,
     whence,
 )
@@ -61,6 +65,7 @@ __all__ = [
     "Spot",
     "StepLog",
     "Stop",
+    "Told",
     "Values",
     "Watch",
     "Write",
@@ -71,15 +76,18 @@ __all__ = [
     "ended",
     "find_stops",
     "finest",
+    "flattened",
     "has_compiled",
     "inferred",
     "met",
     "own_copies",
+    "peculiar",
     "repeated",
     "repeated_writes",
     "report_errors",
     "sightings",
     "stops",
+    "unpaired",
     "watch",
     "whence",
 ]

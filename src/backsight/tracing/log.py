@@ -13,6 +13,7 @@ from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
 from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
+from backsight.tracing.peculiar import Peculiarities
 from backsight.tracing.sites import Site, Sites, positions
 from backsight.tracing.spots import Spots
 from backsight.tracing.stops import Stops
@@ -45,6 +46,7 @@ class Log:
         self.flow = Flow(self.sites)
         self.axes = Axes(self.sites)
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
+        self.peculiarities = Peculiarities(self.sites)
         self.stops = Stops(fail)
 
     def line_of(self, sequence: int, thread: int | None = None) -> Line | None:
