@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
@@ -306,11 +306,22 @@ class Walk:
         allowed = sum(steps)
         if before and apart.relative <= allowed + AMPLIFIED * before:
             return
+        only_a, only_b = self._parting(only_a, only_b, x, y)
         alone = only_a or only_b or ([a] if a is not None else [])
         phase: Phase = alone[-1].phase if alone else "optimizer"
         self.origins.append(
             Origin("program", self.step, phase, a, b, (x, y), apart, before, allowed, tuple(only_a), tuple(only_b))
         )
+
+    def _parting(
+        self, only_a: list[Operation], only_b: list[Operation], x: int, y: int
+    ) -> tuple[list[Operation], list[Operation]]:
+        """Leave out what both compute to the last bit, though by operations that were not paired: they part later."""
+        a, b = self.distances.a, self.distances.b
+        made = [{_bits(trace, number) for each in mine for number in each.outputs}
+                for trace, mine in ((a, only_a), (b, only_b))]  # fmt: skip
+        left = _behind(a, only_a, x, made[1] - {None}), _behind(b, only_b, y, made[0] - {None})
+        return left if any(left) else (only_a, only_b)
 
     def _agreement(self, edge: Sequence[int], others: Mapping[int, Operation], *, to_b: bool) -> float:
         """Return how far apart what goes in is from what the other program has in its place."""
@@ -329,6 +340,28 @@ class Walk:
             apart = INCOMPARABLE if other is None else self.distances(*pair)
             furthest = max(furthest, apart.relative)
         return min(furthest, inf)
+
+
+def _behind(trace: Trace, operations: Sequence[Operation], value: int, known: Set[Any]) -> list[Operation]:
+    """Return those of the operations behind a value that come after what is known."""
+    makers = {each.number: each for each in operations}
+    found: set[int] = set()
+    stack = [value]
+    while stack:
+        maker = makers.get(trace.values[stack.pop()].maker)
+        shared = maker is not None and maker.outputs and {_bits(trace, each) for each in maker.outputs} <= known
+        if maker is not None and maker.number not in found and not shared:
+            found.add(maker.number)
+            stack += maker.inputs
+    return [each for each in operations if each.number in found]
+
+
+def _bits(trace: Trace, number: int) -> tuple[str, int, int] | None:
+    """Return what tells the bits of a value; None where it holds one number alone, which says nothing."""
+    value = trace.values[number]
+    if value.mark < 0 or not (row := trace.prints[value.mark])["stats"]["min"] < row["stats"]["max"]:
+        return None
+    return value.dtype, int(row["stats"]["count"]), int(row["hash"])
 
 
 def _alone(
