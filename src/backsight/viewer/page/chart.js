@@ -74,6 +74,14 @@ function smoothed(values, share) {
   return found;
 }
 
+// From where to where values are, but for the outermost hundredth on each side.
+const OUTERMOST = 0.01;
+function withoutOutliers(values) {
+  const sorted = Float64Array.from(values).sort(),
+    out = Math.ceil(OUTERMOST * sorted.length);
+  return sorted.length > 2 * out + 1 ? [sorted[out], sorted[sorted.length - 1 - out]] : [sorted[0], sorted.at(-1)];
+}
+
 function chart({
   height = 170,
   edge = EDGE,
@@ -90,6 +98,7 @@ function chart({
   pick,
   zoom,
   smooth = 0,
+  calm = false,
   axis = AXES.step,
 }) {
   let x = () => 0,
@@ -98,13 +107,16 @@ function chart({
   const seen = (v) => Number.isFinite(v) && (!log || v > 0);
   let bottom = Infinity,
     top = -Infinity;
+  const all = [];
   for (const { raw, values, at } of [...drawn, ...(band ? [band.low, band.high] : [])])
     for (const each of raw && raw !== values ? [raw, values] : [values])
       for (let k = 0; k < each.length; k++) {
         if (!seen(each[k]) || at(k) > last || (k + 1 < each.length && at(k + 1) < first)) continue;
         if (each[k] < bottom) bottom = each[k];
         if (each[k] > top) top = each[k];
+        if (calm) all.push(each[k]);
       }
+  if (calm && all.length) [bottom, top] = withoutOutliers(all);
   const nothing = bottom > top,
     seenAny = log && lines.some((line) => line.values.some(Number.isFinite));
   if (!nothing && isFlat(bottom, top)) {
@@ -147,7 +159,7 @@ function chart({
     }
     pen.save();
     pen.beginPath();
-    pen.rect(edge.left - 2, 0, width - edge.left - edge.right + 4, height);
+    pen.rect(edge.left - 2, calm ? edge.top : 0, width - edge.left - edge.right + 4, calm ? room : height);
     pen.clip();
     if (band) area(pen, band, 0.18);
     if (inner) area(pen, inner, 0.38);

@@ -295,6 +295,7 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
           label: `${name} of each run`,
           cursor,
           smooth: Number(state.smooth || 0) / 100,
+          calm: Boolean(state.calm),
           axis: AXES[axis],
           zoom: (from, to) =>
             app.go(

@@ -18,6 +18,7 @@ const KEPT = new Set([
 ]);
 const MOST_OF_IT = 0.9; // of what is recorded in a step at most: a module that is left out at times does not matter
 const DIRECTIONS = { "": "as it fits", down: "top to bottom", right: "left to right" };
+const SMALLEST = 0.8; // texts that are smaller than this share of their size are not read
 const NO_HEAT = new Set(["mean", "min", "max"]); // signed: the picture shows how large something is
 
 // The server's picture as elements of ours: only shapes and text of those known here come in, whatever a name holds.
@@ -80,6 +81,7 @@ function graphPage(state, info, app) {
     open: state.open,
     fold: state.fold,
     direction: state.direction,
+    inputs: state.inputs,
     tensor: LIVE ? state.tensor : undefined,
     kind: LIVE && state.tensor ? state.kind : undefined,
   };
@@ -164,12 +166,22 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
           go({ direction: direction || undefined }),
         )
       : null,
+    LIVE
+      ? h(
+          "button",
+          {
+            class: "toggle",
+            title: "show inputs, and what else needs no gradient, as far as an operation keeps it",
+            "aria-pressed": String(Boolean(state.inputs)),
+            onclick: () => go({ inputs: state.inputs ? undefined : "1" }),
+          },
+          "inputs",
+        )
+      : null,
     state.open || state.tensor
       ? h("button", { onclick: () => go({ open: undefined, tensor: undefined }) }, state.tensor ? "unmark" : "reset")
       : null,
     find,
-    h("span", { class: "grow" }),
-    state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box"),
   ];
 }
 
@@ -266,7 +278,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
           : value === 0 && scale.log
             ? zero()
             : [t[k], t[k + 1], t[k + 2]];
-      if (box.number) box.number.textContent = Number.isNaN(value) ? (wrong ? "NaN, ∞" : "") : show(value);
+      if (box.number) box.number.textContent = wrong ? "NaN, ∞" : Number.isNaN(value) ? "" : show(value);
       for (const shape of box.shapes) shape.style.fill = rgb ? `rgb(${rgb})` : "";
       box.g.classList.toggle("onlight", rgb !== null && lit(rgb));
       box.g.classList.toggle("ondark", rgb !== null && !lit(rgb));
@@ -274,7 +286,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     }
     slider.value = column;
     where.textContent = saidOfStep(column);
-    const why = column === brokeAt ? "NaN or ∞ from here on" : column === wide - 1 ? "the last" : "";
+    const why = column === brokeAt ? "NaN or ∞ begins" : column === wide - 1 ? "the last" : "";
     slider.setAttribute("aria-valuetext", `${where.textContent}${why && `, ${why}`}`);
     if (why) where.append(h("span", { class: "soft" }, `, ${why}`));
     shared.move(stepOf(column));
@@ -339,7 +351,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
         : [];
     for (const box of boxes) box.g.classList.toggle("hit", hits.includes(box));
     if (hits.length) {
-      if ((zoom ?? fitting()) < 0.8) zoomBy(0.8 / (zoom ?? fitting()));
+      if ((zoom ?? fitting()) < SMALLEST) zoomBy(SMALLEST / (zoom ?? fitting()));
       intoSight(hits[0].g, pane);
     }
     return any ? `${count(hits.length)} found` : "";
@@ -487,15 +499,12 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   const pane = h("div", { class: "pane", tabindex: 0, role: "group", "aria-label": "the graph" }, svg),
     natural = [Number(svg.getAttribute("width")), Number(svg.getAttribute("height"))];
   let zoom = null;
-  const fitting = () =>
-    clamp(
-      Math.min(
-        (pane.clientWidth - 2) / natural[0],
-        (picture.here.length ? Infinity : pane.clientHeight - 2) / natural[1],
-      ),
-      0.8,
-      1,
-    );
+  // All of it where that can be read; else what is scrolled anyway is as large as the page is wide.
+  const fitting = () => {
+    const [across, down] = [(pane.clientWidth - 2) / natural[0], (pane.clientHeight - 2) / natural[1]],
+      isWhole = !picture.here.length && Math.min(across, down) >= SMALLEST;
+    return clamp(isWhole ? Math.min(across, down) : across, SMALLEST, 1);
+  };
   const whole = () =>
     clamp(Math.min((pane.clientWidth - 2) / natural[0], (pane.clientHeight - 2) / natural[1]), 0.2, 1);
   const size = () => {
@@ -516,7 +525,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       ["fit", "fit", null],
     ].map(([text, label, by]) => h("button", { "aria-label": label, onclick: () => zoomBy(by) }, text)),
   );
-  fill(place, h("div", { class: "beside" }, h("div", { class: "shown" }, pane, where, zooms), side));
+  fill(
+    place,
+    h("div", { class: "beside" }, h("div", { class: "shown" }, h("div", { class: "head" }, where, zooms), pane), side),
+  );
   new ResizeObserver(size).observe(pane);
   size();
   const under = h("div", { class: "under" });

@@ -1,8 +1,10 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
 const LEAST_ROW = 18,
-  MOST_ROW = 38, // rows grow to fill the page
+  MOST_ROW = 56, // rows grow to fill the page
   MOST_OPEN = 150, // rows of a model that is shown with all of its modules open
-  MOST_SHOWN = 80, // rows of a larger one, as it is first shown
+  MOST_SHOWN = 80, // rows of a larger one, as it is first shown,
+  FEWEST_SHOWN = 8, // unless so few are left that they show nothing of the model: a very deep one is scrolled
+  MOST_SCROLLED = 400,
   GUTTER = 232,
   AXIS = 26; // as in viewer.css
 
@@ -59,8 +61,11 @@ function overview(info, kind) {
   let closed = new Set();
   if (rowsOf(info, [kind], closed, "").length <= MOST_OPEN) return closed;
   for (let depth = Math.max(...modules.map((m) => m.depth)); depth > 0; depth--) {
+    const before = closed;
     closed = new Set(modules.filter((m) => m.depth >= depth).map((m) => m.name));
-    if (rowsOf(info, [kind], closed, "").length <= MOST_SHOWN) break;
+    const rows = rowsOf(info, [kind], closed, "").length;
+    if (rows < FEWEST_SHOWN && before.size && rowsOf(info, [kind], before, "").length <= MOST_SCROLLED) return before;
+    if (rows <= MOST_SHOWN) break;
   }
   return closed;
 }

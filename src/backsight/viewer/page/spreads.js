@@ -30,7 +30,7 @@ function spreads(place, below, { state, info, kind, app }) {
   );
   const { first: from, last: to } = info.steps;
   const cards = found.map(([name, , shape]) => {
-    const board = h("div", { class: "slot" }, busy("")),
+    const board = h("div", { class: "slot" }),
       open = (step) => app.go({ page: "tensor", run: state.run, rank: state.rank, tensor: name, kind, step }),
       to_ = address({ page: "tensor", run: state.run, rank: state.rank, tensor: name, kind });
     const card = h(
@@ -44,7 +44,8 @@ function spreads(place, below, { state, info, kind, app }) {
       ),
       board,
     );
-    waiting.set(card, () =>
+    waiting.set(card, () => {
+      fill(board, busy("reading"));
       magnitudes(board, {
         state: { ...state, tensor: name, kind },
         first: Number(state.first ?? from),
@@ -54,8 +55,8 @@ function spreads(place, below, { state, info, kind, app }) {
         finite: true,
         app,
         height: LOW,
-      }),
-    );
+      });
+    });
     sight.observe(card);
     return card;
   });

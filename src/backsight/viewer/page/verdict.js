@@ -1,5 +1,6 @@
 // Which of several runs has the lowest loss, and from which step on the others are apart from it: before any chart.
 const CLOSE = 0.05; // curves that differ by less than this share of the larger are together
+const LATE = 0.05; // of the steps of both
 const TAIL = 10; // the end of a run is its last tenth
 
 function endOf(values) {
@@ -36,18 +37,19 @@ function together(one, other) {
   return found;
 }
 
-// The first step from which on two smoothed curves stay apart; null if they are together at the end of the shorter one.
+// The first step from which on two smoothed curves stay apart; null if they are together at the end of the shorter one, or
+// apart so shortly before it that nobody can say whether they stay so.
 function partsAt({ steps, a: mine, b: yours }) {
   const a = smoothed(mine, 0.8),
     b = smoothed(yours, 0.8);
-  let found = null;
+  let since = a.length;
   for (let k = a.length - 1; k >= 0; k--) {
     const [v, w] = [a[k], b[k]],
       apart = Number.isFinite(v) !== Number.isFinite(w) || Math.abs(v - w) > CLOSE * Math.max(Math.abs(v), Math.abs(w));
     if (!apart) break;
-    found = steps[k];
+    since = k;
   }
-  return found;
+  return a.length - since > LATE * a.length ? steps[since] : null;
 }
 
 // How the loss that all of them have ended in each run, and in which it is the lowest; null if they have none.
@@ -138,7 +140,7 @@ function verdict(sets) {
 
 // How the loss ended over each number that was chosen for the runs: a point is a run.
 const FEWEST_CHOICES = 3, // two are told by the table
-  WIDE = 20; // the largest is so many times the smallest: a logarithmic scale
+  WIDE = 10; // the largest is so many times the smallest: a logarithmic scale
 function endingsByChoice(sets) {
   const { name, ended } = endings(sets) || { ended: [] };
   const numbers = (sets[0].apart || []).flatMap(([choice]) => {
