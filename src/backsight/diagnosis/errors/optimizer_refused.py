@@ -46,7 +46,7 @@ def optimizer_refused(found: Refusal) -> Finding | None:
         return _one_group(found)
     optimizer = _optimizer(found)
     if optimizer is None:
-        return None
+        return _clipped(found)
     case = _Case(found, optimizer)
     if _SPARSE.search(message):
         return _sparse(case)
@@ -60,24 +60,40 @@ def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
     return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
 
 
+_NO_NORM = re.compile(r"Could not run 'aten::\w*norm\w*(?:\.\w+)?' with arguments from the 'Sparse")
+
+
+def _clipped(found: Refusal) -> Finding | None:
+    """clip_grad_norm_() of sparse gradients, whose norm PyTorch does not compute."""
+    held = [each.variables.get("parameters") for each in found.below if "clip_grad" in each.frame.f_code.co_name]
+    given = [*held[0]] if held and isinstance(held[0], list | tuple) else []
+    sparse = [each for each in given if is_tensor(each) and (g := gradient_of(each)) is not None and g.is_sparse]
+    if not _NO_NORM.search(found.failure.message) or not sparse:
+        return None
+    return _sparse(_Case(found, None, tuple(given)))
+
+
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """An optimizer that has refused a tensor."""
+    """An optimizer that has refused a tensor; None for the clipping of gradients, with what it was given."""
 
     found: Refusal
-    optimizer: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer | None
+    clipped: tuple[torch.Tensor, ...] = ()
 
     @cached_property
     def held(self) -> list[torch.Tensor]:
+        if self.optimizer is None:
+            return [*self.clipped]
         return [each for group in groups(self.optimizer) for each in group["params"] if is_tensor(each)]
 
     @property
     def kind(self) -> str:
-        return class_name(type(self.optimizer))
+        return class_name(type(self.optimizer)) if self.optimizer is not None else "clip_grad_norm_()"
 
     @cached_property
     def name(self) -> str:
-        names = names_of(self.found.failure, [self.optimizer])
+        names = names_of(self.found.failure, [self.optimizer]) if self.optimizer is not None else [""]
         return f"{as_code(names[0])} ({self.kind})" if names[0] else self.kind
 
     def with_gradient(self, *, sparse: bool) -> list[torch.Tensor]:
@@ -165,6 +181,8 @@ def _sparse(case: _Case) -> Finding | None:
         f"own, {own}, leave {'it' if len(names) == 1 else 'them'} out of this one, and call zero_grad() and step() on "
         "both."
     )
+    if case.optimizer is None:
+        fix = f"Ask for dense gradients: {dense}. Or clip the others alone, and leave out what has p.grad.is_sparse."
     if "weight_decay" in case.found.failure.message:
         fix = f"{_no_decay(case)} Or ask for dense gradients: {dense}."
     return case.told(

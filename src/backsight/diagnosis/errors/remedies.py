@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, function_at
-from backsight.source.bindings import spots
+from backsight.source.bindings import spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.out_of_place import out_of_place
@@ -543,3 +544,71 @@ def _targets(statement: ast.stmt) -> list[str]:
     inside = (node for each in targets for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
     flat = (node for each in inside for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
     return [each.id for each in flat if isinstance(each, ast.Name)]
+
+
+@_of(r"view size is not compatible with input tensor's size and stride")
+def _not_contiguous(found: Refusal, match: Match) -> Remedy | None:
+    """view() of what transpose() and the like gave: reshape(), which copies where it has to."""
+    call, body, statement = found.expression, found.level.body, found.level.statement
+    if not isinstance(call, ast.Call) or callee(call)[1] != "view" or body is None or statement is None:
+        return None
+    receiver = callee(call)[0]
+    line = rewritten(body, statement, {call.func: f"{body.text(receiver)}.reshape"}) if receiver is not None else ""
+    return (
+        Remedy(f"On line {statement.lineno}, write `{line}`: it copies where a view cannot be had.") if line else None
+    )
+
+
+@_of(r"[Tt]arget size \(torch\.Size\(\[([\d, ]*)\]\)\).* input size \(torch\.Size\(\[([\d, ]*)\]\)\)")
+def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
+    """A target with as many numbers as the input, in another shape: the shape of the input."""
+    given, due = (tuple(int(each) for each in text.split(",") if each.strip()) for text in match.groups())
+    body, statement = found.level.body, found.level.statement
+    if body is None or statement is None or math.prod(given) != math.prod(due):
+        return None
+    read = [(node, value_of(found.level, node)) for node in expressions(statement)]
+    target = next((node for node, value in read if shape_of(value) == given and not needs_gradient(value)), None)
+    known = next((node for node, value in read if shape_of(value) == due), None)
+    shape = f"view_as({body.text(known)})" if known is not None else f"view({', '.join(map(str, ('-1', *due[1:])))})"
+    line = rewritten(body, statement, {target: f"{simple(body.text(target))}.{shape}"}) if target is not None else ""
+    if not line or target is None:
+        return None
+    return Remedy(f"Give {body.text(target)} the shape of the input: on line {statement.lineno}, write `{line}`.")
+
+
+@_of(r"set a forward gradient that has a different size than that of the original Tensor")
+def _tangent_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
+    """A direction that is to be that of each row: the shape of the tensor."""
+    call, level = found.expression, found.level
+    given = call.args[:2] if isinstance(call, ast.Call) else []
+    if len(given) < 2 or level.body is None or level.statement is None:
+        return None
+    text, sizes = level.body.text(given[0]), [shape_of(value_of(level, each)) for each in given]
+    if not _broadcasts(sizes[1], sizes[0]):
+        return Remedy(f"Give a tangent of the shape of {text}: {shaped(sizes[0])}.") if sizes[0] else None
+    new = f"{simple(level.body.text(given[1]))}.expand_as({text})"
+    line = rewritten(level.body, level.statement, {given[1]: new})
+    return Remedy(f"The tangent must have the shape of {text}: on line {level.statement.lineno}, write `{line}`.")
+
+
+@_of(r"Expected pytree structure of cotangents")
+def _one_for_each(found: Refusal, match: Match) -> Remedy | None:
+    """The function that vjp differentiates returns several results: a cotangent for each."""
+    call, body, statement = found.expression, found.level.body, found.level.statement
+    if not isinstance(call, ast.Call) or body is None or statement is None or len(call.args) != 1:
+        return None
+    name = dotted(call.func)
+    for each in statements(body.node):
+        match each:
+            case ast.Assign(targets=[ast.Tuple(elts=[ast.Tuple(elts=outputs), ast.Name(id=made)])]) if made == name:
+                names = [body.text(one) for one in outputs]
+                read = body.text(call.args[0])
+                meant = next((one for one in names if one in {use.name for use in uses(call.args[0])}), names[0])
+                new = [read if one == meant else f"torch.zeros_like({one})" for one in names]
+                line = rewritten(body, statement, {call.args[0]: f"({', '.join(new)})"})
+                return Remedy(
+                    f"Give one cotangent for each of {listed(names, 3)}, zeros for what is not to be differentiated: "
+                    f"on line {statement.lineno}, write `{line}`.",
+                    (shown(body.place(each), f"returns {listed(names, 3)}."),),
+                )
+    return Remedy("Give a tuple with one cotangent for each output of the function, zeros where none is wanted.")

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
 from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in
+from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in, structure
 from backsight.diagnosis.evidence.joints import (
     Joint,
     assigned,
@@ -135,7 +136,7 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
 def _written_into(case: Case, joint: Joint) -> Finding | None:
     """An attribute into whose tensor each pass writes, `self.cache[t] = k`, each with its graph."""
     made = joint.made
-    body = body_around(made.file, made.line) if made is not None and joint.old.op == "CopySlices" else None
+    body = body_around(made.file, made.line) if made is not None and joint.old.op in _WRITES else None
     statement = statement_at(body, *made.place.position) if body and made else None
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     name = dotted(target.value) if isinstance(target, ast.Subscript) else None
@@ -577,8 +578,45 @@ def _is_module(joint: Joint) -> bool:
     return any(isinstance(each, ast.FunctionDef) and each.name == "forward" for each in (around.body if around else ()))
 
 
+_WRITES = ("CopySlices", "IndexPut")
+"""The operations of `x[a:b] = y` and of `x[positions] = y`."""
+
+
+def _among_others(case: Case) -> Finding | None:
+    """The loss is one of several in a list, which share operations: the backward of another has freed them."""
+    for level in case.failure.users:
+        for name, value in level.variables.items():
+            losses = results_in(value) if type(value) in (list, tuple) else []
+            at = next((k for k, each in enumerate(losses) if each is case.root), 0)
+            shared = [each for each in losses[:at] if case.graph.shared(structure(each))]
+            if not shared or level.body is None or case.failure.user is None:
+                continue
+            line = keeping_graph(case.failure.user)
+            fix = (
+                f"Keep the graph for the next one: on line {case.failure.user.line}, write `{line}`."
+                if line
+                else f"Add the losses and call backward once: sum({name}).backward()."
+            )
+            return explanation(
+                f"The losses in {name} share operations, and the backward of an earlier one has freed them.",
+                (
+                    shown(level.place, f"goes through {name}."),
+                    *(
+                        [shown(case.failure.user.place, "frees the graph of each.")]
+                        if level != case.failure.user
+                        else []
+                    ),
+                ),
+                fix,
+                source=str(case.failure.user.place),
+            )
+    return None
+
+
 def _all_of_it(case: Case) -> Finding:
     earlier, level = case.earlier, case.failure.user
+    if (told := _among_others(case)) is not None:
+        return told
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
     seen = earlier.line if earlier is not None else None
     if seen is not None and level is not None and (seen.file, seen.line) != (level.place.file, level.place.line):
