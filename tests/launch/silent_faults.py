@@ -5818,40 +5818,6 @@ for step in range(30):
     F.mse_loss(model(x), y).backward()
     opt.step()
 """,
-    "BS168 a checkpoint that a function reads, and only what the model knows of it": """
-import io
-
-def save(file):
-    torch.save(nn.Sequential(net(4, 8), nn.Linear(8, 3)).state_dict(), file)
-    file.seek(0)
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body, self.head = net(4, 8), nn.Linear(8, 1)
-
-    def forward(self, x):
-        return self.head(self.body(x))
-
-def restore(model, file):
-    known = model.state_dict()
-    found = {name: w for name, w in torch.load(file).items() if name in known}
-    model.load_state_dict(found, strict=False)  #!
-    return model
-
-def main():
-    file = io.BytesIO()
-    save(file)
-    model = restore(Model(), file)
-    opt = torch.optim.Adam(model.parameters(), lr=0.01)
-    for step in range(30):
-        x, y = batch()
-        opt.zero_grad()
-        F.mse_loss(model(x), y).backward()
-        opt.step()
-
-main()
-""",
     "BS138 a target that is loaded with the weights of the start": """
 import copy
 

@@ -11,21 +11,14 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import calls_around, program_frames
+from backsight.diagnosis.program import calls_around
 from backsight.diagnosis.wording import shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place, function_at
-from backsight.source.body import callee, dotted, is_constant, keyword, statements
-from backsight.tape import buffers_in, modules_in, parameters_in, registered
-from backsight.tracing import Watch
-from backsight.tracing.changes import version
+from backsight.source import Place
+from backsight.source.body import callee, dotted, is_constant, keyword
+from backsight.tape import modules_in, registered
 
 CODES = ("BS168",)
-
-_MOST = 16
-_DEEPEST = 3
-_OPEN = (ast.If, ast.For, ast.While, ast.Try, ast.Match)
-"""Statements whose blocks may not have run."""
 
 _FEWEST = 2
 """Names of a state none of which fits;"""
@@ -33,28 +26,22 @@ _MANY = 4
 """where others do: a layer alone may well have the name of another one."""
 
 
-def unloaded(frame: FrameType, since: int, watch: Watch) -> Iterator[Finding]:
-    """Yield the findings of `model.load_state_dict(state, strict=False)` that has loaded nothing of a state.
+def unloaded(frame: FrameType, since: int) -> Iterator[Finding]:
+    """Yield the findings of `model.load_state_dict(state, strict=False)` with a state that variables still hold.
 
-    What a state lacks may be meant. So if variables still hold it, what the model lacks has to be there under the same
-    names behind a prefix, or without one, in the same shapes, and all of it. If not, all changes of the parameters have
-    to be known from their beginning, and the statement has to be one that ran.
+    What a state lacks may be meant. So what the model lacks has to be there under the same names behind a prefix, or
+    without one, in the same shapes, and all of it.
     """
     calls = [
-        (body, statement, call, dotted(callee(call)[0]), dotted(call.args[0]))
+        (body.place(statement), call, dotted(callee(call)[0]), dotted(call.args[0]))
         for body, statement, call in calls_around(frame)
         if callee(call)[1] == "load_state_dict" and call.args and is_constant(keyword(call, "strict"), False)
     ]
-    for body, statement, call, model, state in calls:
-        place = body.place(statement)
+    for place, call, model, state in calls:
         modules: list[torch.nn.Module] = _held(model, torch.nn.Module) if model else []
         if len(modules) != 1 or not model:
             continue
         states: list[dict[str, torch.Tensor]] = list(filter(_is_state, _held(state, dict))) if state else []
-        if not states and keyword(call, "assign") is None and _has_run(body, statement, frame):
-            if _is_untouched(modules[0], watch):
-                yield _of_unknown(place, model, since)
-            continue
         if len(states) != 1 or not state:
             continue
         own, given = _tensors(modules[0]), states[0]
@@ -62,53 +49,6 @@ def unloaded(frame: FrameType, since: int, watch: Watch) -> Iterator[Finding]:
         if found is not None:
             of = callee(call)[0] or call
             yield _finding(place, of, model, state, found, len(given), len(given) < len(own), since)
-
-
-def _is_untouched(module: torch.nn.Module, watch: Watch) -> bool:
-    """Whether all changes of the parameters are known, and none of them copied values: neither of the buffers."""
-    held = list(parameters_in(module))[:_MOST]
-    for each in held:
-        changes = watch.changes(each)
-        if not changes or changes[0].before != 0 or changes[-1].after != version(each):
-            return False
-        if any(change.op == "copy_" or change.kind in ("unseen", "data") for change in changes):
-            return False
-    buffers = [buffer for _, buffer in buffers_in(module)]
-    return bool(held) and not any(change.op == "copy_" for each in buffers for change in watch.changes(each))
-
-
-def _has_run(body: Body, statement: ast.stmt, frame: FrameType) -> bool:
-    """Whether a statement, or the only call of the function around it, is one that a running function has passed."""
-    running = {id(b.node): each.f_lineno for each in program_frames(frame) if (b := function_at(each.f_code))}
-    for _ in range(_DEEPEST):
-        if any(
-            each.lineno < statement.lineno <= (each.end_lineno or 0) and isinstance(each, _OPEN)
-            for each in statements(body.node)
-        ):
-            return False
-        if id(body.node) in running:
-            return statement.lineno < running[id(body.node)]
-        name = getattr(body.node, "name", "")
-        calls = [(b, s) for b, s, call in calls_around(frame) if name and callee(call)[1] == name]
-        if len(calls) != 1:
-            return False
-        body, statement = calls[0]
-    return False
-
-
-def _of_unknown(place: Place, model: str, since: int) -> Finding:
-    return warning(
-        "BS168",
-        f"load_state_dict() loaded nothing into {model}: no name fits.",
-        (
-            shown(place, "skips what does not fit, because of strict=False."),
-            f"Nothing has been copied into any parameter or buffer of {model} since it was created.",
-        ),
-        "Print what load_state_dict() returns, the missing and unexpected names. If they differ by a prefix, such as "
-        "'module.', remove it: {k.removeprefix('module.'): v for k, v in state.items()}.",
-        place,
-        since=since,
-    )
 
 
 @dataclass(frozen=True)

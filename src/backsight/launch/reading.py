@@ -44,15 +44,14 @@ class Updates(Sign):
 class Loads(Sign):
     """Reads, as each of the first optimizers begins, what was loaded before."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self) -> None:
         self._found: dict[str, Finding] = {}
         self._looks = 0
 
     def doubled(self, step: Step) -> None:
         if step.steps == 1 and self._looks < _MOST_READ:
             self._looks += 1
-            for each in unloaded(step.caller(), step.number, self._watch):
+            for each in unloaded(step.caller(), step.number):
                 self._found.setdefault(each.title, each)
 
     @property

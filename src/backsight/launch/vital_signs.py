@@ -86,7 +86,7 @@ class VitalSigns:
             self.zeros,
             Thawed(),
             Successions(),
-            Loads(watch),
+            Loads(),
             Loops(),
             Twins(),
             Sharing(),
