@@ -4393,6 +4393,33 @@ for step in range(30):
     F.mse_loss(model(x), y).backward()
     optimizer.step()
 """,
+    "checkpoints that functions read: one that fits, and one that may be there": """
+import io, os
+
+def save(file):
+    torch.save({f"module.{name}": w for name, w in net().state_dict().items()}, file)
+    file.seek(0)
+
+def restore(model, file):
+    found = {name.removeprefix("module."): w for name, w in torch.load(file).items()}
+    model.load_state_dict(found, strict=False)
+
+def resume(model, path):
+    if os.path.exists(path):
+        model.load_state_dict(torch.load(path), strict=False)
+
+file = io.BytesIO()
+save(file)
+model, other = net(), net()
+restore(model, file)
+resume(other, "none.pt")
+opt = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.01)
+for step in range(30):
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x) + other(x), y).backward()
+    opt.step()
+""",
     "a target that is loaded from the policy, and a snapshot for a comparison": """
 import copy
 policy = net(4, 3)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -37,16 +38,17 @@ def unloaded(frame: FrameType, since: int) -> Iterator[Finding]:
         if callee(call)[1] == "load_state_dict" and call.args and is_constant(keyword(call, "strict"), False)
     ]
     for place, call, model, state in calls:
-        modules = _held(model, torch.nn.Module) if model else []
-        states = [each for each in _held(state, dict) if _is_state(each)] if state else []
-        if len(modules) != 1 or len(states) != 1 or not model or not state:
+        modules: list[torch.nn.Module] = _held(model, torch.nn.Module) if model else []
+        if len(modules) != 1 or not model:
             continue
-        own, given = _tensors(modules[0]), states[0]  # type: ignore[arg-type]
-        found = _skipped(own, given)  # type: ignore[arg-type]
+        states: list[dict[str, torch.Tensor]] = list(filter(_is_state, _held(state, dict))) if state else []
+        if len(states) != 1 or not state:
+            continue
+        own, given = _tensors(modules[0]), states[0]
+        found = _skipped(own, given)
         if found is not None:
-            yield _finding(
-                place, callee(call)[0] or call, model, state, found, len(given), len(given) < len(own), since
-            )  # type: ignore[arg-type]
+            of = callee(call)[0] or call
+            yield _finding(place, of, model, state, found, len(given), len(given) < len(own), since)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _finding(
     )
 
 
-def _held(name: str, kind: type) -> list[object]:
+def _held(name: str, kind: type) -> list[Any]:
     """Return the objects that a variable of this name holds, or an attribute whose last name it is."""
     last = name.split(".")[-1]
     found = {id(each): each for each, at in search((), collect=(kind,)).found if at.path.split(".")[-1] == last}

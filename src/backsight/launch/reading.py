@@ -49,7 +49,7 @@ class Updates(Sign):
 
 
 class Loads(Sign):
-    """Reads, as each of the first optimizers begins, what was loaded before: what follows may replace it."""
+    """Reads, as each of the first optimizers begins, what was loaded before."""
 
     def __init__(self) -> None:
         self._found: dict[str, Finding] = {}
