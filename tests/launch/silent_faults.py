@@ -6686,22 +6686,4 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
-    "BS138 an average of PyTorch's whose statistics stay as they were": """
-from torch.optim.swa_utils import AveragedModel
-
-model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
-average = AveragedModel(model)  #!
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(160):
-    x, y = batch()
-    loss = F.mse_loss(model(3 + 2 * x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    if step >= 100:
-        average.update_parameters(model)
-average.eval()
-with torch.no_grad():
-    print(average(batch()[0]).mean())
-""",
 }

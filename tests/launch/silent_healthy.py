@@ -4930,21 +4930,4 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
-    "averages of PyTorch's, with buffers, or whose statistics are computed at the end": """
-from torch.optim.swa_utils import AveragedModel, update_bn
-
-model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
-with_buffers, average = AveragedModel(model, use_buffers=True), AveragedModel(model)
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(160):
-    x, y = batch()
-    loss = F.mse_loss(model(3 + 2 * x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    if step >= 100:
-        average.update_parameters(model)
-        with_buffers.update_parameters(model)
-update_bn([3 + 2 * batch()[0] for _ in range(8)], average)
-""",
 }

@@ -187,10 +187,10 @@ def crossed(watch: Watch, known: Sequence[Finding]) -> Iterator[Finding]:
         if line is not None and str(line.place) not in told:
             told.add(str(line.place))
             yield _broadcast(line, texts, *each.shapes, each.axis)
-    for each, line, lines in flattened(watch):
+    for flat, line, lines in flattened(watch):
         if line is not None and all(lines) and str(line.place) not in told:
             told.add(str(line.place))
-            yield _opposite(line, lines, *each.shapes)
+            yield _opposite(line, lines, *flat.shapes)
     if any(each.code == "BS147" for each in known):
         return
     for layer, line in along(watch):

@@ -70,7 +70,8 @@ def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, fram
     Its largest factor is the rate itself, or both are small. Who begins with a rate of 1 may return a rate.
     """
     of = [each for each in schedules_of(optimizer) if type(each).__name__ == "LambdaLR"]
-    firsts = [float(n) for each in of for n in (namespace(each) or {}).get("base_lrs", ()) if type(n) is float]
+    known: list[Any] = [(namespace(each) or {}).get("base_lrs") for each in of]
+    firsts = [n for each in known if type(each) is list for n in each if type(n) is float]
     first = max(firsts, default=0.0)
     is_rate = abs(factor - first) <= 1e-3 * first or max(factor, first) <= _SMALL
     if not of or _counted(of[0]) < _STEPPED or not 0 < first <= 0.1 or not is_rate:

@@ -14,11 +14,10 @@ from itertools import islice
 from types import FrameType
 
 import torch
-from torch.optim.swa_utils import AveragedModel
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS
-from backsight.diagnosis.program import calls_around, program_frames
+from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import counted, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
@@ -93,8 +92,7 @@ class Twin:
 def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
     """Return the modules that variables hold, none of whose parameters an optimizer has, and whose like is trained."""
     held = {id(p) for each in optimizers for p in parameters(each)}
-    named = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
-    found = list({id(each): each for each in map(_averaged, named)}.values())
+    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
     alike: dict[object, list[torch.nn.Module]] = {}
     for module in found:
         sizes = tuple((p.shape, p.dtype) for p in parameters_in(module))
@@ -112,12 +110,6 @@ def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
             if was
         ]
     return pairs[:_MOST]
-
-
-def _averaged(module: torch.nn.Module) -> torch.nn.Module:
-    """Return the average that PyTorch's `AveragedModel` holds; any other module as it is."""
-    inner = registered(module, "_modules").get("module") if type(module) is AveragedModel else None
-    return inner if isinstance(inner, torch.nn.Module) else module
 
 
 def _means(module: torch.nn.Module) -> Iterator[torch.Tensor]:
@@ -188,9 +180,6 @@ def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
     if not name or not other:
         return None
     first = f"The running mean and variance of its batch normalizations are unchanged since step {numbered(since)}"
-    fix = f"Copy the buffers too: for a, b in zip({name}.buffers(), {other}.buffers()): a.copy_(b). For an average "
-    if made := _made_of_pytorch(frame, name):
-        place, fix = made, "Pass use_buffers=True to AveragedModel, which averages them, too. For an average "
     return Finding(
         "BS138",
         "warning",
@@ -199,17 +188,11 @@ def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
             f"{first}, and eval() uses them; those of {other} have changed.",
             *((shown(place, "writes the parameters alone: buffers are not among them."),) if place is not None else ()),
         ),
-        f"{fix}that is used only at the end, torch.optim.swa_utils.update_bn computes them.",
+        f"Copy the buffers too: for a, b in zip({name}.buffers(), {other}.buffers()): a.copy_(b). For an average "
+        "that is used only at the end, torch.optim.swa_utils.update_bn computes them.",
         source=str(place) if place is not None else None,
         since=since,
     )
-
-
-def _made_of_pytorch(frame: FrameType | None, name: str) -> Place | None:
-    """Return the only statement that makes the `AveragedModel` whose module has this name."""
-    calls = ((b, s, c) for b, s, c in calls_around(frame) if callee(c)[1] == "AveragedModel")
-    found = [body.place(statement) for body, statement, _ in calls] if name.endswith(".module") else []
-    return found[0] if len(found) == 1 else None
 
 
 def computes_statistics(frame: FrameType | None) -> bool:
@@ -225,8 +208,7 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
     To share parameters is mostly meant. So the program has to blend, or load, one into the other again and again, and a
     watch must have seen it do so: where there is no average, both may be one.
     """
-    named = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
-    found = list({id(each): each for each in map(_averaged, named)}.values())
+    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
     alike: dict[object, list[torch.nn.Module]] = {}
     for module in found:
         held = tuple(id(p) for p in parameters_in(module))

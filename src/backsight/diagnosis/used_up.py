@@ -112,12 +112,7 @@ def _behind(held: object) -> tuple[object, _Inside | None]:
             value = values.get(name.removeprefix("self.")) if name.startswith("self.") else None
             if type(value) not in _ONCE or _is_made_in(body, name):
                 continue
-            every = [
-                each.place(s)
-                for each in functions(body.file)
-                for s in statements(each.node)
-                if name in bound(s) and each.node.lineno <= s.lineno
-            ]
+            every = [each.place(s) for each in functions(body.file) for s in statements(each.node) if name in bound(s)]
             made = every[0] if len(every) == 1 else None
             return value, _Inside(body.place(statement), name, made, held)
     return None, None

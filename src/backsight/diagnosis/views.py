@@ -141,8 +141,8 @@ def _result(body: Body | None, where: _Where) -> _Result | None:
     found = _call(body, where)
     if found is None or not isinstance(found[1], ast.Assign) or len(found[1].targets) != 1:
         return None
-    call, statement = found
-    target, value = statement.targets[0], statement.value
+    call, statement = found[0], found[1]
+    target, value = found[1].targets[0], found[1].value
     pairs = [(target, value)]
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         pairs = list(zip(target.elts, value.elts, strict=True))

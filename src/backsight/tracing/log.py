@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Protocol
 
+from backsight.tracing import looks_at_losses, looks_at_values  # noqa: F401  # each enters itself
 from backsight.tracing.axes import Axes
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
