@@ -8,12 +8,13 @@ import math
 import re
 from contextlib import closing
 
+import numpy as np
 import pytest
 from looking import at, drawn, expect, shades
 from recorded_runs import digits
 
 import backsight as bs
-from backsight.runs import RunWriter
+from backsight.runs import STATISTICS, RunWriter
 from backsight.viewer import Library, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -273,8 +274,10 @@ def test_which_run_has_the_lowest_loss_is_said_first_and_from_where_the_others_a
 
 def test_how_a_loss_ended_is_shown_over_what_was_chosen_for_the_runs(tmp_path, browser):
     for lr, end in ((1e-4, 0.5), (1e-3, 0.1), (1e-2, 0.2)):
-        with RunWriter(tmp_path / f"lr-{lr}", config={"arguments": {"lr": lr, "seed": 1}}) as writer:
+        with RunWriter(tmp_path / f"lr-{lr}", environment={"arguments": ["--lr", str(lr)]}) as writer:
+            number = writer.tensor("w", "grad", "", (2,), "float32")
             for step in range(40):
+                writer.append(step, [number], np.ones(1, STATISTICS))
                 writer.mark(step, loss=1 - (1 - end) * step / 39)
     with Server(Library(tmp_path)) as server:
         page = browser.new_page()

@@ -541,7 +541,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       line &&
       chart({
         height: 84,
-        edge: { left: 60, right: 8, top: 6, bottom: 20 },
+        edge: { left: innerWidth > 720 ? 130 : 88, right: 8, top: 6, bottom: 20 },
         first,
         last: lastSeen,
         lines: [line],
@@ -556,7 +556,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       });
     fill(
       under,
-      loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
+      loss ? h("div", { class: "marks" }, h("h3", { title: name }, name), loss) : null,
       h(
         "div",
         { class: "notes" },

@@ -141,12 +141,15 @@ function verdict(sets) {
 // How the loss ended over each number that was chosen for the runs: a point is a run.
 const FEWEST_CHOICES = 3, // two are told by the table
   WIDE = 10; // the largest is so many times the smallest: a logarithmic scale
+// What was given on a command line is text.
+const asChosen = (value) =>
+  typeof value === "number" || (typeof value === "string" && value.trim()) ? Number(value) : Number.NaN;
 function endingsByChoice(sets) {
   const { name, ended } = endings(sets) || { ended: [] };
   const numbers = (sets[0].apart || []).flatMap(([choice]) => {
     const points = ended
-      .map((row) => ({ ...row, chosen: row.set.chosen.find(([each]) => each === choice)?.[1] }))
-      .filter(({ chosen }) => typeof chosen === "number" && Number.isFinite(chosen));
+      .map((row) => ({ ...row, chosen: asChosen(new Map(row.set.chosen).get(choice)) }))
+      .filter(({ chosen }) => Number.isFinite(chosen));
     return new Set(points.map(({ chosen }) => chosen)).size < FEWEST_CHOICES ? [] : [{ choice, points }];
   });
   const isWide = (values) => Math.min(...values) > 0 && Math.max(...values) > WIDE * Math.min(...values);
