@@ -283,6 +283,11 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use torch.nn.utils.parametrizations.{old}, "
             "whose modules can be copied."
         )
+    if several := _held_together(refused):
+        return (
+            f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, store each "
+            "detached."
+        )
     if owner:
         every = [f"{each}.{attribute}" for each in _alike(refused, attribute)]
         before = _detached_before(refused, every or [refused.name], attribute)
@@ -299,6 +304,18 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             f"{detached}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+def _held_together(refused: Refused) -> str:
+    """The statement that detaches a dict or a list of results, where the refused one is one of several in it."""
+    container, bracket, _ = refused.name.rpartition("[")
+    value = refused.failure.user.value(container) if bracket and refused.failure.user else None
+    held = list(dict.values(value)) if type(value) is dict else value if type(value) is list else []
+    if len(held) < 2 or not all(is_tensor(each) for each in held):
+        return ""
+    if type(value) is dict:
+        return f"{container} = {{key: value.detach() for key, value in {container}.items()}}"
+    return f"{container} = [value.detach() for value in {container}]"
 
 
 def _is_read(refused: Refused, attribute: str) -> bool:
