@@ -172,7 +172,6 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
             (shown(written, f"returns a number in place of a loss, {lost.value}.", "read"), asked),
             f"Skip it, as it has nothing to train: on line {lost.level.line}, write `{skipped}`.",
             source=str(written),
-            exact=False,
         )
     lines = (shown(made.place, f"{made.does}."), asked) if made else (asked,)
     return explanation(
