@@ -97,6 +97,8 @@ def _adapted(found: Written) -> Case | None:
     loop = _loop_of(found) if rebuilt else None
     if body is None or loop is None or type(found.level.value(held)) is not dict:
         return None
+    if not _is_optimized(found) or not any(_computes_with(each, held) for each in statements(body.node)):
+        return None  # an update by hand: the weights themselves are to change
     made = assignments(body, held, before=found.level.line)
     grads = [each for each in statements(body.node) if each.lineno < loop.lineno and _derives(each)]
     graph = f" Second derivatives also need create_graph=True on line {grads[-1].lineno}." if grads else ""
@@ -106,6 +108,12 @@ def _adapted(found: Written) -> Case | None:
         f"Build a new dict in place of the loop on line {loop.lineno}: {rebuilt}. (Under torch.no_grad(), the update "
         f"would overwrite {found.label} itself.){graph}",
     )
+
+
+def _computes_with(statement: ast.stmt, held: str) -> bool:
+    """Whether a statement runs a module with the weights in a dict."""
+    calls = (each for each in calls_in(statement) if callee(each)[1] == "functional_call")
+    return any(dotted(given) == held for each in calls for given in each.args)
 
 
 def _derives(statement: ast.stmt) -> bool:

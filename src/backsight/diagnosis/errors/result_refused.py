@@ -196,7 +196,7 @@ class Refused:
                 other = "Compute a loss that depends on them in PyTorch instead."
                 beside = reaches_otherwise(self.failure)
                 if beside is False and level is not None:
-                    arrays = [name for name, value in level.variables.items() if isinstance(value, numpy.ndarray)]
+                    arrays = _arrays(level)
                     lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
                     return (
                         f"Compute it in PyTorch, because the loss depends on {name} through this result alone: "
@@ -243,6 +243,12 @@ def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | N
         yield from (("", value) for value in held if each is not level and is_tensor(value) and needs_gradient(value))
     if said and use in ("values", "flag"):
         yield said, None
+
+
+def _arrays(level: Level) -> dict[str, str]:
+    """The variables that hold arrays of NumPy's, with the kind of their numbers."""
+    every = level.variables.items()
+    return {name: value.dtype.kind for name, value in every if isinstance(value, numpy.ndarray)}
 
 
 def _operands(level: Level, use: str) -> Iterator[ast.expr]:

@@ -12,8 +12,10 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place, statement_at
 from backsight.source.body import body_around, calls_in, dotted, is_constant, keyword, statements
+from backsight.source.changes import changed_names
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
+from backsight.story.memory import is_tensor, needs_gradient
 from backsight.story.stepping import optimizer_steps
 
 _GRAD = ("torch.autograd.grad", "autograd.grad", "grad")
@@ -90,9 +92,12 @@ def _steps_in(case: Case, around: Level, loop: Place) -> bool:
     inner = case.failure.users[: case.failure.users.index(around)]
     node = statement_at(around.body, *loop.position)
     last = (node.end_lineno if node is not None else None) or loop.line
-    return any(optimizer_steps(each) for each in inner) or any(
-        loop.line <= each.line <= last for each in optimizer_steps(around)
-    )
+    own = [each for each in statements(around.body.node) if loop.line <= each.lineno <= last] if around.body else []
+    by_hand = (around.value(name) for each in own for name in changed_names(each))
+    if any(is_tensor(each) and needs_gradient(each) for each in by_hand):
+        return True
+    steps = any(loop.line <= each.line <= last for each in optimizer_steps(around))
+    return steps or any(optimizer_steps(each) for each in inner)
 
 
 def _freeing(case: Case, level: Level) -> tuple[Body, ast.stmt, ast.Call] | None:

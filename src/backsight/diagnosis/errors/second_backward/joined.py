@@ -324,13 +324,13 @@ def detached_for(case: Case, nodes: Sequence[int]) -> str:
     """What to write where a loss reaches an old result that its own optimizer does not train: the statement that reads
     the result, with `.detach()`. Empty where the step after this backward is not known, or trains part of it."""
     level, graph = case.failure.user, case.graph
-    steps = [each for each in steps_in(level) if each.place.line > level.line and each.trained] if level else []
+    steps = [each for each in steps_in(level) if each.place.line > level.line] if level else []
+    trained = frozenset[int]().union(*(each.trained for each in steps))
     behind = set(below(graph, nodes))
     needed = {id(leaf.tensor()): leaf.node in behind for leaf in graph.leaves}
     old = {each for each, is_old in needed.items() if is_old}
-    if level is None or level.body is None or not steps or not old or old & steps[0].trained:
-        return ""
-    if not steps[0].trained & set(needed):
+    known = all(each.trained for each in steps)
+    if level is None or level.body is None or not known or not old or old & trained or not trained & set(needed):
         return ""
     for name, ancestor in case.ancestors(level).items():
         statement = statement_at(level.body, *ancestor.read.position)
