@@ -162,26 +162,6 @@ def test_a_renamed_model_in_evaluation_mode_is_told_as_that_and_not_as_draws(tmp
     assert bs.diff(ours, left_in_evaluation(tmp_path / "c", Renamed, evaluates=False)).cls == "same"
 
 
-def test_a_batch_that_is_prepared_before_the_first_step_has_the_line_that_did(tmp_path):
-    def trained(name, std):
-        tracer = Tracer(tmp_path / name, (0,), values=False, say=pytest.fail, summaries=True)
-        tracer.start(at_call=True)
-        torch.manual_seed(0)
-        model = nn.Sequential(Scaled(1 / std) if std else nn.Identity(), nn.Linear(6, 1))
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        x = torch.linspace(0, 1, 30).reshape(5, 6)
-        if not std:
-            x = x - 0.25
-        model(x).square().mean().backward()
-        optimizer.step()
-        tracer.close()
-        return tracer.path
-
-    difference = bs.diff(trained("a", 0.5), trained("b", None))
-    assert difference.cls == "semantics", str(difference)
-    assert "  x = x - 0.25\n" in str(difference), str(difference)
-
-
 class Scaled(nn.Module):
     def __init__(self, factor):
         super().__init__()
@@ -189,6 +169,27 @@ class Scaled(nn.Module):
 
     def forward(self, x):
         return x * self.factor
+
+
+@pytest.mark.parametrize("nothing", [nn.Identity, nn.Flatten])
+def test_a_batch_that_is_prepared_before_the_first_step_has_the_line_that_did(tmp_path, nothing):
+    def trained(name, scales):
+        tracer = Tracer(tmp_path / name, (0,), values=False, say=pytest.fail, summaries=True)
+        tracer.start(at_call=True)
+        torch.manual_seed(0)
+        model = nn.Sequential(Scaled(2.0) if scales else nothing(), nn.Linear(6, 1))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        x = torch.linspace(0, 1, 30).reshape(5, 6)
+        if not scales:
+            x = x - 0.25
+        model(x).square().mean().backward()
+        optimizer.step()
+        tracer.close()
+        return tracer.path
+
+    difference = bs.diff(trained("a", True), trained("b", False))
+    assert difference.cls == "semantics", str(difference)
+    assert "  x = x - 0.25\n" in str(difference), str(difference)
 
 
 def in_turns(path, zeroed):
