@@ -511,6 +511,9 @@ def _diff(options: argparse.Namespace) -> int:
         return show_difference(options.a, options.b, rank=options.rank, as_json=options.json, report=options.report)
     from backsight.launch.twice import program_of, run_both
 
+    missing = [each for each in (options.a, options.b) if not Path(each).exists()]
+    if len(missing) == 1 and any(Path(each).is_dir() for each in (options.a, options.b)):
+        options.parser.error(f"there is no trace at {missing[0]!r}: pass the folders of two traces, or two commands")
     try:
         a, b = program_of(options.a), program_of(options.b)
     except ValueError as error:

@@ -111,6 +111,15 @@ def test_steps_that_are_none_are_refused(bench, wrong):
     assert ran.status == 2 and "must name steps, counted from 0, as in steps=0,1,100" in ran.err
 
 
+def test_a_trace_is_compared_with_a_trace_alone(bench):
+    (bench.folder / "there").mkdir()
+    for words in (["there", "nothing"], ["python train.py", "there"]):
+        ran = bench._run([sys.executable, "-m", "backsight", "diff", *words])
+        other = next(each for each in words if each != "there")
+        assert ran.status == 2
+        assert f"there is no trace at {other!r}: pass the folders of two traces, or two commands" in ran.err
+
+
 def test_what_is_neither_a_trace_nor_a_command_is_refused(bench):
     ran = bench._run([sys.executable, "-m", "backsight", "diff", "nothing", "here"])
     assert ran.status == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -14,7 +14,7 @@ from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
 from backsight.traces.judging import Judged, hyperparameters_differ, modes
 from backsight.traces.origins import Origin, Walk, differing
-from backsight.traces.pairing import RANDOM, plain_name
+from backsight.traces.pairing import RANDOM, plain_name, replaced, weights_of
 from backsight.traces.recomputing import judged_recomputation
 from backsight.traces.records import Operation, Phase, Trace
 from backsight.traces.scaling import judged_parts, with_ratios
@@ -102,7 +102,10 @@ def _changed(both: tuple[Flow, Flow], grads: Sequence[Sequence[int]]) -> tuple[O
 
 
 def _last(trace: Trace, step: int, kind: str) -> dict[str, int]:
-    return {each.name: each.value for each in trace.held if (each.step, each.at, each.kind) == (step, "end", kind)}
+    """Return what is held at the end, but for models in whose place the step uses others."""
+    found = {each.name: each.value for each in trace.held if (each.step, each.at, each.kind) == (step, "end", kind)}
+    gone = replaced(trace, step, weights_of(trace, step))
+    return {name: value for name, value in found.items() if name not in gone}
 
 
 def _ends(walk: Walk, kind: str) -> tuple[list[int], list[int]]:
@@ -303,7 +306,7 @@ def _first(walk: Walk, found: Effect) -> Judged | None:
         arguments=differing(a, b) if same and a is not None and b is not None else (),
         by_values=True,
     )
-    return _judged(origin, found, a, b)
+    return _judged(origin, found, a, b, walk.pairing.modules)
 
 
 def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
@@ -362,11 +365,13 @@ def _ended(origin: Origin, found: Effect) -> list[str]:
     return [f"what differs first at the end is {' and '.join(told)}"] if told else []
 
 
-def _judged(origin: Origin, found: Effect, a: Operation | None, b: Operation | None) -> Judged:
+def _judged(
+    origin: Origin, found: Effect, a: Operation | None, b: Operation | None, renamed: Mapping[str, str]
+) -> Judged:
     if (low := _lower(found, (a, b))) is not None:
         return Judged(origin, "precision", "BS502", (low,))
     named = [each for each in (a, b) if each is not None]
-    mode = [*modes(origin, found.flows[0].trace, found.flows[1].trace)]
+    mode = [*modes(origin, found.flows[0].trace, found.flows[1].trace, renamed)]
     if not mode and any(plain_name(each.op) in RANDOM for each in named):
         return Judged(origin, "semantics", "BS506", ())
     if any(found.changed):

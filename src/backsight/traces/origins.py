@@ -307,10 +307,13 @@ class Walk:
         if before and apart.relative <= allowed + AMPLIFIED * before:
             return
         only_a, only_b = self._parting(only_a, only_b, x, y)
+        at = _line(self.distances.a, self._a, only_a, x, a), _line(self.distances.b, self._b, only_b, y, b)
         alone = only_a or only_b or ([a] if a is not None else [])
         phase: Phase = alone[-1].phase if alone else "optimizer"
         self.origins.append(
-            Origin("program", self.step, phase, a, b, (x, y), apart, before, allowed, tuple(only_a), tuple(only_b))
+            Origin(
+                "program", self.step, phase, a, b, (x, y), apart, before, allowed, tuple(only_a), tuple(only_b), at=at
+            )
         )
 
     def _parting(
@@ -340,6 +343,18 @@ class Walk:
             apart = INCOMPARABLE if other is None else self.distances(*pair)
             furthest = max(furthest, apart.relative)
         return min(furthest, inf)
+
+
+def _line(
+    trace: Trace, operations: Mapping[int, Operation], alone: Sequence[Operation], value: int, taker: Operation | None
+) -> Place:
+    """Return the line that made a value, where neither an operation of one program alone nor what takes it tells it."""
+    maker = trace.values[value].maker
+    if maker == -1:
+        return trace.made.get(value, UNSEEN).place
+    if any(each.place for each in alone) or (taker is not None and taker.place):
+        return Place()
+    return operations[maker].place if maker in operations else Place()
 
 
 def _behind(trace: Trace, operations: Sequence[Operation], value: int, known: Set[Any]) -> list[Operation]:

@@ -75,11 +75,7 @@ class Page:
         """Take down what an operation is given; return what `after` needs. grad: whether autograd is recording."""
         func, args, kwargs = call
         given, tensors = taken_apart(func, args, kwargs)
-        known = self._ledger.count
-        inputs = self._ledger.of(tensors)
-        if self._beginnings is not None and self._ledger.count != known:
-            new = {number: each for number, each in zip(inputs, tensors, strict=True) if number >= known}
-            self._made += self._beginnings.rows(new, new.values(), exact=True)
+        inputs = self._taken(tensors)
         newest, node = next_sequence_number() - 1, current_node()
         phase, module, place, name, of = self._where(node, grad)
         if newest != self.newest and node is None:  # autograd made a node before it came here
@@ -87,6 +83,15 @@ class Page:
             self._forward[newest] = self.count, module, place
         made = self._row(phase, str(func), module, place, given, inputs, name, of)
         return made, written(func, args, kwargs)
+
+    def _taken(self, tensors: list[torch.Tensor]) -> list[int]:
+        """Return the numbers of what an operation or module is given; where that comes from is told once."""
+        known = self._ledger.count
+        numbers = self._ledger.of(tensors)
+        if self._beginnings is not None and self._ledger.count != known:
+            new = {number: each for number, each in zip(numbers, tensors, strict=True) if number >= known}
+            self._made += self._beginnings.rows(new, new.values(), exact=True)
+        return numbers
 
     def after(self, ticket: tuple[Row, list[torch.Tensor]], result: Any) -> None:
         """Take down what an operation made."""
@@ -100,8 +105,9 @@ class Page:
         outputs += self._ledger.made(new, number, blank=op.startswith(_BLANK))
         self._add(made)
 
-    def module(self, path: str, output: Any) -> None:
-        """Take down what a module returned."""
+    def module(self, path: str, args: Any, output: Any) -> None:
+        """Take down what a module returned; what it was given and hands on, as `nn.Identity` does, it has not made."""
+        self._taken(list(tensors_in(args)))
         outputs = self._ledger.of(tensors_in(output), self.count)
         if outputs:
             made = self._row("recomputation" if in_backward() else "forward", "module", path, _NOWHERE, {}, outputs)

@@ -198,9 +198,9 @@ class Tracer:
         if self._page is not None and (held is None or held() is not module):
             self._guarded(self._hold_model)
 
-    def _ended(self, path: str, output: Any) -> None:
+    def _ended(self, path: str, args: Any, output: Any) -> None:
         if not self._is_elsewhere() and self._page is not None and not is_compiling():
-            self._guarded(self._page.module, path, output)
+            self._guarded(self._page.module, path, args, output)
 
     def _before(self, optimizer: torch.optim.Optimizer) -> None:
         if self._is_elsewhere():
