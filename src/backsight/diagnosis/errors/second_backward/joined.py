@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
 from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in
+from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in, structure
 from backsight.diagnosis.evidence.joints import (
     Joint,
     assigned,
@@ -135,7 +136,7 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
 def _written_into(case: Case, joint: Joint) -> Finding | None:
     """An attribute into whose tensor each pass writes, `self.cache[t] = k`, each with its graph."""
     made = joint.made
-    body = body_around(made.file, made.line) if made is not None and joint.old.op == "CopySlices" else None
+    body = body_around(made.file, made.line) if made is not None and joint.old.op in _WRITES else None
     statement = statement_at(body, *made.place.position) if body and made else None
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     name = dotted(target.value) if isinstance(target, ast.Subscript) else None
@@ -284,7 +285,7 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
                 f"Put the whole value into the parameter: {whole}. As it is, the nn.Parameter inside is registered "
                 "nowhere, and no optimizer trains it."
             )
-        return _untrained(case, joint) or (
+        return _untrained(case, joint, name) or (
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and {where} "
             "runs only once."
         )
@@ -300,7 +301,7 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             f"Look for what keeps {name} from one iteration to the next. Detach a state that is carried over: state = "
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
-    without = _untrained(case, joint)
+    without = _untrained(case, joint, name)
     if without:
         return without
     other = once_without_graph(case, [joint.old.index])
@@ -413,7 +414,7 @@ def _uncached(joint: Joint) -> str:
 _CACHING = {"cached_property": "write `@property` on", "cache": "remove", "lru_cache": "remove"}
 
 
-def _untrained(case: Case, joint: Joint) -> str:
+def _untrained(case: Case, joint: Joint, name: str) -> str:
     """What to do where optimizers train other parts of this graph, and nothing that the old result is computed from."""
     behind = set(below(case.graph, [joint.old.index]))
     made, owned = joint.made, {leaf.node for leaf in case.graph.leaves if leaf.owner}
@@ -423,6 +424,13 @@ def _untrained(case: Case, joint: Joint) -> str:
         return ""
     if getattr(body.node if body else None, "name", "") in ("forward", "__call__"):
         return ""
+    held = (level.value(name) for level in case.failure.users)
+    single = len(statement.targets) == 1 and not isinstance(statement.targets[0], ast.Tuple)
+    new = (
+        rewritten(body, statement, {statement.value: f"{simple(body.text(statement.value))}.detach()"}) if body else ""
+    )
+    if new and single and any(is_tensor(each) for each in held) and "…" not in new:
+        return f"No optimizer trains what it is computed from: on line {made.line}, write `{new}`."
     return f"No optimizer trains what it is computed from: put line {made.line} inside `with torch.no_grad():`."
 
 
@@ -570,8 +578,45 @@ def _is_module(joint: Joint) -> bool:
     return any(isinstance(each, ast.FunctionDef) and each.name == "forward" for each in (around.body if around else ()))
 
 
+_WRITES = ("CopySlices", "IndexPut")
+"""The operations of `x[a:b] = y` and of `x[positions] = y`."""
+
+
+def _among_others(case: Case) -> Finding | None:
+    """The loss is one of several in a list, which share operations: the backward of another has freed them."""
+    for level in case.failure.users:
+        for name, value in level.variables.items():
+            losses = results_in(value) if type(value) in (list, tuple) else []
+            at = next((k for k, each in enumerate(losses) if each is case.root), 0)
+            shared = [each for each in losses[:at] if case.graph.shared(structure(each))]
+            if not shared or level.body is None or case.failure.user is None:
+                continue
+            line = keeping_graph(case.failure.user)
+            fix = (
+                f"Keep the graph for the next one: on line {case.failure.user.line}, write `{line}`."
+                if line
+                else f"Add the losses and call backward once: sum({name}).backward()."
+            )
+            return explanation(
+                f"The losses in {name} share operations, and the backward of an earlier one has freed them.",
+                (
+                    shown(level.place, f"goes through {name}."),
+                    *(
+                        [shown(case.failure.user.place, "frees the graph of each.")]
+                        if level != case.failure.user
+                        else []
+                    ),
+                ),
+                fix,
+                source=str(case.failure.user.place),
+            )
+    return None
+
+
 def _all_of_it(case: Case) -> Finding:
     earlier, level = case.earlier, case.failure.user
+    if (told := _among_others(case)) is not None:
+        return told
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
     seen = earlier.line if earlier is not None else None
     if seen is not None and level is not None and (seen.file, seen.line) != (level.place.file, level.place.line):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
 from backsight.diagnosis.evidence.case import Case, loops, names_read
 from backsight.diagnosis.evidence.holders import border, made_in, node_of, results_held, results_in, structure
@@ -17,7 +19,8 @@ from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, backward_roots, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives
-from backsight.source.body import calls_in, dotted, expressions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.changes import changed_names
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, function_of
 from backsight.story.handed import handed
@@ -42,7 +45,9 @@ def same_loss(case: Case) -> Finding | None:
                 continue  # a property, or what a call has returned: computed whenever it is asked for
             for facts in loops(level):
                 if name not in facts.assigned:
-                    return _once_before_loop(level, name, facts.loop)
+                    asks = level is case.failure.user and not _is_trained_in(level, facts.loop)
+                    kept = keeping_graph(level, facts.assigned) if asks else ""
+                    return _once_before_loop(level, name, facts.loop, kept)
     return None
 
 
@@ -89,7 +94,18 @@ def _called_twice(level: Level, name: str, before: Place) -> Finding:
     )
 
 
-def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
+def _is_trained_in(level: Level, loop: Place) -> bool:
+    """Whether a loop may change what its loss is computed from: an optimizer steps, or it works in place."""
+    around = statement_at(level.body, *loop.position)
+    for node in ast.walk(around) if around is not None else ():
+        if isinstance(node, ast.Call) and callee(node)[1] in ("step", "backward"):
+            return True
+        if isinstance(node, ast.stmt) and changed_names(node):
+            return True
+    return around is None
+
+
+def _once_before_loop(level: Level, name: str, loop: Place, kept: str = "") -> Finding:
     made = assignments(level.body, name, before=loop.line)
     where = shown(made[-1], "computes it before the loop.") if made else f"{level.function} receives it once."
     return explanation(
@@ -99,8 +115,11 @@ def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
             shown(loop, "does not compute it again."),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights have changed.",
-        source=str(made[-1]) if made else str(level.place),
+        f"Keep its graph, as no weight changes in the loop: on line {level.line}, write `{kept}`."
+        if kept
+        else f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights have "
+        "changed.",
+        source=str(level.place) if kept else str(made[-1]) if made else str(level.place),
     )
 
 
