@@ -253,14 +253,14 @@ def _computation(found: Written) -> Case:
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     fix = f"Modify a copy: put {new} = {name}.clone() before line {found.level.line}, and use {new}{_below(found)}."
-    if _is_lost(found):
+    rebuilt = _rebuilt(found, away) if away else ""
+    if not rebuilt and _is_lost(found):
         return Case(
             f"updates {name}, which nothing reads afterwards.",
             "Autograd is recording here, so the update itself would become part of the graph.",
             f"Update without recording: put line {found.outer.line} inside `with torch.no_grad():`. A new tensor won't "
             f"help: {found.label} itself would never change.",
         )
-    rebuilt = _rebuilt(found, away) if away else ""
     model = _model_of(found) if rebuilt else ""
     if model:
         return Case(
