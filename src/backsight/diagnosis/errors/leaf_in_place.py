@@ -254,6 +254,13 @@ def _computation(found: Written) -> Case:
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     fix = f"Modify a copy: put {new} = {name}.clone() before line {found.level.line}, and use {new}{_below(found)}."
     rebuilt = _rebuilt(found, away) if away else ""
+    if not rebuilt and _is_lost(found):
+        return Case(
+            f"updates {name}, which nothing reads afterwards.",
+            "Autograd is recording here, so the update itself would become part of the graph.",
+            f"Update without recording: put line {found.outer.line} inside `with torch.no_grad():`. A new tensor won't "
+            f"help: {found.label} itself would never change.",
+        )
     model = _model_of(found) if rebuilt else ""
     if model:
         return Case(
@@ -280,6 +287,16 @@ def _computation(found: Written) -> Case:
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
         f"{fix} {found.label} stays the leaf and keeps its gradient.",
     )
+
+
+def _is_lost(found: Written) -> bool:
+    """Whether a new tensor in place of a weight would be gone: outside of a forward, a loop names the weight, and
+    nothing reads that name below."""
+    body = found.level.body
+    loops = [each for each in statements(body.node) if isinstance(each, ast.For)] if body else []
+    inside = [each for each in loops if each.lineno < found.level.line <= (each.end_lineno or 0)]
+    named = any(found.name in target_names(each.target) for each in inside)
+    return named and _is_kept_up(found) and not _reading(found, found.level.line + 1)
 
 
 def _below(found: Written, *, after: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
 from backsight.diagnosis.evidence.spoken import simple
@@ -182,6 +183,8 @@ def passed_through(suspect: Suspect) -> str:
     while isinstance(inner, ast.Call) and callee(inner)[1] in ("round", "floor", "ceil", "trunc", "sign", "detach"):
         receiver, _ = callee(inner)
         inner = inner.args[0] if dotted(receiver) == "torch" and inner.args else receiver
+    if isinstance(suspect.section.value(dotted(inner) or ""), ModuleType) or isinstance(inner, ast.Constant):
+        return ""
     if inner is None or any(_selects(body, statement, name) for name in bound(statement)) or _is_index(statement, node):
         return ""
     value = simple(body.text(inner))

@@ -38,6 +38,13 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
             f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around the derivative "
             f"and what computes {loss}: a derivative needs a graph even when nothing is trained."
         )
+    if derivative and suspect.cut.kind == "no_grad" and suspect.cut.place.text.startswith("with "):
+        place = suspect.cut.place
+        return (
+            f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it; or put `with "
+            f"torch.enable_grad():` around the derivative and what computes {loss}: a derivative needs a graph even "
+            "when nothing is trained."
+        )
     also = f" {in_one_piece(copied)}." if copied and in_one_piece(copied) else ""
     if copied and not also:
         also = f" Replace {copied.cut.expression} with {_stacked(copied)}."

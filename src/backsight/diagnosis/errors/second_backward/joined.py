@@ -274,7 +274,7 @@ def _freed(case: Case) -> Iterator[Fact]:
 def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None, *, known: bool) -> str:
     if keeping is not None:
         return kept_detached(container, keeping)
-    init = _assigned_once(case, name)
+    init = _assigned_once(case, name.partition("[")[0])
     if init is not None or (
         joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint)
     ):
@@ -664,7 +664,8 @@ _PATH = re.compile(r"[A-Za-z_][\w.]*(\[[\w.\"']+\])*")
 def filled(case: Case, container: str) -> Keeping | None:
     """The statement that puts things into a container, in a function that runs or a method of its owner's class."""
     bodies = (pair for level in case.failure.users for pair in _bodies(level, container))
-    return next((each for body, name in bodies for each in keepings(body, name)), None)
+    found = [each for body, name in bodies for each in keepings(body, name)]
+    return next((each for each in found if not each.cached), next(iter(found), None))  # the first of all may be zeros
 
 
 def cached(case: Case, attribute: str) -> Keeping | None:
