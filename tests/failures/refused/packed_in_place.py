@@ -1,7 +1,7 @@
 # code: BS200
 # variable: layer(x)
 # cause: return kept.clamp_(-3, 3).to(torch.bfloat16)
-# fix: write `return kept.clamp(-3, 3).to(torch.bfloat16)` on line 13
+# fix: write `return kept.clamp(-3, 3).to(torch.bfloat16)` on line 14
 import torch
 from torch import nn
 

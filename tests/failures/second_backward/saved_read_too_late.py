@@ -1,7 +1,7 @@
 # code: BS201
 # variable: last.saved_tensors
 # cause: (bits,) = last.saved_tensors
-# fix: below line 14, put `ctx.kept = (signs.detach(),)`
+# fix: below line 15, put `ctx.kept = (signs.detach(),)`
 import torch
 
 last = None

@@ -169,7 +169,7 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
         skipped = f"if torch.is_tensor({lost.name}): {lost.level.place.text}"
         return explanation(
             _title(lost, made),
-            (shown(written, f"returns a number in place of a loss, {lost.value}.", "read"), asked),
+            (shown(written, f"returns a number in place of a loss, {lost.value}."), asked),
             f"Skip it, as it has nothing to train: on line {lost.level.line}, write `{skipped}`.",
             source=str(written),
         )
@@ -184,8 +184,8 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
 
 
 def _written_out(lost: Lost) -> Place | None:
-    """The `return 0.0` of a function that returns a loss on its other path, and that a running function calls."""
-    value = lost.value
+    """The only `return 0.0` of a function that returns a loss on its other path, and that a running function calls."""
+    value, found = lost.value, list[Place]()
     called = {
         callee(call)[1]
         for level in lost.failure.users
@@ -199,8 +199,8 @@ def _written_out(lost: Lost) -> Place | None:
             for each in plain:
                 number = each.value.value if isinstance(each.value, ast.Constant) else None
                 if type(number) in (int, float) and type(number) is type(value) and number == value:
-                    return body.place(each)
-    return None
+                    found.append(body.place(each))
+    return found[0] if len(found) == 1 else None
 
 
 def _asks(lost: Lost) -> str:

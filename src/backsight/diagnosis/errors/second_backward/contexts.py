@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Certainty
 from backsight.naming.frames import is_function
 from backsight.source import Body, Place
 from backsight.source.body import callee, calls_in, expressions, functions, statements
@@ -28,17 +29,18 @@ def freed_context(failure: Failure) -> Finding | None:
     name = level.body.text(read)
     saving = list(_saving(failure))
     ran = next((each.place for each in failure.users[1:]), None) if is_function(level.frame) else None
-    lines = [shown(place, "saves them, until backward has used them.", "read") for _, place, _ in saving[:1]]
+    sure: Certainty | None = None if len(saving) == 1 else "read"
+    lines = [shown(place, "saves them, until backward has used them.", sure) for _, place, _ in saving[:1]]
     return explanation(
         f"{name} is read after backward() has freed it.",
         (
             *lines,
             shown(level.place, "reads it."),
-            *([shown(ran, "runs that after backward().", "read")] if ran else []),
+            *([shown(ran, "runs that after backward().")] if ran else []),
         ),
         _fix(level, read, saving),
         source=str(level.place),
-        exact=True,
+        exact=sure is None,
     )
 
 
