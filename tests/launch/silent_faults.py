@@ -5743,7 +5743,7 @@ for step in range(40):
     loss.backward()
     opt.step()
 """,
-    "BS168 a state with the names of a wrapper": """
+    "BS167 a state with the names of a wrapper": """
 class Model(nn.Module):
     def __init__(self, outputs):
         super().__init__()
@@ -5776,7 +5776,7 @@ model.load_state_dict(state, strict=False)  #!
 model.backbone.requires_grad_(False)
 train(model, 1, 30)
 """,
-    "BS168 the state of a part, without its prefix": """
+    "BS167 the state of a part, without its prefix": """
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -5796,7 +5796,7 @@ for step in range(30):
     F.mse_loss(model(x), y).backward()
     opt.step()
 """,
-    "BS168 a body whose names lack a prefix, beside a head that fits": """
+    "BS167 a body whose names lack a prefix, beside a head that fits": """
 class Model(nn.Module):
     def __init__(self):
         super().__init__()

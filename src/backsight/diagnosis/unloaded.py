@@ -1,4 +1,4 @@
-"""BS168: a state is loaded whose names fit nothing of the model, which strict=False does not say."""
+"""BS167: a state is loaded whose names fit nothing of the model, which strict=False does not say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from backsight.source import Place
 from backsight.source.body import callee, dotted, is_constant, keyword
 from backsight.tape import modules_in, registered
 
-CODES = ("BS168",)
+CODES = ("BS167",)
 
 _FEWEST = 2
 """Names of a state none of which fits;"""
@@ -68,7 +68,7 @@ def _finding(
     renamed = f"k.removeprefix({found.extra!r})" if found.extra else f"{found.missing!r} + k"
     loose = ", strict=False" if strict or not every else ""
     return warning(
-        "BS168",
+        "BS167",
         f"load_state_dict() loaded nothing of {state} into {name}: no name fits."
         if every
         else f"load_state_dict() skipped {found.names} of the {entries} names of {state}: they do not fit {name}.",
