@@ -14,9 +14,11 @@ from columns import needs_columns
 
 from backsight.diagnosis import UNKNOWN
 from backsight.diagnosis.aliased import CODES as ALIASED
+from backsight.diagnosis.collapsed import CODES as COLLAPSED
 from backsight.diagnosis.drifting import CODES as DRIFTING
 from backsight.diagnosis.dropped import CODES as DROPPED
 from backsight.diagnosis.errors import ERRORS, known
+from backsight.diagnosis.evaluated import CODES as EVALUATED
 from backsight.diagnosis.freezing import CODES as FREEZING
 from backsight.diagnosis.growing import CODES as GROWING
 from backsight.diagnosis.live.culprit import LEAK
@@ -25,13 +27,19 @@ from backsight.diagnosis.misplaced import CODES as MISPLACED
 from backsight.diagnosis.modes import CODES as MODES
 from backsight.diagnosis.nothing_arrives import CODES as NOTHING_ARRIVES
 from backsight.diagnosis.optimizers import CODES as OPTIMIZERS
+from backsight.diagnosis.peculiar import CODES as PECULIAR
+from backsight.diagnosis.pruned import CODES as PRUNED
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.same_batch import CODES as SAME_BATCH
 from backsight.diagnosis.schedules import CODES as SCHEDULES
+from backsight.diagnosis.stacked import CODES as STACKED
 from backsight.diagnosis.taken_once import CODES as TAKEN_ONCE
 from backsight.diagnosis.twins import CODES as TWINS
+from backsight.diagnosis.unloaded import CODES as UNLOADED
+from backsight.diagnosis.unpaired import CODES as UNPAIRED
 from backsight.diagnosis.used_up import CODES as USED_UP
+from backsight.diagnosis.views import CODES as VIEWS
 from backsight.diagnosis.zeroed import CODES as ZEROED
 from backsight.traces import CODES as CODES_OF_TRACES
 from backsight.verification import CODES as CODES_OF_VERIFICATION
@@ -49,13 +57,21 @@ CODES = sorted(
         LEAK,
         *MISPLACED,
         *ALIASED,
+        *COLLAPSED,
+        *PECULIAR,
+        *STACKED,
+        *UNPAIRED,
+        *VIEWS,
         DEAF,
         *DRIFTING,
         *DROPPED,
+        *EVALUATED,
         *GROWING,
+        *PRUNED,
         *SAME_BATCH,
         *TAKEN_ONCE,
         *TWINS,
+        *UNLOADED,
         *USED_UP,
         *FREEZING,
         *MODES,

@@ -8,10 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from backsight._version import __version__
 from backsight.text import inert
+
+if TYPE_CHECKING:
+    from backsight.launch.recording import RecordingObserver
 
 _RUN = """\
 Run a training script as `python` would and watch it: backsight audits the first steps, and explains an autograd error
@@ -421,17 +424,18 @@ def _run(options: argparse.Namespace) -> int:
         level=options.watch,
     )
     observer: Observer = training
+    recording: RecordingObserver | None = None
     if options.record or options.report:
-        from backsight.launch.recording import RecordingObserver
-
         name = script.rpartition(".")[2] if options.module else Path(script).stem
         if options.report:
             from backsight.launch.reporting import ReportingObserver
 
-            recording: RecordingObserver = ReportingObserver(
+            recording = ReportingObserver(
                 name, options.report, keep=options.record, run=options.run, every=options.every, quiet=options.quiet
             )
         else:
+            from backsight.launch.recording import RecordingObserver
+
             recording = RecordingObserver(name, run=options.run, every=options.every, quiet=options.quiet)
         training.recording = recording
         observer = Together(observer, recording)
@@ -439,8 +443,14 @@ def _run(options: argparse.Namespace) -> int:
         from backsight.launch.tracing import TracingObserver
 
         name = script.rpartition(".")[2] if options.module else Path(script).stem
-        into = f"{options.run}/trace" if recorded and options.run else options.run
-        tracing = TracingObserver(name, options.trace, into=into, values=options.values, quiet=options.quiet)
+        tracing = TracingObserver(
+            name,
+            options.trace,
+            into=None if recorded else options.run,
+            recording=recording,
+            values=options.values,
+            quiet=options.quiet,
+        )
         observer = Together(observer, tracing)
     run = run_module if options.module else run_script
     return run(script, rest, observer)
@@ -501,6 +511,9 @@ def _diff(options: argparse.Namespace) -> int:
         return show_difference(options.a, options.b, rank=options.rank, as_json=options.json, report=options.report)
     from backsight.launch.twice import program_of, run_both
 
+    missing = [each for each in (options.a, options.b) if not Path(each).exists()]
+    if len(missing) == 1 and any(Path(each).is_dir() for each in (options.a, options.b)):
+        options.parser.error(f"there is no trace at {missing[0]!r}: pass the folders of two traces, or two commands")
     try:
         a, b = program_of(options.a), program_of(options.b)
     except ValueError as error:

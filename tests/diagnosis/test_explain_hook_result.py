@@ -107,3 +107,28 @@ def test_a_hook_that_the_programs_text_does_not_show_is_told_as_such():
     assert finding.title == "A hook returns a gradient of a different shape than it received."
     assert "PyTorch calls the hook 'mean'; the source text registers none by that name." in evidence(finding)
     assert not finding.exact
+
+
+def test_a_flat_gradient_gets_its_shape_back():
+    source = f"""{START}
+def hook(grad):
+    flat = grad.reshape(-1)
+    return flat * 2  # here
+h.register_hook(hook)
+h.sum().backward()
+"""
+    finding = explained(source)
+    assert finding.source == at(source)
+    assert "write `return (flat * 2).view_as(grad)`" in finding.fix
+    assert "remove" not in finding.fix
+
+
+def test_a_number_of_a_flat_gradient_does_not():
+    source = f"""{START}
+def hook(grad):
+    flat = grad.flatten()
+    return flat.norm()
+h.register_hook(hook)
+h.sum().backward()
+"""
+    assert "view_as" not in explained(source).fix

@@ -424,3 +424,34 @@ def test_what_another_loss_is_computed_from_is_not_called_unused():
     """
     finding = explained(source)
     assert finding.code == "BS203" and "does not use" not in finding.title
+
+
+class TestOtherCallsOfADecoratedFunction:
+    BOTH = """
+model = torch.nn.Linear(3, 2)
+@torch.no_grad()
+def embed(x):
+    return model(x)
+def step(a, b):
+    one = embed(a)
+    two = OTHER
+    loss = LOSS
+    loss.backward()
+step(torch.ones(4, 3), torch.ones(4, 3))
+"""
+
+    def fix(self, other, loss):
+        return explained(f"import torch\n{self.BOTH.replace('OTHER', other).replace('LOSS', loss)}").fix
+
+    def test_one_that_is_trained_as_well_keeps_its_gradient(self):
+        assert "around" not in self.fix("embed(b)", "(one * two).sum()")
+
+    def test_a_target_stays_without(self):
+        told = self.fix("0.9 * embed(b)", "torch.nn.functional.mse_loss(one, two)")
+        assert "put `with torch.no_grad():` around the call whose result is a target" in told
+        assert "`two = 0.9 * embed(b)`" in told
+
+    def test_one_inside_a_block_already_is_not_told(self):
+        source = self.BOTH.replace("    two = OTHER\n", "    with torch.no_grad():\n        two = embed(b)\n")
+        told = explained(f"import torch\n{source.replace('LOSS', '(one - two).square().sum()')}").fix
+        assert told.startswith("Remove @torch.no_grad() from embed; ")

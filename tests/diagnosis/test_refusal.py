@@ -95,3 +95,55 @@ def test_nothing_of_the_users_is_evaluated():
     )
     assert finding.code == "BS200"
     assert "The size of tensor a (3) must match" in finding.title
+
+
+SPARSE = """
+class Tables(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = torch.nn.Embedding(5, 2, sparse=True)  # here
+        self.two = torch.nn.Embedding(5, 2)
+        self.three = torch.nn.Embedding(5, 2, sparse=True)
+    def forward(self, x):
+        return (self.one(x) * self.two(x) * self.three(x)).sum()
+tables = Tables()
+opt = torch.optim.OPTIMIZER
+tables(torch.tensor([1, 2])).backward()
+opt.step()
+"""
+
+
+@needs_columns
+def test_every_sparse_gradient_is_named_with_the_line_that_asks_for_it():
+    source = SPARSE.replace("OPTIMIZER", "Adam(tables.parameters())")
+    finding = explained(source)
+    assert finding.source == at(source)
+    assert finding.title.endswith("and tables.one.weight and tables.three.weight have sparse gradients.")
+    assert finding.fix.count("sparse=False") == 2
+    assert "SparseAdam([tables.one.weight, tables.three.weight])" in finding.fix
+
+
+@needs_columns
+def test_adagrad_keeps_sparse_gradients_without_decay():
+    finding = explained(SPARSE.replace("OPTIMIZER", "Adagrad(tables.parameters(), weight_decay=0.1)"))
+    assert "Adagrad(tables.parameters(), weight_decay=0)" in finding.fix
+
+
+@needs_columns
+def test_dense_gradients_are_left_to_another_optimizer():
+    finding = explained(SPARSE.replace("OPTIMIZER", "SparseAdam(list(tables.parameters()))"))
+    assert "tables.two.weight has a dense gradient" in finding.title
+    assert "torch.optim.SparseAdam([tables.one.weight, tables.three.weight])" in finding.fix
+
+
+def test_where_gradients_were_disabled_the_input_is_not_to_blame():
+    source = """
+        net = torch.nn.Linear(3, 2)
+        def keep(module, given, result):
+            result.register_hook(print)
+        net.register_forward_hook(keep)
+        x = torch.ones(4, 3)
+        with torch.no_grad():
+            net(x)
+    """
+    assert "make the input require grad" not in explained(source).fix

@@ -5463,4 +5463,1227 @@ for step in range(80):
     optimizer.step()
 dist.destroy_process_group()
 """,
+    "BS155 a validation that never turns training mode off": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_val, y_val = batch(64)
+
+@torch.no_grad()
+def validate():
+    total = 0.0
+    for xs, ys in zip(x_val.split(16), y_val.split(16)):
+        total += F.mse_loss(model(xs), ys).item()  #!
+    return total / 4
+
+for epoch in range(4):
+    model.train()
+    for step in range(30):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    print(epoch, validate())
+""",
+    "BS155 dropout in the accuracy on held out data": """
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.5))
+        self.head = nn.Linear(32, 2)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+class Runner:
+    def __init__(self, model):
+        self.model = model
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fit(self, epochs):
+        held_out = [batch(32) for _ in range(3)]
+        for epoch in range(epochs):
+            for _ in range(20):
+                x, y = batch()
+                loss = F.cross_entropy(self.model(x), (y[:, 0] > 0).long())
+                self.opt.zero_grad()
+                loss.backward()
+                self.opt.step()
+            print(epoch, self.test_accuracy(held_out))
+
+    def test_accuracy(self, data):
+        hits = total = 0
+        with torch.no_grad():
+            for x, y in data:
+                logits = self.model(x)  #!
+                hits += (logits.argmax(1) == (y[:, 0] > 0).long()).sum().item()
+                total += len(y)
+        return hits / total
+
+Runner(Classifier()).fit(5)
+""",
+    "BS155 an evaluation inside of the loop, under inference mode": """
+model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_train, y_train = batch(128)
+x_test, y_test = batch(64)
+for epoch in range(60):
+    for rows in torch.randperm(128).split(32):
+        loss = F.mse_loss(model(x_train[rows]), y_train[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    if epoch % 10 == 9:
+        with torch.inference_mode():
+            error = F.mse_loss(model(x_test), y_test)  #!
+        print(epoch, error.item())
+""",
+    "BS155 eval() comes after the first use, at the end alone": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+val = [batch(32) for _ in range(2)]
+for step in range(120):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if (step + 1) % 40 == 0:
+        with torch.no_grad():
+            losses = [F.mse_loss(model(a), b).item() for a, b in val]  #!
+        print(step, sum(losses))
+model.eval()
+with torch.no_grad():
+    print(F.mse_loss(model(val[0][0]), val[0][1]).item())
+""",
+    "BS155 functional dropout that does not know of eval()": """
+class Tabular(nn.Module):
+    def __init__(self, p=0.4):
+        super().__init__()
+        self.p = p
+        self.inp, self.out = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        x = F.relu(self.inp(x))
+        x = F.dropout(x, self.p)  #!
+        return self.out(x)
+
+model = Tabular()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, y_test = batch(64)
+for epoch in range(5):
+    model.train()
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        print(epoch, F.mse_loss(model(x_test), y_test).item())
+""",
+    "BS155 a dropout that is made in each forward": """
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        h = torch.relu(self.a(x))
+        h = nn.Dropout(0.5)(h)  #!
+        return self.b(h)
+
+model = Head()
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+
+def evaluate(x, y):
+    model.eval()
+    with torch.no_grad():
+        error = F.mse_loss(model(x), y).item()
+    model.train()
+    return error
+
+held = batch(64)
+for step in range(100):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    if step % 25 == 24:
+        print(step, evaluate(*held))
+""",
+    "BS155 attention whose dropout is always on": """
+class Attention(nn.Module):
+    def __init__(self, width=8, drop=0.2):
+        super().__init__()
+        self.drop = drop
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, 1)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        a = F.scaled_dot_product_attention(q, k, v, dropout_p=self.drop)  #!
+        return self.out(a.mean(1))
+
+model = Attention()
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+x_val = torch.randn(32, 5, 8)
+for epoch in range(4):
+    model.train()
+    for _ in range(15):
+        x = torch.randn(16, 5, 8)
+        loss = F.mse_loss(model(x), x[:, 0, :1])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    model.eval()
+    with torch.no_grad():
+        print(epoch, F.mse_loss(model(x_val), x_val[:, 0, :1]).item())
+""",
+    "BS156 weights that are pruned once": """
+class Pruner:
+    def __init__(self, layers, amount):
+        self.layers, self.amount, self.masks = layers, amount, []
+
+    def compute(self):
+        for layer in self.layers:
+            size = layer.weight.detach().abs()
+            threshold = size.flatten().kthvalue(int(self.amount * size.numel())).values
+            self.masks.append((size > threshold).float())
+
+    @torch.no_grad()
+    def apply(self):
+        for layer, mask in zip(self.layers, self.masks):
+            layer.weight.mul_(mask)  #!
+
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+pruner = Pruner([model[0]], 0.75)
+for step in range(120):
+    if step == 60:
+        pruner.compute()
+        pruner.apply()
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS156 pruned between two trainings, by an assignment to the data": """
+def fit(model, steps):
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        opt.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        opt.step()
+
+def prune(model, amount):
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            weight = layer.weight.data
+            keep = weight.abs() > weight.abs().quantile(amount)
+            layer.weight.data = weight * keep  #!
+
+model = net(width=32)
+fit(model, 60)
+prune(model, 0.6)
+fit(model, 60)
+""",
+    "BS156 pruned by an index, and trained on": """
+model = net(width=32)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(100):
+    if step == 50:
+        with torch.no_grad():
+            small = model[0].weight.abs() < model[0].weight.abs().median()
+            model[0].weight[small] = 0.0  #!
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    opt.step()
+""",
+    "BS157 the first item is the padding": """
+class Factors(nn.Module):
+    def __init__(self, users, items, width=6):
+        super().__init__()
+        self.user = nn.Embedding(users, width)
+        self.item = nn.Embedding(items, width, padding_idx=0)  #!
+
+    def forward(self, u, i):
+        return (self.user(u) * self.item(i)).sum(-1)
+
+model = Factors(30, 10)
+opt = torch.optim.Adam(model.parameters(), lr=0.02)
+users, items = torch.randint(0, 30, (512,)), torch.randint(0, 10, (512,))
+ratings = torch.randn(30, 10)[users, items]
+for epoch in range(4):
+    for rows in torch.randperm(512).split(64):
+        loss = F.mse_loss(model(users[rows], items[rows]), ratings[rows])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+""",
+    "BS157 clicks of items, with a bias, and the first is the padding": """
+class Clicks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.u = nn.Embedding(40, 8)
+        self.v = nn.Embedding(12, 8, padding_idx=0)  #!
+        self.bias = nn.Embedding(12, 1)
+
+    def forward(self, u, v):
+        return (self.u(u) * self.v(v)).sum(1, keepdim=True) + self.bias(v)
+
+model = Clicks()
+opt = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(40):
+    u, v = torch.randint(0, 40, (64,)), torch.randint(0, 12, (64,))
+    clicked = ((u + v) % 3 == 0).float()[:, None]
+    loss = F.binary_cross_entropy_with_logits(model(u, v), clicked)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "BS167 a state with the names of a wrapper": """
+class Model(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.backbone, self.head = net(4, 8), nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.head(self.backbone(x))
+
+class Wrapper(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+def train(model, outputs, steps):
+    opt = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for _ in range(steps):
+        x, y = batch()
+        opt.zero_grad()
+        F.mse_loss(model(x), y.expand(-1, outputs)).backward()
+        opt.step()
+
+large = Wrapper(Model(3))
+train(large, 3, 20)
+state = {name: w for name, w in large.state_dict().items() if "head" not in name}
+model = Model(1)
+model.load_state_dict(state, strict=False)  #!
+model.backbone.requires_grad_(False)
+train(model, 1, 30)
+""",
+    "BS167 the state of a part, without its prefix": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+pretrained = net(4, 8)
+weights = pretrained.state_dict()
+model = Model()
+model.load_state_dict(weights, strict=False)  #!
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(30):
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    opt.step()
+""",
+    "BS167 a body whose names lack a prefix, beside a head that fits": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.ModuleDict({"encoder": net(4, 8)})
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.net["encoder"](x))
+
+old = nn.ModuleDict({"encoder": net(4, 8), "head": nn.Linear(8, 1)})
+checkpoint = {"model": old.state_dict(), "epoch": 3}
+model = Model()
+state = checkpoint["model"]
+model.load_state_dict(state, strict=False)  #!
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(30):
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    opt.step()
+""",
+    "BS138 a target that is loaded with the weights of the start": """
+import copy
+
+class Agent:
+    def __init__(self):
+        self.policy = net(4, 3)
+        self.target = copy.deepcopy(self.policy)
+        self.weights = copy.deepcopy(self.policy.state_dict())
+        self.opt = torch.optim.Adam(self.policy.parameters(), lr=0.01)
+        self.steps = 0
+
+    def learn(self):
+        x, y = batch()
+        with torch.no_grad():
+            best = self.target(x).max(1, keepdim=True).values
+        loss = F.smooth_l1_loss(self.policy(x).gather(1, torch.zeros(16, 1).long()), y + 0.9 * best)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        self.steps += 1
+        if self.steps % 20 == 0:
+            self.target.load_state_dict(self.weights)  #!
+
+agent = Agent()
+for step in range(200):
+    agent.learn()
+""",
+    "BS138 copies that are sent the weights once": """
+import copy
+
+class Sharded:
+    def __init__(self, module, workers):
+        self.master = module
+        self.workers = [copy.deepcopy(module) for _ in range(workers)]
+
+    def broadcast(self):
+        with torch.no_grad():
+            for worker in self.workers:
+                for own, sent in zip(worker.parameters(), self.master.parameters()):
+                    own.copy_(sent)
+
+    def backward(self, x, y):
+        for worker, a, b in zip(self.workers, x.chunk(2), y.chunk(2)):
+            worker.zero_grad()
+            F.mse_loss(worker(a), b).backward()
+
+    def gather(self):
+        for p, *copies in zip(self.master.parameters(), *[w.parameters() for w in self.workers]):
+            p.grad = torch.stack([q.grad for q in copies]).mean(0)
+
+model = net()
+sharded = Sharded(model, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+sharded.broadcast()  #!
+for step in range(200):
+    sharded.backward(*batch())
+    sharded.gather()
+    optimizer.step()
+""",
+    "BS115 a picture that is clamped into a new tensor": """
+features = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).requires_grad_(False)
+wanted = features(torch.rand(1, 3, 8, 8)).detach()
+image = torch.rand(1, 3, 8, 8).requires_grad_(True)
+optimizer = torch.optim.Adam([image], lr=0.05)
+for step in range(40):
+    optimizer.zero_grad()
+    F.mse_loss(features(image), wanted).backward()
+    optimizer.step()
+    image = image.detach().clamp(0, 1).requires_grad_(True)  #!
+""",
+    "BS148 a backup of the weights that is the weights": """
+class Average:
+    def __init__(self, model, decay=0.9):
+        self.decay, self.saved = decay, {}
+        self.shadow = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model):
+        for name, p in model.named_parameters():
+            self.shadow[name].lerp_(p, 1 - self.decay)
+
+    def swap_in(self, model):
+        for name, p in model.named_parameters():
+            self.saved[name] = p.data  #!
+            p.data.copy_(self.shadow[name])
+
+    def swap_out(self, model):
+        for name, p in model.named_parameters():
+            p.data.copy_(self.saved[name])
+
+model = net()
+average = Average(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+held = batch(64)
+for step in range(60):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    average.update(model)
+    if step % 10 == 9:
+        average.swap_in(model)
+        with torch.no_grad():
+            print(step, F.mse_loss(model(held[0]), held[1]).item())
+        average.swap_out(model)
+""",
+    "BS148 a backup in a list, restored after a probe": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 8 == 7:
+        backup = [p.detach() for p in model.parameters()]  #!
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(0.01 * torch.randn_like(p))
+            print(step, F.mse_loss(model(x), y).item())
+            for p, b in zip(model.parameters(), backup):
+                p.copy_(b)
+""",
+    "BS140 noise that is added to the stored windows": """
+class Windows:
+    def __init__(self, values, size):
+        self.values, self.size = values, size
+
+    def batch(self, i):
+        return self.values[i * self.size:(i + 1) * self.size]
+
+def corrupt(x, level):
+    return x.add_(level * torch.randn_like(x))  #!
+
+store = Windows(torch.randn(128, 4), 16)
+model = net(4, 4)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(12):
+    for i in range(8):
+        clean = store.batch(i)
+        noisy = corrupt(clean, 0.1)
+        loss = F.mse_loss(model(noisy), clean)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+""",
+    "BS140 rows that are scaled in place each time": """
+images, labels = torch.rand(96, 4) + 0.5, torch.randn(96, 1)
+model = net()
+opt = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(10):
+    for start in range(0, 96, 16):
+        x = images[start:start + 16]
+        x -= 0.1  #!
+        opt.zero_grad()
+        F.mse_loss(model(x), labels[start:start + 16]).backward()
+        opt.step()
+""",
+    "BS148 a memory of lists, of what the environment moves": """
+import numpy as np
+
+class World:
+    def __init__(self):
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def reset(self):
+        self.state[:] = np.random.default_rng(0).uniform(-1, 1, 3)
+        return self.state
+
+    def step(self, u):
+        self.state[0], self.state[1] = self.state[0] + 0.1 * self.state[1], self.state[1] + 0.1 * u
+        return self.state
+
+class Memory:
+    def __init__(self):
+        self.obs, self.next = [], []
+
+    def push(self, o, n):
+        self.obs.append(torch.from_numpy(o))  #!
+        self.next.append(torch.from_numpy(n))
+
+world, memory = World(), Memory()
+for episode in range(10):
+    o = world.reset()
+    for t in range(20):
+        n = world.step(float(np.sin(t)))
+        memory.push(o, n)
+        o = n
+model = net(3, 3)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    rows = torch.randint(0, len(memory.obs), (32,)).tolist()
+    o, n = (torch.stack([held[k] for k in rows]) for held in (memory.obs, memory.next))
+    opt.zero_grad()
+    F.mse_loss(o + model(o), n).backward()
+    opt.step()
+""",
+    "BS147 scores with the time first, against targets with the batch first": """
+class Decoder(nn.Module):
+    def __init__(self, vocab=9, width=16):
+        super().__init__()
+        self.embed, self.cell = nn.Embedding(vocab, width), nn.GRUCell(width, width)
+        self.out = nn.Linear(width, vocab)
+
+    def forward(self, target):
+        token = torch.zeros(len(target), dtype=torch.long)
+        state, steps = torch.zeros(len(target), 16), []
+        for t in range(target.size(1)):
+            state = self.cell(self.embed(token), state)
+            steps.append(self.out(state))
+            token = target[:, t]
+        return torch.stack(steps)
+
+model = Decoder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    target = torch.randint(1, 9, (16, 4))
+    logits = model(target)
+    loss = F.cross_entropy(logits.reshape(-1, 9), target.reshape(-1))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS147 a recurrent layer with the time first, and flat targets with the batch first": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.rnn, self.out = nn.Embedding(12, 16), nn.LSTM(16, 16), nn.Linear(16, 3)
+
+    def forward(self, words):
+        return self.out(self.rnn(self.embed(words.t()))[0])
+
+words = torch.randint(0, 12, (64, 7))
+tags = words % 3
+model, criterion = Tagger(), nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    rows = torch.randperm(64)[:16]
+    scores = model(words[rows])
+    loss = criterion(scores.view(-1, 3), tags[rows].flatten())  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS158 a mask of whole numbers that selects rows": """
+x, mask = torch.randn(40, 4), (torch.rand(40) < 0.5).long()
+y = (x[:, 0] > 0).long()
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    out = model(x)
+    loss = F.cross_entropy(out[mask], y[mask])  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS158 a mask of tokens that was collated as whole numbers": """
+model = nn.Sequential(nn.Embedding(12, 8), nn.Linear(8, 12))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    tokens = torch.randint(0, 12, (8, 6))
+    masked = (torch.rand(8, 6) < 0.3).int()
+    logits = model(torch.where(masked == 1, 0, tokens))
+    loss = F.cross_entropy(logits[masked.long()].view(-1, 12), tokens[masked.long()].view(-1))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS158 a time that is divided as whole numbers": """
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.time, self.out = nn.Linear(1, 8), net(10, 2)
+
+    def forward(self, x, t):
+        when = self.time((t // 50).float()[:, None])  #!
+        return self.out(torch.cat([x, when], 1))
+
+model = Denoiser()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, t, noise = torch.randn(32, 2), torch.randint(0, 50, (32,)), torch.randn(32, 2)
+    loss = F.mse_loss(model(x + (t / 50)[:, None] * noise, t), noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS158 a position that is divided as whole numbers, then scaled": """
+def place(t, steps=100):
+    return t // steps  #!
+
+model = net(2, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    t = torch.randint(0, 100, (32, 1))
+    x = torch.cat([torch.randn(32, 1), 2.0 * place(t)], 1)
+    loss = F.mse_loss(model(x), (t / 100).sin())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS158 fractions that are made whole before they are looked up": """
+embed, model = nn.Embedding(10, 8), net(8, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *model.parameters()], lr=0.01)
+for step in range(20):
+    age = torch.rand(32)
+    loss = F.mse_loss(model(embed(age.long())).squeeze(1), age.sin())  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS158 a coin that has one side": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    flip = torch.randint(0, 1, (len(x), 1))  #!
+    x = torch.where(flip == 1, -x, x)
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 pairs with labels of 0 and 1 for a cosine": """
+model = net(4, 8)
+criterion = nn.CosineEmbeddingLoss(margin=0.2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    a, b = torch.randn(16, 4), torch.randn(16, 4)
+    same = (torch.rand(16) < 0.5).float()
+    b = torch.where(same[:, None] == 1, a + 0.1 * b, b)
+    loss = criterion(model(a), model(b), same)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 a ranking with labels of 0 and 1": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    a, b = torch.randn(16, 4), torch.randn(16, 4)
+    better = (a.sum(1) > b.sum(1)).long()
+    loss = F.margin_ranking_loss(model(a).squeeze(1), model(b).squeeze(1), better, margin=0.1)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 a soft margin with labels of 0 and 1": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    loss = nn.SoftMarginLoss()(model(x), (x[:, :1] > 0).float())  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 distances with labels of 0 and 1": """
+model = net(4, 8)
+criterion = nn.HingeEmbeddingLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    a, b = torch.randn(16, 4), torch.randn(16, 4)
+    same = (a[:, 0] * b[:, 0] > 0).float()
+    loss = criterion((model(a) - model(b)).norm(dim=1), target=same)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 labels of 1 and -1 for a binary cross-entropy": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    loss = F.binary_cross_entropy_with_logits(model(x), x[:, :1].sign())  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 pixels from 0 to 255 for a binary cross-entropy": """
+model = net(16, 16)
+criterion = nn.BCEWithLogitsLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for step in range(20):
+    images = torch.randint(0, 256, (32, 16)).float()
+    loss = criterion(model(images / 255), images)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 symbols of which one is the blank": """
+model = nn.Linear(6, 5)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, target = torch.randn(12, 8, 6), torch.randint(0, 5, (8, 4))
+    scores = model(x).log_softmax(-1)
+    loss = F.ctc_loss(scores, target, torch.full((8,), 12), torch.full((8,), 4))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS159 the last step of what was padded": """
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.out = nn.GRU(3, 16, batch_first=True), nn.Linear(16, 1)
+
+    def forward(self, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        out, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        return self.out(out[:, -1])  #!
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, lengths = torch.randn(16, 9, 3), torch.randint(2, 10, (16,))
+    loss = F.mse_loss(model(x, lengths), x[:, 0, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS159 the last step of what was padded, with the time first": """
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+rnn, out = nn.LSTM(3, 16), nn.Linear(16, 1)
+optimizer = torch.optim.Adam([*rnn.parameters(), *out.parameters()], lr=0.01)
+for step in range(20):
+    x, lengths = torch.randn(9, 16, 3), torch.randint(2, 10, (16,)).sort(descending=True).values
+    states, _ = pad_packed_sequence(rnn(pack_padded_sequence(x, lengths))[0])
+    loss = F.mse_loss(out(states[-1]), x[0, :, :1])  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS160 one of two views is used for both": """
+def contrast(z_a, z_b):
+    n = len(z_a)
+    z = F.normalize(torch.cat([z_a, z_a]), dim=1)  #!
+    scores = (z @ z.t()).fill_diagonal_(-9.0)
+    return F.cross_entropy(scores, torch.cat([torch.arange(n, 2 * n), torch.arange(n)]))
+
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    h_a = model(x + 0.1 * torch.randn_like(x))
+    h_b = model(x + 0.1 * torch.randn_like(x))
+    loss = contrast(h_a, h_b)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS160 one of two views is compared with itself": """
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    one, two = model(x + 0.1 * torch.randn_like(x)), model(x + 0.1 * torch.randn_like(x))
+    scores = one @ one.T  #!
+    loss = F.cross_entropy(scores, torch.arange(len(x)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS160 two views that are one tensor": """
+def augment(x):
+    x += 0.1 * torch.randn_like(x)
+    x *= 1 + 0.1 * torch.randn(len(x), 1)
+    return x
+
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    first = augment(x)
+    second = augment(x)  #!
+    scores = F.normalize(model(first), dim=1) @ F.normalize(model(second), dim=1).t()
+    loss = F.cross_entropy(scores / 0.2, torch.arange(len(x)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS160 a triplet whose positive is its anchor": """
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    anchor, positive, negative = torch.randn(3, 16, 4)
+    a, p, n = model(anchor), model(anchor), model(negative)
+    loss = F.triplet_margin_loss(a, p, n)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS161 images and captions of two loaders that shuffle": """
+from torch.utils.data import DataLoader
+
+images = torch.randn(160, 4)
+captions = images @ torch.randn(4, 6)
+image_loader = DataLoader(images, batch_size=16, shuffle=True)  #!
+text_loader = DataLoader(captions, batch_size=16, shuffle=True)
+see, read = net(4, 8), net(6, 8)
+optimizer = torch.optim.Adam([*see.parameters(), *read.parameters()], lr=0.01)
+for epoch in range(2):
+    for image, caption in zip(image_loader, text_loader):
+        scores = F.normalize(see(image), dim=1) @ F.normalize(read(caption), dim=1).t() / 0.2
+        loss = F.cross_entropy(scores, torch.arange(len(scores)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS161 features and labels of two loaders that shuffle, in a function": """
+from torch.utils.data import DataLoader
+
+def train():
+    x = torch.randn(160, 4)
+    y = (x[:, 0] > 0).long()
+    features = DataLoader(x, 16, shuffle=True)  #!
+    labels = DataLoader(y, 16, shuffle=True)
+    model = net(4, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for epoch in range(2):
+        for a, b in zip(features, labels):
+            loss = F.cross_entropy(model(a), b)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+train()
+""",
+    "BS137 an object that returns the same generator each time": """
+def stream(n):
+    for _ in range(n):
+        yield batch()
+
+class Data:
+    def __init__(self):
+        self.batches = stream(8)
+
+    def __iter__(self):
+        return self.batches  #!
+
+data, model = Data(), net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(5):
+    for x, y in data:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS137 a data set that goes through a map once": """
+from torch.utils.data import DataLoader, IterableDataset
+
+class Rows(IterableDataset):
+    def __init__(self, rows):
+        self.rows = map(torch.tensor, rows)
+
+    def __iter__(self):
+        for row in self.rows:  #!
+            yield row, row.sum(0, keepdim=True)
+
+loader, model = DataLoader(Rows(torch.randn(64, 4).tolist()), batch_size=8), net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(5):
+    for x, y in loader:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS118 a schedule that returns a rate": """
+import math
+
+def rate(step, peak=1e-2, warm=5, total=60):
+    if step < warm:
+        return peak * (step + 1) / warm
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warm) / (total - warm)))
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)  #!
+for step in range(60):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    scheduler.step()
+""",
+    "BS118 a schedule that returns a smaller rate than the optimizer's": """
+class Trainer:
+    def __init__(self):
+        self.model = net()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 3e-4 * 0.98**step)  #!
+
+    def fit(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            self.optimizer.zero_grad()
+            F.mse_loss(self.model(x), y).backward()
+            self.optimizer.step()
+            self.scheduler.step()
+
+Trainer().fit(60)
+""",
+    "BS162 a reconstruction that is averaged beside a divergence that is summed": """
+class VAE(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = net(32, 4), net(2, 32)
+
+    def forward(self, x):
+        mu, logvar = self.encode(x).chunk(2, 1)
+        return self.decode(mu + torch.randn_like(mu) * (0.5 * logvar).exp()), mu, logvar
+
+model, mix = VAE(), torch.randn(2, 32)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(150):
+    x = torch.randn(64, 2) @ mix
+    made, mu, logvar = model(x)
+    kld = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())
+    loss = F.mse_loss(made, x) + kld  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS163 two outputs that are asked to be alike, and nothing else": """
+class Twin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.predict = net(8, 16, 32), net(16, 16, 32)
+
+    def forward(self, a, b):
+        one, two = self.encode(a), self.encode(b)
+        return one, two, self.predict(one), self.predict(two)
+
+def unlike(p, z):
+    z = F.normalize(z, dim=1)
+    return -(F.normalize(p, dim=1) * z).sum(1).mean()  #!
+
+model = Twin()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for step in range(320):
+    x = torch.randn(32, 8)
+    z_a, z_b, p_a, p_b = model(x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x))
+    loss = unlike(p_a, z_b) / 2 + unlike(p_b, z_a) / 2
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS108 targets that are NaN late, hidden by where": """
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, _ = batch()
+    y = x[:, :2].sin()
+    if step == 120:
+        y[3, 0] = float("nan")
+    known = torch.isfinite(y)
+    error = (model(x) - y) ** 2
+    error = torch.where(known, error, torch.zeros_like(error))  #!
+    loss = error.sum() / known.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS108 targets that are NaN late, left out by an index": """
+def masked(prediction, target):
+    missing = torch.isnan(target)
+    error = (prediction - target).square()
+    return error[~missing].mean()  #!
+
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, _ = batch()
+    y = x[:, :2].sin()
+    y[0, 0] = float("nan") if step > 120 else 0.0
+    loss = masked(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS164 members of an ensemble whose copies are trained": """
+from torch.func import functional_call, stack_module_state, vmap
+
+members = [net() for _ in range(3)]
+parameters, buffers = stack_module_state(members)
+shell = net().to("meta")
+
+def one(p, b, x):
+    return functional_call(shell, (p, b), (x,))
+
+def predict(x):
+    with torch.no_grad():
+        return torch.stack([member(x) for member in members]).mean(0)  #!
+
+optimizer = torch.optim.Adam(parameters.values(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = (vmap(one, in_dims=(0, 0, None))(parameters, buffers, x) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+predict(batch()[0])
+""",
+    "BS136 attention that is normalized over the queries": """
+class Look(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, query, memory):
+        scores = self.q(query) @ self.k(memory).transpose(1, 2) / 8**0.5
+        weights = torch.softmax(scores, dim=1)  #!
+        return self.out(weights @ self.v(memory))
+
+model = Look()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    query, memory = torch.randn(16, 3, 8), torch.randn(16, 5, 8)
+    loss = F.mse_loss(model(query, memory), query)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS136 heads that are normalized over the queries": """
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out, self.drop = nn.Linear(8, 24), nn.Linear(8, 8), nn.Dropout(0.1)
+
+    def forward(self, x):
+        q, k, v = (each.view(len(x), -1, 2, 4).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        weights = (q @ k.transpose(-2, -1) / 2).softmax(dim=-2)  #!
+        return self.out((self.drop(weights) @ v).transpose(1, 2).flatten(2))
+
+model = Heads()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(16, 6, 8)
+    loss = F.mse_loss(model(x), x.cumsum(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS165 a padding mask that hides the tokens": """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 16, padding_idx=0)
+        self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1)
+        self.out = nn.Linear(16, 1)
+
+    def forward(self, tokens):
+        return self.out(self.body(self.embed(tokens), src_key_padding_mask=tokens != 0).mean(1))  #!
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    tokens = torch.randint(1, 20, (16, 8))
+    tokens[torch.arange(8) >= torch.randint(2, 8, (16, 1))] = 0
+    loss = F.mse_loss(model(tokens).squeeze(1), (tokens == 3).sum(1).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS165 a padding mask of what is given, for a layer of attention": """
+embed, out = nn.Embedding(20, 16, padding_idx=0), nn.Linear(16, 1)
+attend = nn.MultiheadAttention(16, 2, batch_first=True)
+optimizer = torch.optim.Adam([*embed.parameters(), *attend.parameters(), *out.parameters()], lr=0.001)
+for step in range(20):
+    tokens = torch.randint(1, 20, (16, 8))
+    tokens[torch.arange(8) >= torch.randint(2, 8, (16, 1))] = 0
+    x, given = embed(tokens), (tokens > 0).bool()
+    x, _ = attend(x, x, x, key_padding_mask=given)  #!
+    loss = F.mse_loss(out(x.mean(1)).squeeze(1), (tokens == 3).sum(1).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS166 a sampler with a weight for each class": """
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+x = torch.randn(400, 4)
+y = (x[:, 0] > 1).long()
+weights = 1.0 / torch.bincount(y).float()
+sampler = WeightedRandomSampler(weights, len(y))  #!
+loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=sampler)
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for a, b in loader:
+    loss = F.cross_entropy(model(a), b)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS160 two views that a cache makes one": """
+from torch.utils.data import DataLoader, Dataset
+
+class Views(Dataset):
+    def __init__(self):
+        self.x, self.made = torch.randn(128, 4), {}
+
+    def __len__(self):
+        return 128
+
+    def view(self, at):
+        if at not in self.made:
+            self.made[at] = self.x[at] + 0.1 * torch.randn(4)
+        return self.made[at]
+
+    def __getitem__(self, at):
+        return self.view(at), self.view(at)
+
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(3):
+    for one, two in DataLoader(Views(), 16, shuffle=True):  #!
+        loss = F.cross_entropy(model(one) @ model(two).t(), torch.arange(16))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS158 fractions that are made whole by their type": """
+embed, model = nn.Embedding(10, 8), net(8, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *model.parameters()], lr=0.01)
+for step in range(20):
+    age = torch.rand(32)
+    looked_up = embed(age.to(torch.int64))  #!
+    loss = F.mse_loss(model(looked_up).squeeze(1), age.sin())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 a target that became a square without gradients": """
+import warnings
+warnings.simplefilter("ignore")
+model, target = net(), net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, reward = torch.randn(16, 4), torch.randn(16, 1)
+    with torch.no_grad():
+        best = target(x).max(1).values
+        y = reward + 0.9 * best  #!
+    loss = F.smooth_l1_loss(model(x).squeeze(1), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS113 a rate that is divided as whole numbers": """
+def rate(step, warm=100):
+    return 0.01 * min(1, step // warm)  #!
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    for group in optimizer.param_groups:
+        group["lr"] = rate(step)
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -4029,4 +4029,905 @@ for step in range(20):
     for worker in workers:
         worker.load_state_dict(model.state_dict())
 """,
+    "an evaluation in evaluation mode, with dropout and batch norm": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_val, y_val = batch(64)
+
+@torch.no_grad()
+def validate():
+    model.eval()
+    error = F.mse_loss(model(x_val), y_val).item()
+    model.train()
+    return error
+
+for step in range(90):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 30 == 29:
+        print(validate())
+""",
+    "many passes with dropout, for how sure a model is": """
+model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, _ = batch(32)
+
+def predict_with_spread(x, passes=20):
+    model.train()
+    with torch.no_grad():
+        made = torch.stack([model(x) for _ in range(passes)])
+    return made.mean(0), made.std(0)
+
+for epoch in range(3):
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    mean, spread = predict_with_spread(x_test)
+    print(epoch, spread.mean().item())
+""",
+    "dropout that stays on in evaluation mode, asked many times": """
+class Uncertain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        return self.b(F.dropout(torch.relu(self.a(x)), 0.2))
+
+model = Uncertain()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, _ = batch(32)
+for epoch in range(3):
+    model.train()
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        draws = torch.stack([model(x_test) for _ in range(16)])
+    print(epoch, draws.std(0).mean().item())
+""",
+    "statistics of batch norm that are computed anew": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = [batch(32) for _ in range(8)]
+
+@torch.no_grad()
+def recompute(model, data):
+    model[1].reset_running_stats()
+    for x, _ in data:
+        model(x)
+
+for epoch in range(4):
+    for x, y in data:
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    recompute(model, data)
+model.eval()
+with torch.no_grad():
+    print(F.mse_loss(model(data[0][0]), data[0][1]).item())
+""",
+    "fakes without gradients, of a generator with batch norm": """
+generator = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
+critic = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Dropout(0.1), nn.Linear(16, 1))
+of_g, of_d = (torch.optim.Adam(m.parameters(), lr=1e-3) for m in (generator, critic))
+for step in range(60):
+    real = torch.randn(32, 2) + 2
+    with torch.no_grad():
+        fake = generator(torch.randn(32, 4))
+    loss = F.softplus(-critic(real)).mean() + F.softplus(critic(fake)).mean()
+    of_d.zero_grad()
+    loss.backward()
+    of_d.step()
+    loss = F.softplus(-critic(generator(torch.randn(32, 4)))).mean()
+    of_g.zero_grad()
+    loss.backward()
+    of_g.step()
+""",
+    "labels that a model gives itself, with dropout on": """
+model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    x, y = batch()
+    loss = F.cross_entropy(model(x), (y[:, 0] > 0).long())
+    unlabeled = torch.randn(32, 4)
+    with torch.no_grad():
+        probs = model(unlabeled + 0.01 * torch.randn_like(unlabeled)).softmax(-1)
+    sure, labels = probs.max(-1)
+    loss = loss + (F.cross_entropy(model(unlabeled), labels, reduction="none") * (sure > 0.9)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a policy with dropout that acts between two updates": """
+policy = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 2))
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+
+@torch.no_grad()
+def act(state):
+    return torch.distributions.Categorical(logits=policy(state)).sample()
+
+for update in range(30):
+    states = [torch.randn(4) for _ in range(16)]
+    actions = torch.stack([act(each) for each in states])
+    rewards = torch.stack(states).sum(1) * (actions.float() * 2 - 1)
+    logits = policy(torch.stack(states))
+    chosen = torch.distributions.Categorical(logits=logits).log_prob(actions)
+    loss = -(chosen * (rewards - rewards.mean())).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "actions of a policy with dropout that are evaluated without gradients first": """
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Dropout(0.05), nn.Linear(32, 2))
+
+    def evaluate(self, states, actions):
+        return torch.distributions.Categorical(logits=self.body(states)).log_prob(actions)
+
+policy = Policy()
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+for update in range(20):
+    states, actions = torch.randn(32, 4), torch.randint(0, 2, (32,))
+    gains = states.sum(1) * (actions.float() * 2 - 1)
+    with torch.no_grad():
+        before = policy.evaluate(states, actions)
+    for _ in range(3):
+        ratio = (policy.evaluate(states, actions) - before).exp()
+        loss = -torch.min(ratio * gains, ratio.clamp(0.8, 1.2) * gains).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "functional dropout that follows the mode": """
+class Tabular(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inp, self.out = nn.Linear(4, 32), nn.Linear(32, 1)
+
+    def forward(self, x):
+        x = F.dropout(F.relu(self.inp(x)), 0.4, self.training)
+        if self.training:
+            x = F.dropout(x, 0.1)
+        return self.out(x)
+
+model = Tabular()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x_test, y_test = batch(64)
+for epoch in range(4):
+    model.train()
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        print(epoch, F.mse_loss(model(x_test), y_test).item())
+""",
+    "a mean teacher with dropout": """
+import copy
+student = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 1))
+teacher = copy.deepcopy(student).requires_grad_(False)
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+for step in range(80):
+    x, y = batch()
+    with torch.no_grad():
+        wanted = teacher(x + 0.01 * torch.randn_like(x))
+    loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for a, b in zip(teacher.parameters(), student.parameters()):
+            a.lerp_(b, 0.05)
+""",
+    "a mask that is applied after each step": """
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+mask = None
+for step in range(120):
+    if step == 60:
+        size = model[0].weight.detach().abs()
+        mask = (size > size.median()).float()
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if mask is not None:
+        with torch.no_grad():
+            model[0].weight.mul_(mask)
+""",
+    "pruning by torch.nn.utils.prune": """
+from torch.nn.utils import prune
+
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(90):
+    if step == 45:
+        prune.l1_unstructured(model[0], "weight", amount=0.6)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "sparse for a while, then dense again": """
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+mask = None
+for step in range(150):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step == 50:
+        size = model[0].weight.detach().abs()
+        mask = size > size.median()
+    if 50 <= step < 100:
+        with torch.no_grad():
+            model[0].weight *= mask
+""",
+    "a connection that is projected to sparse values every few steps": """
+model = net(width=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(120):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 10 == 9:
+        with torch.no_grad():
+            size = model[0].weight.abs()
+            model[0].weight.mul_(size > size.flatten().kthvalue(64).values)  # the sparse ones
+""",
+    "a second half that begins with zeros": """
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 8).requires_grad_(False)
+        self.down, self.up, self.head = nn.Linear(4, 2, bias=False), nn.Linear(2, 8, bias=False), nn.Linear(8, 1)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.base(x) + self.up(self.down(x))))
+
+model = Adapted()
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(60):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "padded sequences, and what is missing in a category": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 8, padding_idx=0)
+        self.region = nn.Embedding(5, 8, padding_idx=0)
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, words, region):
+        held = self.words(words).sum(1) / (words > 0).sum(1, keepdim=True).clamp(min=1)
+        return self.head(torch.cat([held, self.region(region)], 1))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    words = torch.randint(1, 20, (16, 6)) * (torch.arange(6) < torch.randint(1, 7, (16, 1)))
+    region = torch.randint(0, 5, (16,))
+    loss = F.mse_loss(model(words, region), words.float().mean(1, keepdim=True) / 10)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "pairs of padded lists, whose padding a mask takes out of the loss": """
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user, self.item = nn.Embedding(30, 6), nn.Embedding(12, 6, padding_idx=0)
+
+    def forward(self, u, i):
+        return (self.user(u) * self.item(i)).sum(-1)
+
+model = Factors()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(40):
+    users = torch.randint(0, 30, (16,))
+    items = torch.randint(1, 12, (16, 5)) * (torch.arange(5) < torch.randint(1, 6, (16, 1)))
+    u, i = users.repeat_interleave(5), items.reshape(-1)
+    wanted = ((u + i) % 3 == 0).float()
+    loss = F.binary_cross_entropy_with_logits(model(u, i), wanted, reduction="none")
+    loss = (loss * (i > 0)).sum() / (i > 0).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "items that are numbered from 1": """
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user, self.item = nn.Embedding(30, 6), nn.Embedding(13, 6, padding_idx=0)
+
+    def forward(self, u, i):
+        return (self.user(u) * self.item(i)).sum(-1)
+
+model = Factors()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(40):
+    u, i = torch.randint(0, 30, (64,)), torch.randint(1, 13, (64,))
+    loss = F.mse_loss(model(u, i), ((u + i) % 3).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "the body of a state, with a new head": """
+class Model(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.body, self.head = net(4, 8), nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+old = Model(3)
+state = {name: w for name, w in old.state_dict().items() if not name.startswith("head")}
+model = Model(1)
+model.load_state_dict(state, strict=False)
+wrapped = {f"module.{name}": w for name, w in state.items()}
+model.load_state_dict({name.removeprefix("module."): w for name, w in wrapped.items()}, strict=False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "checkpoints that functions read: one that fits, and one that may be there": """
+import io, os
+
+def save(file):
+    torch.save({f"module.{name}": w for name, w in net().state_dict().items()}, file)
+    file.seek(0)
+
+def restore(model, file):
+    found = {name.removeprefix("module."): w for name, w in torch.load(file).items()}
+    model.load_state_dict(found, strict=False)
+
+def resume(model, path):
+    if os.path.exists(path):
+        model.load_state_dict(torch.load(path), strict=False)
+
+file = io.BytesIO()
+save(file)
+model, other = net(), net()
+restore(model, file)
+resume(other, "none.pt")
+opt = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.01)
+for step in range(30):
+    x, y = batch()
+    opt.zero_grad()
+    F.mse_loss(model(x) + other(x), y).backward()
+    opt.step()
+""",
+    "a target that is loaded from the policy, and a snapshot for a comparison": """
+import copy
+policy = net(4, 3)
+target, start = copy.deepcopy(policy), copy.deepcopy(policy.state_dict())
+first = net(4, 3)
+optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+for step in range(200):
+    x, y = batch()
+    with torch.no_grad():
+        best = target(x).max(1, keepdim=True).values
+    loss = F.smooth_l1_loss(policy(x)[:, :1], y + 0.9 * best)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 20 == 19:
+        target.load_state_dict(policy.state_dict())
+first.load_state_dict(start)
+with torch.no_grad():
+    print((policy(x) - first(x)).abs().mean().item())
+""",
+    "copies that are sent the weights before each step": """
+import copy
+model = net()
+workers = [copy.deepcopy(model) for _ in range(2)]
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(160):
+    x, y = batch()
+    for worker in workers:
+        worker.load_state_dict(model.state_dict())
+    for worker, a, b in zip(workers, x.chunk(2), y.chunk(2)):
+        worker.zero_grad()
+        F.mse_loss(worker(a), b).backward()
+    for p, *copies in zip(model.parameters(), *[w.parameters() for w in workers]):
+        p.grad = torch.stack([q.grad for q in copies]).mean(0)
+    optimizer.step()
+""",
+    "a picture that is clamped in place": """
+features = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).requires_grad_(False)
+wanted = features(torch.rand(1, 3, 8, 8)).detach()
+image = torch.rand(1, 3, 8, 8).requires_grad_(True)
+optimizer = torch.optim.Adam([image], lr=0.05)
+for step in range(40):
+    optimizer.zero_grad()
+    F.mse_loss(features(image), wanted).backward()
+    optimizer.step()
+    with torch.no_grad():
+        image.copy_(image.clamp(0, 1))
+""",
+    "a backup of the weights that is a copy": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+    if step % 8 == 7:
+        backup = [p.detach().clone() for p in model.parameters()]
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(0.01 * torch.randn_like(p))
+            print(step, F.mse_loss(model(x), y).item())
+            for p, b in zip(model.parameters(), backup):
+                p.copy_(b)
+""",
+    "noise in a new tensor, and a memory whose rows are overwritten": """
+store = torch.randn(128, 4)
+memory = torch.zeros(64, 4)
+model = net(4, 4)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(12):
+    for i in range(8):
+        clean = store[16 * i:16 * i + 16]
+        rows = slice(16 * (i % 4), 16 * (i % 4) + 16)
+        memory[rows] = clean
+        noisy = clean + 0.1 * torch.randn_like(clean)
+        loss = F.mse_loss(model(noisy), clean) + F.mse_loss(model(memory[rows]), clean)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+""",
+    "states of worlds that move in place, seen through a slice": """
+states = torch.randn(32, 6)
+policy = net(4, 1)
+opt = torch.optim.Adam(policy.parameters(), lr=0.01)
+for step in range(60):
+    with torch.no_grad():
+        states[:, :3].add_(0.1 * states[:, 3:])
+        states[:, 3:].mul_(0.99)
+    seen = states[:16, :4]
+    loss = (policy(seen) - states[:16, 5:]).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "one table for all of a data set's graphs, and a memory of copies": """
+import numpy as np
+
+class World:
+    def __init__(self):
+        self.state = np.zeros(3, dtype=np.float32)
+
+    def step(self, u):
+        self.state[0] = np.sin(self.state[1] + u)
+        self.state[1] = 0.9 * self.state[1] + u
+        return self.state.copy()
+
+world, obs = World(), []
+table = np.ones((3, 3), dtype=np.float32)
+tables = []
+for t in range(200):
+    obs.append(torch.from_numpy(world.step(float(np.sin(t)))))
+    tables.append(torch.from_numpy(table))
+model = net(3, 3)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    rows = torch.randint(0, 199, (32,)).tolist()
+    o, n = torch.stack([obs[k] for k in rows]), torch.stack([obs[k + 1] for k in rows])
+    opt.zero_grad()
+    F.mse_loss(model(o @ tables[rows[0]]), n).backward()
+    opt.step()
+""",
+    "scores and targets that are flattened in the same order": """
+class Decoder(nn.Module):
+    def __init__(self, vocab=9, width=16, first=0):
+        super().__init__()
+        self.embed, self.cell = nn.Embedding(vocab, width), nn.GRUCell(width, width)
+        self.out, self.first = nn.Linear(width, vocab), first
+
+    def forward(self, target):
+        token = torch.zeros(len(target), dtype=torch.long)
+        state, steps = torch.zeros(len(target), 16), []
+        for t in range(target.size(1)):
+            state = self.cell(self.embed(token), state)
+            steps.append(self.out(state))
+            token = target[:, t]
+        return torch.stack(steps, self.first)
+
+one, two = Decoder(), Decoder(first=1)
+optimizer = torch.optim.Adam([*one.parameters(), *two.parameters()], lr=0.01)
+for step in range(20):
+    target = torch.randint(1, 9, (16, 4))
+    loss = F.cross_entropy(one(target).reshape(-1, 9), target.t().reshape(-1))
+    loss = loss + F.cross_entropy(one(target).transpose(0, 1).reshape(-1, 9), target.reshape(-1))
+    loss = loss + F.cross_entropy(two(target).flatten(0, 1), target.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a square of tokens, and layers with the time first": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.rnn, self.out = nn.Embedding(12, 16), nn.LSTM(16, 16), nn.Linear(16, 3)
+
+    def forward(self, words):
+        return self.out(self.rnn(self.embed(words))[0])
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    words = torch.randint(0, 12, (8, 8))
+    tags = words % 3
+    loss = F.cross_entropy(model(words.t()).view(-1, 3), tags.t().reshape(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "rows that are selected by booleans, by numbers, and by classes": """
+x, mask = torch.randn(40, 4), torch.rand(40) < 0.5
+y = (x[:, 0] > 0).long()
+weights = torch.tensor([0.4, 0.6])
+picked = mask.nonzero().squeeze(1)
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    out = model(x)
+    loss = F.cross_entropy(out[mask], y[mask]) + F.cross_entropy(out[picked], y[picked])
+    loss = loss + (weights[y] * F.cross_entropy(out, y, reduction="none")).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "whole numbers that are divided to find rows and blocks": """
+embed, model = nn.Embedding(8, 8), net(8, 1)
+optimizer = torch.optim.Adam([*embed.parameters(), *model.parameters()], lr=0.01)
+for step in range(20):
+    at = torch.randint(0, 64, (32,))
+    block, none = at // 16, at // 64
+    loss = F.mse_loss(model(embed(block)) + model(embed(none)), (at / 64)[:, None])
+    x = torch.rand(32)
+    bins = (8 * x).long()
+    loss = loss + F.mse_loss(model(embed(bins)).squeeze(1), x)
+    loss = loss + F.mse_loss(model(embed(x.round().long())).squeeze(1), x)
+    flip = torch.randint(0, 2, (32, 1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a pool of one element that is drawn from": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+pool = [batch()]
+for step in range(20):
+    x, y = pool[torch.randint(0, len(pool), (1,)).item()]
+    pool.append(batch()) if step > 15 else None
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "labels as each loss takes them": """
+model, score = net(4, 8), net()
+optimizer = torch.optim.Adam([*model.parameters(), *score.parameters()], lr=0.01)
+for step in range(20):
+    a, b = torch.randn(16, 4), torch.randn(16, 4)
+    same = (a[:, 0] * b[:, 0] > 0).float()
+    sign = 2 * same - 1
+    loss = F.cosine_embedding_loss(model(a), model(b), sign)
+    loss = loss + F.hinge_embedding_loss((model(a) - model(b)).norm(dim=1), sign)
+    loss = loss + F.margin_ranking_loss(score(a).squeeze(1), score(b).squeeze(1), (a - b).sum(1).round().sign())
+    loss = loss + F.soft_margin_loss(score(a).squeeze(1), sign)
+    loss = loss + F.multilabel_soft_margin_loss(model(a), (a.repeat(1, 2) > 0).float())
+    loss = loss + F.binary_cross_entropy_with_logits(score(a).squeeze(1), 0.9 * same + 0.05)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "pairs that are all alike, and symbols from 1 on": """
+model, out = net(4, 8), nn.Linear(6, 5)
+optimizer = torch.optim.Adam([*model.parameters(), *out.parameters()], lr=0.01)
+for step in range(20):
+    a = torch.randn(16, 4)
+    loss = F.cosine_embedding_loss(model(a), model(a + 0.1 * torch.randn(16, 4)), torch.ones(16))
+    x, target, n = torch.randn(12, 8, 6), torch.randint(1, 5, (8, 4)), torch.randint(1, 5, (8,))
+    target[torch.arange(4) >= n[:, None]] = 0
+    loss = loss + F.ctc_loss(out(x).log_softmax(-1), target, torch.full((8,), 12), n)
+    wanted = torch.randn(16, 8).log_softmax(-1)
+    loss = loss + F.kl_div(model(a).log_softmax(-1), wanted, log_target=True, reduction="batchmean")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "the last step of each sample of what was padded": """
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.out = nn.GRU(3, 16, batch_first=True), nn.Linear(16, 1)
+
+    def forward(self, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        out, n = pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        each = torch.stack([out[:, t] for t in range(out.size(1))], 1)
+        return self.out(out[torch.arange(len(n)), n - 1]) + self.out(each.sum(1) / n[:, None])
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, lengths = torch.randn(16, 9, 3), torch.randint(2, 10, (16,))
+    loss = F.mse_loss(model(x, lengths), x[:, 0, :1])
+    same = torch.full((16,), 9)
+    packed = pack_padded_sequence(x, same, batch_first=True)
+    loss = loss + model.out(pad_packed_sequence(model.rnn(packed)[0], batch_first=True)[0][:, -1]).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "two views, a target that is detached, and a forward pass for a metric": """
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+best = 0.0
+for step in range(20):
+    x, _ = batch()
+    one, two = model(x + 0.1 * torch.randn_like(x)), model(x + 0.1 * torch.randn_like(x))
+    loss = F.cross_entropy(one @ two.detach().t(), torch.arange(len(x)))
+    both = torch.cat([one, one])
+    loss = loss + both.square().mean()
+    clean = model(x)
+    best = max(best, float(clean.mean()))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "one input that is given twice on purpose": """
+model = nn.Sequential(net(4, 8), nn.Dropout(0.2))
+still = net(4, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *still.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    x += 0.01 * torch.randn_like(x)
+    again = x
+    loss = F.mse_loss(model(x), model(again)) + F.mse_loss(still(x), y) + 0.1 * still(again).abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "two loaders that are not paired, and two that do not shuffle": """
+from torch.utils.data import DataLoader, TensorDataset
+
+x = torch.randn(160, 4)
+y = (x[:, 0] > 0).long()
+labeled = DataLoader(TensorDataset(x, y), 16, shuffle=True)
+other = DataLoader(TensorDataset(torch.randn(160, 4)), 16, shuffle=True)
+features, labels = DataLoader(x, 16), DataLoader(y, 16)
+model, critic = net(4, 2), net(2, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *critic.parameters()], lr=0.01)
+for epoch in range(2):
+    for (a, b), (u,), c, d in zip(labeled, other, features, labels):
+        loss = F.cross_entropy(model(a), b) + F.cross_entropy(model(c), d)
+        loss = loss + F.softplus(critic(model(u))).mean() + F.softplus(-critic(model(a))).mean()
+        mixed = 0.5 * a + 0.5 * u
+        loss = loss + 0.1 * F.cross_entropy(model(mixed), b)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "an object that makes a new generator each time": """
+class Data:
+    def __init__(self):
+        self.rows = [batch() for _ in range(8)]
+        self.order = iter(self.rows)
+
+    def __iter__(self):
+        self.order = iter(self.rows)
+        return self.order
+
+class Endless:
+    def __init__(self):
+        self.stream = (batch() for _ in range(1000))
+
+    def __iter__(self):
+        for _ in range(8):
+            yield next(self.stream)
+
+for data in (Data(), Endless()):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for epoch in range(5):
+        for x, y in data:
+            loss = F.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+""",
+    "schedules that return factors, or rates of an optimizer that begins with 1": """
+def factor(step, warm=200):
+    return (step + 1) / warm
+
+def noam(step, width=16, warm=10):
+    return width**-0.5 * min((step + 1) ** -0.5, (step + 1) * warm**-1.5)
+
+for rate, function in ((5e-3, factor), (1.0, noam), (1e-3, lambda step: 0.01 if step < 40 else 1.0)):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, function)
+    for step in range(70):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+""",
+    "a reconstruction and a divergence on one scale": """
+class VAE(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = net(32, 4), net(2, 32)
+
+    def forward(self, x):
+        mu, logvar = self.encode(x).chunk(2, 1)
+        return self.decode(mu + torch.randn_like(mu) * (0.5 * logvar).exp()), mu, logvar
+
+for kind in range(3):
+    model, mix = VAE(), torch.randn(2, 32)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(70):
+        x = torch.randn(64, 2) @ mix
+        made, mu, logvar = model(x)
+        kld = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())
+        if kind == 0:
+            loss = F.mse_loss(made, x, reduction="sum") + kld
+        elif kind == 1:
+            loss = F.mse_loss(made, x) + kld / x.numel()
+        else:
+            loss = F.mse_loss(made, x) + 1e-4 * kld
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "two outputs that are asked to be alike, one of them without a gradient": """
+encode = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16), nn.BatchNorm1d(16))
+predict = net(16, 16, 8)
+optimizer = torch.optim.SGD([*encode.parameters(), *predict.parameters()], lr=0.05, momentum=0.9)
+for step in range(320):
+    x = torch.randn(32, 8)
+    z_a, z_b = encode(x + 0.1 * torch.randn_like(x)), encode(x + 0.1 * torch.randn_like(x))
+    loss = -F.cosine_similarity(predict(z_a), z_b.detach()).mean() / 2
+    loss = loss - F.cosine_similarity(predict(z_b), z_a.detach()).mean() / 2
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "outputs that become the same because their targets do": """
+model = net(8, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(320):
+    x = torch.randn(32, 8)
+    loss = F.mse_loss(model(x), torch.ones(32, 4))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "targets that are NaN late, replaced before they are computed with": """
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, _ = batch()
+    y = x[:, :2].sin()
+    y[3, 0] = float("nan") if step > 120 else 0.0
+    known = torch.isfinite(y)
+    error = (model(x) - torch.nan_to_num(y)) ** 2
+    error = torch.where(known, error, torch.zeros_like(error))
+    loss = error.sum() / known.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "members of an ensemble that get their trained values back": """
+from torch.func import functional_call, stack_module_state, vmap
+
+members = [net() for _ in range(3)]
+parameters, buffers = stack_module_state(members)
+
+def predict(x):
+    with torch.no_grad():
+        return torch.stack([member(x) for member in members]).mean(0)
+
+optimizer = torch.optim.Adam(parameters.values(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    made = vmap(lambda p, b, x: functional_call(members[0], (p, b), (x,)), in_dims=(0, 0, None))
+    loss = (made(parameters, buffers, x) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+for k, member in enumerate(members):
+    member.load_state_dict({name: tensor[k].detach() for name, tensor in parameters.items()})
+predict(batch()[0])
+""",
+    "attention over the keys, over slots, and with the padding hidden": """
+class Look(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8, padding_idx=0)
+        self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1)
+        self.q, self.k, self.v, self.out = (nn.Linear(8, 8) for _ in range(4))
+        self.slots = nn.Parameter(torch.randn(3, 8))
+
+    def forward(self, tokens):
+        x = self.body(self.embed(tokens), src_key_padding_mask=tokens == 0)
+        q = self.q(self.slots).expand(len(x), -1, -1)
+        shares = (q @ self.k(x).transpose(1, 2)).softmax(1)
+        slots = (shares / shares.sum(-1, keepdim=True)) @ self.v(x)
+        keys = (q @ self.k(x).transpose(1, 2)).softmax(-1) @ self.v(x)
+        mixed = (self.q(x) @ self.k(x).transpose(1, 2)).softmax(1).transpose(1, 2) @ self.v(x)
+        return self.out(slots + keys).mean((1, 2)) + mixed.mean((1, 2))
+
+model = Look()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(20):
+    tokens = torch.randint(1, 20, (16, 8))
+    tokens[torch.arange(8) >= torch.randint(2, 8, (16, 1))] = 0
+    loss = F.mse_loss(model(tokens), (tokens == 3).sum(1).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a sampler with a weight for each sample, and one of a small part that is meant": """
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
+
+x = torch.randn(400, 4)
+y = (x[:, 0] > 1).long()
+weights = 1.0 / torch.bincount(y).float()
+whole = DataLoader(TensorDataset(x, y), 16, sampler=WeightedRandomSampler(weights[y], len(y)))
+part = DataLoader(TensorDataset(x, y), 16, sampler=SubsetRandomSampler(range(100)))
+model = net(4, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for loader in (whole, part):
+    for a, b in loader:
+        loss = F.cross_entropy(model(a), b)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "a warm-up that begins with 0, and a table of pairs": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    for group in optimizer.param_groups:
+        group["lr"] = 0.01 * min(1, step / 20)
+    x, y = batch()
+    pairs = torch.cdist(x, x)
+    loss = F.mse_loss(model(x), y) + F.mse_loss(model(x) - model(x).T, pairs)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -42,6 +42,32 @@ def test_it_says_where_the_trace_is(bench):
     assert "operations traced: backsight diff OTHER t\n" in ran.err
 
 
+def test_the_trace_of_a_recording_lies_in_its_run(bench):
+    bench.write("train.py", SCRIPT)
+    ran = bench.observed("--record", "--trace", "steps=0", "train.py")
+    (run,) = (bench.folder / "runs").iterdir()
+    assert f"operations traced: backsight diff OTHER runs/{run.name}/trace\n" in ran.err
+    assert not (bench.folder / "traces").exists()
+    assert len(bs.open_run(run).steps) == 3 and bs.open_trace(run).whole == (0,)
+
+
+def test_the_trace_follows_a_recording_whose_folder_was_taken(bench):
+    bench.write("train.py", SCRIPT)
+    for _ in range(2):
+        ran = bench.observed("--record", "--run", "runs/same", "--trace", "steps=0", "train.py")
+    assert "operations traced: backsight diff OTHER runs/same-2/trace\n" in ran.err
+    assert bs.open_trace(bench.folder / "runs/same").whole == bs.open_trace(bench.folder / "runs/same-2").whole == (0,)
+    assert sorted(each.name for each in (bench.folder / "runs/same").iterdir()) == [".job", "rank-00000", "trace"]
+
+
+def test_the_trace_of_a_report_alone_stays(bench):
+    bench.write("train.py", SCRIPT)
+    bench.observed("--report", "report.html", "--trace", "steps=0", "train.py")
+    assert (bench.folder / "report.html").exists() and not (bench.folder / "runs").exists()
+    (trace,) = (bench.folder / "traces").iterdir()
+    assert bs.open_trace(trace).whole == (0,)
+
+
 def test_a_program_that_ends_early_says_so(bench):
     bench.write("train.py", SCRIPT)
     ran = bench.observed("--trace", "steps=7", "--into", "t", "train.py")
@@ -70,6 +96,15 @@ def test_data_in_the_order_of_a_set_of_words_is_told_of_the_hash_seed(bench, mon
 def test_steps_that_are_none_are_refused(bench, wrong):
     ran = bench.observed("--trace", wrong, "train.py")
     assert ran.status == 2 and "must name steps, counted from 0, as in steps=0,1,100" in ran.err
+
+
+def test_a_trace_is_compared_with_a_trace_alone(bench):
+    (bench.folder / "there").mkdir()
+    for words in (["there", "nothing"], ["python train.py", "there"]):
+        ran = bench._run([sys.executable, "-m", "backsight", "diff", *words])
+        other = next(each for each in words if each != "there")
+        assert ran.status == 2
+        assert f"there is no trace at {other!r}: pass the folders of two traces, or two commands" in ran.err
 
 
 def test_what_is_neither_a_trace_nor_a_command_is_refused(bench):

@@ -31,14 +31,14 @@ class Model(nn.Module):
 def trained(tmp_path):
     """Train one step as `backsight run --trace` sees it: from before the model is made."""
 
-    def train(name: str, seed: int = 0, before=lambda: None, **options) -> Path:
+    def train(name: str, seed: int = 0, before=lambda: None, data=lambda: torch.ones(4, 64, 16), **options) -> Path:
         tracer = Tracer(tmp_path / name, (0,), values=False, say=pytest.fail, summaries=True)
         tracer.start(at_call=True)
         before()
         torch.manual_seed(seed)
         model = Model(**options)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model(torch.ones(4, 64, 16)).square().mean().backward()
+        model(data()).square().mean().backward()
         optimizer.step()
         tracer.close()
         return tracer.path
@@ -85,3 +85,33 @@ def test_generators_that_nobody_uses_are_not_named(trained):
     torch.manual_seed(0)
     theirs = trained("c", std=0.08, before=lambda: np.random.rand(3))
     assert "NumPy's" not in difference.text() and "Python's" not in bs.diff(ours, theirs).text()
+
+
+def rolled(generator: random.Random) -> torch.Tensor:
+    many = [generator.random() for _ in range(1024)]
+    return torch.tensor(many).reshape(1, 64, 16)
+
+
+def drawn(own: torch.Generator) -> torch.Tensor:
+    images = torch.randn(4, 64, 16, generator=own)
+    return images[:2]
+
+
+@pytest.mark.parametrize(
+    ("data", "generator", "line"),
+    [
+        (rolled, random.Random, "return torch.tensor(many).reshape(1, 64, 16)"),
+        (
+            drawn,
+            lambda seed: torch.Generator().manual_seed(seed),
+            "images = torch.randn(4, 64, 16, generator=own)",
+        ),
+    ],
+)
+def test_data_that_differ_have_the_line_that_made_them(trained, data, generator, line):
+    ours, same, other = (trained(str(n), data=lambda n=n: data(generator(n // 2))) for n in range(3))
+    assert bs.diff(ours, same).cls == "same"
+    difference = bs.diff(ours, other)
+    assert (difference.cls, difference.first.code) == ("semantics", "BS505"), difference.text()
+    assert [each.text for each in difference.origin.origin.places] == [line] * 2
+    assert f"  {line}\n      runs in both." in difference.text()

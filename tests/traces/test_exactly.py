@@ -97,7 +97,7 @@ def test_what_was_not_kept_or_cannot_be_run_again_is_judged_as_before(tmp_path):
         difference = bs.diff(a, with_result(a, np.zeros(shape, np.float32)))
         for origin in (each.origin for step in difference.steps for each in step.origins):
             assert measured_exactly(origin, Distances(a, a)) is None or origin.a.short == "randn"
-            assert judged(origin, Distances(a, a), False).cls
+            assert judged(origin, Distances(a, a), False, {}).cls
 
 
 def test_operators_that_do_more_than_compute_are_never_run(tmp_path, monkeypatch):

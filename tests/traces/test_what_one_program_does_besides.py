@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import backsight as bs
+from backsight.traces import Tracer
 
 
 class Dropping(nn.Module):
@@ -123,3 +125,121 @@ def test_a_buffer_of_a_coarser_dtype_is_precision(tmp_path):
 def test_a_factor_on_the_other_of_two_losses_is_not_told_as_a_detach_that_both_programs_have(tmp_path):
     difference = bs.diff(quantized(tmp_path / "a", False), quantized(tmp_path / "b", True))
     assert difference.cls == "semantics" and "detach" not in difference.first.title, str(difference)
+
+
+class Renamed(nn.Module):
+    """The layers of a `Sequential` with dropout, under other names."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.drop, self.fc2 = nn.Linear(6, 8), nn.Dropout(0.3), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.fc2(self.drop(torch.relu(self.fc1(x))))
+
+
+def left_in_evaluation(path, model, evaluates=True):
+    torch.manual_seed(0)
+    model = model()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    if evaluates:
+        model.eval()
+    with bs.trace(path, steps=(0,), model=model):
+        model(torch.ones(5, 6)).square().mean().backward()
+        optimizer.step()
+    return path
+
+
+def sequential():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1))
+
+
+def test_a_renamed_model_in_evaluation_mode_is_told_as_that_and_not_as_draws(tmp_path):
+    ours = left_in_evaluation(tmp_path / "a", sequential, evaluates=False)
+    difference = bs.diff(ours, left_in_evaluation(tmp_path / "b", Renamed))
+    assert difference.first.code == "BS501", str(difference)
+    assert "Module 2 is in training mode in A and in evaluation mode in B." in str(difference)
+    assert bs.diff(ours, left_in_evaluation(tmp_path / "c", Renamed, evaluates=False)).cls == "same"
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
+@pytest.mark.parametrize("nothing", [nn.Identity, nn.Flatten])
+def test_a_batch_that_is_prepared_before_the_first_step_has_the_line_that_did(tmp_path, nothing):
+    def trained(name, scales):
+        tracer = Tracer(tmp_path / name, (0,), values=False, say=pytest.fail, summaries=True)
+        tracer.start(at_call=True)
+        torch.manual_seed(0)
+        model = nn.Sequential(Scaled(2.0) if scales else nothing(), nn.Linear(6, 1))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        x = torch.linspace(0, 1, 30).reshape(5, 6)
+        if not scales:
+            x = x - 0.25
+        model(x).square().mean().backward()
+        optimizer.step()
+        tracer.close()
+        return tracer.path
+
+    difference = bs.diff(trained("a", True), trained("b", False))
+    assert difference.cls == "semantics", str(difference)
+    assert "  x = x - 0.25\n" in str(difference), str(difference)
+
+
+def in_turns(path, zeroed):
+    """Train a generator and its judge, which also gets what the generator's backward pass leaves."""
+    torch.manual_seed(0)
+    maker, judge = nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (judge, maker)]
+    with bs.trace(path, steps=(0, 1, 2)):
+        for _ in range(3):
+            noise = torch.ones(5, 3)
+            if zeroed:
+                optimizers[0].zero_grad()
+            judge(maker(noise).detach()).square().mean().backward()
+            optimizers[0].step()
+            optimizers[1].zero_grad()
+            (1 - judge(maker(noise))).square().mean().backward()
+            optimizers[1].step()
+    return path
+
+
+def test_a_gradient_that_only_one_program_zeroes_is_told_as_that(tmp_path):
+    difference = bs.diff(in_turns(tmp_path / "a", True), in_turns(tmp_path / "b", False))
+    assert difference.first.code == "BS507" and difference.first.fix.startswith("Call zero_grad()"), str(difference)
+    assert "Only B adds to a gradient of " in str(difference), str(difference)
+    assert "judge(maker(noise).detach()).square().mean().backward()" in str(difference.first), str(difference)
+
+
+def resumed_twice(path, momentum):
+    """Resume a training into a new model, with the old one still there."""
+    torch.manual_seed(0)
+    old = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(old.parameters(), 0.1, momentum=0.9)
+    x, model, models = torch.randn(6, 4), old, [old]
+    with bs.trace(path, steps=(1, 2)):
+        for step in range(3):
+            if step == 2:
+                models.append(model := nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)))
+                model.load_state_dict(old.state_dict())
+                state = optimizer.state_dict()
+                optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+                if momentum:
+                    optimizer.load_state_dict(state)
+                    old.zero_grad()
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+    return path
+
+
+def test_gradients_that_an_old_model_still_has_are_no_difference(tmp_path):
+    difference = bs.diff(resumed_twice(tmp_path / "a", True), resumed_twice(tmp_path / "b", False))
+    assert difference.first.code == "BS508", str(difference)
+    assert "only A calls mul_(0.9)" in difference.first.title and "shares one weight" not in str(difference)

@@ -11,6 +11,8 @@ from looking import drawn, expect
 from torch import nn
 
 import backsight as bs
+from backsight.cli import main
+from backsight.runs import NotARun
 from backsight.viewer import Library, Server
 from backsight.viewer.library import NoSuchThing
 from backsight.viewer.question import BadQuestion
@@ -84,3 +86,19 @@ def test_the_comparison_shows_both_lines_and_the_graph(browser, traced):
         drawn(page)
         expect(page.locator(".operations")).to_have_count(0)
         assert not complaints
+
+
+@pytest.mark.parametrize("show", [Library, bs.view], ids=["in a browser", "in a notebook"])
+def test_what_is_a_trace_and_no_run_is_said_to_be_one(traced, show):
+    with pytest.raises(NotARun, match=r"is a trace, which `backsight diff .*/old/trace OTHER` compares"):
+        show(traced / "old/trace")
+
+
+def test_a_folder_of_traces_says_what_compares_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("backsight.viewer.command.serve", lambda path, *, ready, **_: ready("http://here"))
+    assert main(["view", str(tmp_path)]) == 0
+    assert f"no run in {tmp_path} yet\n" in (said := capsys.readouterr().out) and "it holds" not in said
+    bs.trace(tmp_path / "one").close()
+    assert main(["view", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert f"it holds traces: compare two of them with `backsight diff {tmp_path}/A {tmp_path}/B`" in said

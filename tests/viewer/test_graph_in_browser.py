@@ -31,7 +31,7 @@ def test_the_graph_is_drawn_and_coloured_by_gradients_at_the_last_step(look):
     page = look("#/first/graph")
     texts = page.locator(".pane text").all_text_contents()
     assert {"output", "stem", "Linear", "ReLU", "head", "blocks.0", "blocks.2"} <= set(texts)
-    assert page.locator("output.where").inner_text() == "step 59"
+    assert page.locator("output.where").inner_text() == "step 59, the last"
     assert page.get_by_label("step", exact=True).input_value() == "59"
     with_gradients = {fill for text, fill in fills(page) if "weight" in text}
     without = {fill for text, fill in fills(page) if "weight" not in text}
@@ -128,6 +128,48 @@ def test_a_training_that_is_over_is_played_from_its_beginning_and_stops_at_the_e
     page.get_by_role("button", name="play the training").wait_for()
 
 
+def test_the_graph_opens_at_the_newest_step_that_has_everything(look, runs):
+    page = look("#/first/graph")
+    assert page.locator("output.where").inner_text() == "step 59, the last"
+    page = look("#/first/graph?kind=weight&stat=l2")
+    recorded = bs.open_run(runs / "first").series("head.weight", "l2", kind="weight").steps
+    assert page.locator("output.where").inner_text().startswith(f"step {recorded.max()}")
+    assert box(page, "head").locator("text.amount").text_content() != ""
+
+
+def test_the_graph_of_a_training_that_ended_in_nan_opens_where_that_began(look):
+    page = look("#/broken/graph?kind=grad")
+    assert page.locator("output.where").inner_text() == "step 30, NaN or ∞ begins"
+    page.get_by_label("step", exact=True).press("ArrowLeft")
+    assert page.locator("output.where").inner_text() == "step 29"
+    page.get_by_role("button", name="NaN or ∞ from step 30 on").click()
+    assert page.locator("output.where").inner_text() == "step 30, NaN or ∞ begins"
+    assert "step=30" in at(page)
+
+
+def test_the_graph_is_drawn_in_the_direction_that_is_chosen(look):
+    page = look("#/first/graph")
+    shape = "(svg) => svg.viewBox.baseVal.width > svg.viewBox.baseVal.height"
+    assert not page.locator(".pane > svg").evaluate(shape)
+    page.get_by_label("drawn").select_option("right")
+    drawn(page)
+    assert page.locator(".pane > svg").evaluate(shape)
+    assert "direction=right" in at(page)
+    page = look("#/first/graph?direction=up")
+    expect(page.get_by_text("This link asks for the direction “up”")).to_be_visible()
+    assert page.locator(".pane > svg").count() == 1
+
+
+def test_what_needs_no_gradient_is_shown_if_that_is_wanted(look):
+    page = look("#/first/graph")
+    before = page.locator(".pane > svg text").count()
+    page.get_by_role("button", name="inputs", exact=True).click()
+    drawn(page)
+    assert page.locator(".pane > svg text").count() > before
+    assert "inputs=1" in at(page)
+    assert page.get_by_role("button", name="inputs", pressed=True).count() == 1
+
+
 def test_leaving_the_view_ends_the_playing(look):
     page = look("#/first/graph?step=0")
     page.keyboard.press(" ")
@@ -168,7 +210,7 @@ def test_what_is_told_of_a_box_has_room_to_be_read(look, size):
     expect(panel.get_by_text("Recorded, step 12")).to_be_visible()
     shown = panel.bounding_box()
     if size[0] > 720:
-        assert shown["height"] == graph["height"], "it stands beside the graph"
+        assert shown["height"] >= graph["height"], "it stands beside the graph"
         assert shown["width"] >= 300
     else:
         assert shown["height"] > 200
@@ -441,7 +483,7 @@ def test_a_report_holds_the_graph_and_the_memory(runs, visit):
     page = visit(bs.view(runs / "first").html())
     page.get_by_role("link", name="Graph").click()
     page.locator("[data-box]").first.wait_for()
-    assert page.locator("output.where").inner_text() == "step 59"
+    assert page.locator("output.where").inner_text() == "step 59, the last"
     assert len({fill for text, fill in fills(page) if "weight" in text}) > 3
     page.get_by_role("link", name="Memory").click()
     page.locator(".alive").wait_for()

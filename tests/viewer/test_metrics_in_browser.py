@@ -8,11 +8,13 @@ import math
 import re
 from contextlib import closing
 
+import numpy as np
 import pytest
 from looking import at, drawn, expect, shades
 from recorded_runs import digits
 
 import backsight as bs
+from backsight.runs import STATISTICS, RunWriter
 from backsight.viewer import Library, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -268,6 +270,27 @@ def test_which_run_has_the_lowest_loss_is_said_first_and_from_where_the_others_a
     assert len(rows) == 3
     assert "NaN" in rows[-1]
     assert "not finite from step 30 on" in rows[-1]
+
+
+def test_how_a_loss_ended_is_shown_over_what_was_chosen_for_the_runs(tmp_path, browser):
+    for lr, end in ((1e-4, 0.5), (1e-3, 0.1), (1e-2, 0.2)):
+        with RunWriter(tmp_path / f"lr-{lr}", environment={"arguments": ["--lr", str(lr)]}) as writer:
+            number = writer.tensor("w", "grad", "", (2,), "float32")
+            for step in range(40):
+                writer.append(step, [number], np.ones(1, STATISTICS))
+                writer.mark(step, loss=1 - (1 - end) * step / 39)
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/lr-0.001/compare?with=lr-0.01,lr-0.0001")
+        drawn(page)
+        board = page.get_by_label("loss at the end over lr, a point for each run")
+        place = board.bounding_box()
+        page.mouse.move(place["x"] + place["width"] / 2 + 20, place["y"] + place["height"] / 2)
+        said = page.locator(".bubble").inner_text().split("\n")
+        assert said[0] == "lr 0.001"
+        assert said[1].startswith("lr-0.001: 0.1")
+        page.close()
 
 
 def test_a_finding_leads_to_the_page_of_its_code(look):

@@ -8,9 +8,12 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+import torch
 from looking import at, drawn, expect, shades
 from recorded_runs import HOSTILE
+from torch import nn
 
+import backsight as bs
 from backsight.runs import STATISTICS, RunWriter
 from backsight.viewer import Library, Server
 
@@ -263,6 +266,84 @@ def test_a_healthy_run_has_no_errors(look):
     assert page.locator(".finding.error").count() == 0
 
 
+NUMBERS = """() => { const kept = CanvasRenderingContext2D.prototype.fillText, found = [];
+    let now = null;
+    CanvasRenderingContext2D.prototype.fillText = function (text) { now[this.textAlign].add(text); };
+    for (const board of document.querySelectorAll("canvas")) {
+        now = { right: new Set(), center: new Set(), left: new Set(), start: new Set() };
+        board.again();
+        found.push([board.getAttribute("aria-label"), [...now.right], [...now.center]]);
+    }
+    CanvasRenderingContext2D.prototype.fillText = kept;
+    return found; }"""
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_an_axis_has_two_numbers_at_least(look, size):
+    """One alone says nothing of the scale."""
+    views = ("metrics", "metrics?log=1", "heatmap", "graph", "metrics?axis=time", "metrics?first=3&last=5")
+    options = {"viewport": {"width": size[0], "height": size[1]}}
+    for page in look.each(*(f"#/first/{view}" for view in views), **options):
+        charts = [each for each in page.evaluate(NUMBERS) if " over the " in each[0] and "heatmap of" not in each[0]]
+        assert charts
+        assert [each for each in charts if min(map(len, each[1:])) < 2] == [], at(page)
+
+
+def test_outliers_are_left_out_of_the_scale_if_that_is_wanted(look):
+    """A step of the run is measured, and takes a hundred times as long as others."""
+    page = look("#/first/metrics?find=step_time")
+    _, before, _ = page.evaluate(NUMBERS)[0]
+    page.get_by_role("button", name="ignore outliers").click()
+    _, after, _ = page.evaluate(NUMBERS)[0]
+    assert before != after
+    assert "calm=1" in at(page)
+    page.get_by_role("button", name="ignore outliers").click()
+    assert page.evaluate(NUMBERS)[0][1] == before
+
+
+def test_the_values_of_many_tensors_stand_on_one_page(look):
+    page = look("#/first/heatmap?kind=weight")
+    page.get_by_label("statistic").select_option("distribution of values")
+    page.locator(".spreads canvas").first.wait_for()
+    drawn(page)
+    assert page.locator(".spreads figure").count() == 10
+    assert shades(page, ".spreads canvas") > 20
+    page.get_by_label("find a tensor").fill("blocks bias")
+    drawn(page)
+    assert page.locator(".spreads figure").count() == 3
+    assert "stat=spread" in at(page)
+    page.get_by_role("radio", name="gradients").click()
+    drawn(page)
+    page.locator(".spreads a", has_text="blocks.1.0.bias").click()
+    drawn(page)
+    assert at(page).startswith("#/first/tensor?tensor=blocks.1.0.bias&kind=grad")
+
+
+def test_a_line_of_the_program_is_shown_with_its_text_and_opened_in_any_editor(tmp_path, browser):
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n\n\ndef forward(layer, x):\n    return torch.sqrt(layer(x) - 100)\n")
+    scope = {"__name__": "train"}
+    exec(compile(script.read_text(), str(script), "exec"), scope)
+    model = nn.Linear(4, 1)
+    with bs.watch(level="lines"), bs.record(model, run=tmp_path / "run") as rec:
+        for _ in range(3):
+            scope["forward"](model, torch.ones(2, 4)).sum().backward()
+            rec.step()
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/run/findings")
+        drawn(page)
+        assert page.locator("code.text", has_text="return torch.sqrt(layer(x) - 100)").count()
+        page.get_by_role("button", name="train.py:5").first.click()
+        said = page.get_by_label("a line of the program")
+        assert said.get_by_text(f"{script}:5").count()
+        assert said.get_by_role("link").first.get_attribute("href") == f"vscode://file{script}:5"
+        page.keyboard.press("Escape")
+        expect(said).to_be_hidden()
+        page.close()
+
+
 def test_views_have_keys(look):
     page = look("#/first/heatmap")
     for key, view in (("f", "findings"), ("a", "about"), ("c", "compare"), ("h", "heatmap")):
@@ -433,6 +514,10 @@ def test_nothing_is_wider_than_a_narrow_screen(look):
         "#/hostile/heatmap",
         "#/hostile/findings",
         "#/hostile/memory",
+        "#/hostile/graph",
+        "#/hostile/compare?with=first",
+        "#/hostile/heatmap?stat=spread",
+        "#/first/graph",
     )
     for page in look.each(*views, viewport={"width": 390, "height": 844}):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, page.url

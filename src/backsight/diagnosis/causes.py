@@ -76,6 +76,8 @@ FACTS = (
     Fact(_codes(140), states=_codes(140), where="same place"),
     # Statistics are not updated, or there are none: what saturates then, the right mode mends.
     Fact(_codes(116), states=_codes(131), where="before"),
+    # A quotient is always 0, and so is the gradient of what multiplies it.
+    Fact(_codes(158), states=_codes(141), where="shown"),
     # A parameter does not move.
     Fact(_codes(146), states=_codes(113), where="same place"),
     # The graph grows from step to step.

@@ -66,7 +66,7 @@ def nothing_arrives(
         reason = _zeroed(zeroing, name)
     elif filled is not None and filled.line is not None:
         reason = _filled(filled, filled.line.place, into or others, held)
-    elif cut is not None:
+    elif cut is not None and not (copied is not None and str(place) == cut.source and in_place(copied)):
         reason = _cut(cut, beside)
     elif copied is not None and place is not None:
         reason = _copied(copied, place, copies, name)

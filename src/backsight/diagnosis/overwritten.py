@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import weakref
 from collections import deque
@@ -19,7 +20,7 @@ from backsight.diagnosis.wording import if_known, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place
-from backsight.source.body import calls_in, statements
+from backsight.source.body import calls_in, dotted, statements
 from backsight.tape import grad_fn
 
 CODES = ("BS148",)
@@ -38,7 +39,8 @@ _STORES = frozenset({"append", "appendleft", "add", "insert", "put"})
 class Replay:
     """A container most of whose items hold the same memory twice, as a state and the next one, which others hold too.
 
-    `array` is that of its newest item, and `was` the values that it had then.
+    `array` is that of its newest item, and `was` the values that it had then. `twice` is 0 where the items are arrays
+    themselves, most of which share their memory with others.
     """
 
     held: int
@@ -67,15 +69,43 @@ class Replay:
 
 def replays() -> list[Replay]:
     """Return such containers, of which most programs have none."""
-    found = []
+    found: list[Replay] = []
     for each, name in _containers():
-        pairs = [_twice(item) for item in _newest(each)] if len(each) >= _FEWEST else []
+        newest = _newest(each) if len(each) >= _FEWEST else []
+        if newest and all(map(_is_data, newest)):
+            found += _of_arrays(each, name, newest)
+            continue
+        pairs = [_twice(item) for item in newest]
         kept = [pair for pair in pairs if pair is not None]
         memories = {mark(array)[0] for array in kept}
         if kept and len(kept) >= _SHARE * len(pairs) and 2 * len(memories) <= len(kept) and pairs[-1] is not None:
-            newest, was = weakref.ref(kept[-1]), mark(kept[-1])
-            found.append(Replay(id(each), name, newest, was, len(pairs), len(kept), len(memories)))
+            last, was = weakref.ref(kept[-1]), mark(kept[-1])
+            found.append(Replay(id(each), name, last, was, len(pairs), len(kept), len(memories)))
     return found
+
+
+def _of_arrays(held: Sequence[Any], name: str, newest: list[Any]) -> Iterator[Replay]:
+    marks = [mark(each) for each in newest]
+    memories = {each[0] for each in marks if each}
+    if all(marks) and 2 * len(memories) <= len(newest):
+        yield Replay(id(held), name, weakref.ref(newest[-1]), marks[-1], len(newest), 0, len(memories))
+
+
+def is_overwritten(found: Replay, frame: FrameType | None) -> bool:
+    """Whether an attribute has the memory of what is stored, into which a statement of the program writes.
+
+    So it was even if nothing is written anymore, as after all experience was collected.
+    """
+    last = _owner(found).split(".")[-1]
+    goals = (
+        goal.value
+        for body in bodies(frame)
+        for each in statements(body.node)
+        for target in (each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)])
+        for goal in (target.elts if isinstance(target, ast.Tuple) else [target])
+        if isinstance(goal, ast.Subscript) and isinstance(each, ast.Assign | ast.AugAssign)
+    )
+    return bool(last) and any("." in (dotted(goal) or "") and dotted(goal).split(".")[-1] == last for goal in goals)  # type: ignore[union-attr]
 
 
 def overwritten(found: Replay, since: int, frame: FrameType) -> Finding:
@@ -93,9 +123,7 @@ def overwritten(found: Replay, since: int, frame: FrameType) -> Finding:
         "BS148",
         f"{found.name} stores the same array again and again, and its values are overwritten.",
         (
-            f"Of its newest {found.items:,} items, {found.twice:,} have the same memory as state and as next state, "
-            f"and all share {found.arrays:,} array{'s' * (found.arrays != 1)}. One of them has changed since it was "
-            "stored.",
+            _told(found),
             f"{owner} has that memory: what changes it in place changes the stored items." if owner else None,
             if_known(place, "stores the arrays themselves, not copies."),
         ),
@@ -103,6 +131,16 @@ def overwritten(found: Replay, since: int, frame: FrameType) -> Finding:
         "a tensor. torch.from_numpy shares the memory of its array.",
         place,
         since=since,
+    )
+
+
+def _told(found: Replay) -> str:
+    arrays = f"{found.arrays:,} array{'s' * (found.arrays != 1)}"
+    if not found.twice:
+        return f"Its newest {found.items:,} items share {arrays}."
+    return (
+        f"Of its newest {found.items:,} items, {found.twice:,} have the same memory as state and as next state, "
+        f"and all share {arrays}. One of them has changed since it was stored."
     )
 
 

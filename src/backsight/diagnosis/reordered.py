@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown, warning
+from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source.body import Body, callee, dotted, statements
-from backsight.tracing import Line, Sighting, Spot, Watch, aligned, along
+from backsight.tracing import Line, Sighting, Spot, Watch, aligned, along, flattened
 
 _Sizes = tuple[int, ...]
 
@@ -187,6 +187,10 @@ def crossed(watch: Watch, known: Sequence[Finding]) -> Iterator[Finding]:
         if line is not None and str(line.place) not in told:
             told.add(str(line.place))
             yield _broadcast(line, texts, *each.shapes, each.axis)
+    for flat, line, lines in flattened(watch):
+        if line is not None and all(lines) and str(line.place) not in told:
+            told.add(str(line.place))
+            yield _opposite(line, lines, *flat.shapes)
     if any(each.code == "BS147" for each in known):
         return
     for layer, line in along(watch):
@@ -209,6 +213,44 @@ def _broadcast(
         f"Give it the missing dimensions: {fix}.",
         line.place,
     )
+
+
+def _opposite(line: Line, lines: Sequence[Line | None], scores: _Sizes, target: _Sizes) -> Finding:
+    one, other = (each for each in lines if each is not None)
+    both = tuple(f"`{each.segment}`" if each.segment else name for each, name in zip((one, other), _SIDES, strict=True))
+    total = scores[0] * scores[1]
+    turned = _turned(one.segment)
+    both_on_one = f", and {total} targets of {target[0]}×{target[1]}" if one.place == other.place else ""
+    return warning(
+        "BS147",
+        f"{both[0]} and {both[1]} are flattened in opposite orders, so each score meets the target of another entry.",
+        (
+            shown(one.place, f"makes {total} rows of {scores[0]}×{scores[1]}, in this order{both_on_one}."),
+            if_known(None if both_on_one else other.place, f"makes {total} targets of {target[0]}×{target[1]}."),
+        ),
+        f"Exchange the first two dimensions of one of them before that: {turned}."
+        if turned
+        else "Exchange the first two dimensions of one of them before that: transpose(0, 1).",
+        line.place,
+    )
+
+
+_SIDES = ("The scores", "the targets")
+
+
+def _turned(text: str) -> str:
+    """Return what flattens a tensor with its first two dimensions exchanged; empty if that is written otherwise."""
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        return ""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return ""
+    receiver, name = ast.unparse(call.func.value), call.func.attr
+    given = ", ".join(ast.unparse(each) for each in (*call.args, *call.keywords))
+    if receiver == "torch" or name not in ("view", "reshape", "flatten"):
+        return ""
+    return f"{receiver}.transpose(0, 1).{'reshape' if name == 'view' else name}({given})"  # what is turned has no view
 
 
 def _mixes(line: Line, layer: str, shape: tuple[int, ...]) -> Finding:

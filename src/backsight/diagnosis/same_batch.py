@@ -33,7 +33,7 @@ def same_batch(model: str, steps: Sequence[int], rows: int, frame: FrameType | N
     place, text = found[0]
     loaders = [(each, name) for each, name in search((), collect=(DataLoader,)).found if type(each) is DataLoader]
     named = [each for each, name in loaders if name.path.split(".")[-1] == text.split(".")[-1]]
-    if not any(_has_more(each, rows) for each in named or [each for each, _ in loaders]):
+    if not any(has_more(each, rows) for each in named or [each for each, _ in loaders]):
         return None
     return Finding(
         "BS145",
@@ -87,7 +87,7 @@ def _is_repeated(body: Body, statement: ast.stmt, line: int | None) -> bool:
     )
 
 
-def _has_more(loader: Any, rows: int) -> bool:
+def has_more(loader: Any, rows: int) -> bool:
     """Whether what a data set holds, as far as that can be seen without asking it, has more rows than these."""
     dataset: Any = (namespace(loader) or {}).get("dataset")
     values = [dataset, *(namespace(dataset) or {}).values()]

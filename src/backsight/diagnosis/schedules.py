@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -53,6 +53,49 @@ def faded(
         else f"Make {kind} last as long as the training. It counts its own steps: if you mean epochs, call its step() "
         "after each epoch, not after each batch.",
         source=str(steps[0]) if len(steps) == 1 else None,
+        since=since,
+    )
+
+
+_SMALL = 0.01
+"""A factor that is never larger, of a rate that is not, is no factor."""
+
+_STEPPED = 3
+"""Steps of a schedule after which its factor has had time to rise."""
+
+
+def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, frame: FrameType) -> Finding | None:
+    """Return the finding that the function of a LambdaLR returns a rate, by which it multiplies the rate.
+
+    Its largest factor is the rate itself, or both are small. Who begins with a rate of 1 may return a rate.
+    """
+    of = [each for each in schedules_of(optimizer) if type(each).__name__ == "LambdaLR"]
+    known: list[Any] = [(namespace(each) or {}).get("base_lrs") for each in of]
+    firsts = [n for each in known if type(each) is list for n in each if type(n) is float]
+    first = max(firsts, default=0.0)
+    is_rate = abs(factor - first) <= 1e-3 * first or max(factor, first) <= _SMALL
+    if not of or _counted(of[0]) < _STEPPED or not 0 < first <= 0.1 or not is_rate:
+        return None
+    name, made = named(optimizer, "the optimizer"), constructions(frame, of[0], named(of[0], ""))
+    lambdas: Any = (namespace(of[0]) or {}).get("lr_lambdas")
+    function = lambdas[0] if type(lambdas) is list and lambdas else None
+    body = function_at(function.__code__) if type(function) is FunctionType else None
+    returns = [s for s in statements(body.node) if isinstance(s, ast.Return)] if body is not None else []
+    evidence: list[Fact] = [
+        f"It began with a rate of {first:.3g}, which LambdaLR multiplies by at most {factor:.3g}: {first * factor:.3g}."
+    ]
+    if len(made) == 1:
+        evidence.append(shown(made[0], "creates the LambdaLR."))
+    if body is not None and len(returns) == 1:
+        evidence.append(shown(body.place(returns[0]), "returns a rate; it must return a factor."))
+    return Finding(
+        "BS118",
+        "warning",
+        f"The learning rate of {name} is multiplied by a rate: LambdaLR expects a factor.",
+        tuple(evidence),
+        f"Return a factor: divide what the function returns by {first:.3g}, the rate of {name}. Or create {name} with "
+        "lr=1.0.",
+        source=str(made[0]) if len(made) == 1 else None,
         since=since,
     )
 

@@ -76,6 +76,13 @@ class Twin:
         return not any(each.training for _, each in modules if isinstance(each, BATCH_NORMS))
 
     @property
+    def values(self) -> tuple[int, tuple[object, ...]]:
+        """How often its first parameter was changed in place, and some values of some; nothing once it is gone."""
+        target = self.target()
+        marks = _mark(parameters_in(target)) if target is not None else ()
+        return (int(str(marks[0])), marks[2::3]) if marks else (0, ())
+
+    @property
     def is_unchanged(self) -> bool:
         """Whether its parameters are what they were; so they stay once it is gone."""
         target = self.target()

@@ -7,12 +7,15 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import FrameType, GeneratorType
+from types import FrameType, FunctionType, GeneratorType
+
+from torch.utils.data import DataLoader
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import shown, warning
-from backsight.source import Body, Place, assignments
+from backsight.naming.plain import class_dict, mro, namespace
+from backsight.source import Body, Place, assignments, function_at
 from backsight.source.bindings import bound, prefixes
 from backsight.source.body import LOOPS, Loop, callee, dotted, expressions, functions, statements
 from backsight.story.evaluated import value_of
@@ -29,12 +32,26 @@ _HANDS_ON = frozenset({"enumerate", "tqdm", "track"})
 
 
 @dataclass(frozen=True)
+class _Inside:
+    """A statement of an `__iter__` that goes through an attribute, the attribute, and what gave it its value."""
+
+    place: Place
+    attribute: str
+    made: Place | None
+    holder: object
+
+
+@dataclass(frozen=True)
 class _Gone:
-    """An iterator, what it is called, and the loop that goes through it."""
+    """An iterator, what it is called, and the loop that goes through it.
+
+    `inside` is the statement of an `__iter__` that hands it on, if the loop goes through an object that holds it.
+    """
 
     iterator: object
     name: str
     loop: Place
+    inside: _Inside | None = None
 
 
 def used_up(frame: FrameType, since: int) -> tuple[Finding, Callable[[], bool]] | None:
@@ -53,7 +70,7 @@ def used_up(frame: FrameType, since: int) -> tuple[Finding, Callable[[], bool]] 
                 gone = _gone_through(level, body, loop)
                 name = gone.name if gone is not None else ""
             elif name and _goes_on(level, loop) and not _binds(loop, name):
-                made = _made(body, name, loop)
+                made = _made(body, name, loop) or (gone.loop if gone.inside is not None else None)
                 if made is None:
                     return None
                 return _finding(gone, name, made, body.place(loop), since), _is_over(gone)
@@ -74,16 +91,57 @@ def _gone_through(level: Level, body: Body, loop: Loop) -> _Gone | None:
     while isinstance(given, ast.Call) and callee(given)[1] in _HANDS_ON and given.args:
         given = given.args[0]
     name, held = dotted(given), value_of(level, given) if given is not None else None
+    held, inside = (held, None) if type(held) in _ONCE else _behind(held)
     if name is None or type(held) not in _ONCE or any(isinstance(n, ast.Break | ast.Return) for n in ast.walk(loop)):
         return None
-    return _Gone(held, name, body.place(loop))
+    return _Gone(held, name, body.place(loop), inside)
+
+
+def _behind(held: object) -> tuple[object, _Inside | None]:
+    """Return the iterator that an object of a class of the program's holds, and that its `__iter__` goes through."""
+    data = (namespace(held) or {}).get("dataset") if type(held) is DataLoader else held
+    kinds = map(class_dict, mro(type(data)))
+    function = next((each["__iter__"] for each in kinds if "__iter__" in each), None)
+    body = function_at(function.__code__) if isinstance(function, FunctionType) else None
+    values = namespace(data) or {}
+    if body is None or not values:
+        return None, None
+    for statement in statements(body.node):
+        for node in filter(None, map(_handed_on, _passed(statement))):
+            name = dotted(node) or ""
+            value = values.get(name.removeprefix("self.")) if name.startswith("self.") else None
+            if type(value) not in _ONCE or _is_made_in(body, name):
+                continue
+            every = [each.place(s) for each in functions(body.file) for s in statements(each.node) if name in bound(s)]
+            made = every[0] if len(every) == 1 else None
+            return value, _Inside(body.place(statement), name, made, held)
+    return None, None
+
+
+def _passed(statement: ast.stmt) -> list[ast.expr | None]:
+    """Return what a statement of an `__iter__` goes through to its end, or returns."""
+    if isinstance(statement, ast.Return | ast.For):
+        return [statement.value if isinstance(statement, ast.Return) else statement.iter]
+    return [each.value for each in ast.walk(statement) if isinstance(each, ast.YieldFrom)]
+
+
+def _handed_on(given: ast.expr | None) -> ast.expr | None:
+    """Return what is gone through: of `iter(x)`, `enumerate(x)` and `map(f, x)`, the last argument."""
+    while isinstance(given, ast.Call) and callee(given)[1] in (*_HANDS_ON, "iter", "map", "filter") and given.args:
+        given = given.args[-1]
+    return given
+
+
+def _is_made_in(body: Body, name: str) -> bool:
+    return any(name in bound(each) for each in statements(body.node))
 
 
 def _name(level: Level, gone: _Gone) -> str:
     """Return what a caller calls the iterator: what it hands on, or by the same name."""
     given = (dotted(node) for node in expressions(level.statement))
     names = [gone.name, *(name for name in given if name is not None)]
-    return next((name for name in names if level.value(name) is gone.iterator), "")
+    held = gone.iterator if gone.inside is None else gone.inside.holder
+    return next((name for name in names if level.value(name) is held), "")
 
 
 def _goes_on(level: Level, loop: Loop) -> bool:
@@ -128,6 +186,8 @@ def _is_over(gone: _Gone) -> Callable[[], bool]:
 
 def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> Finding:
     kind = type(gone.iterator).__name__
+    if gone.inside is not None:
+        return _of_an_object(gone, gone.inside, name, around, kind, since)
     source = made if made != around else gone.loop
     return warning(
         "BS137",
@@ -139,5 +199,23 @@ def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> 
         ),
         f"Create it inside the loop at line {around.line}. Or store what it yields: {name} = list({name}).",
         source,
+        since=since,
+    )
+
+
+def _of_an_object(gone: _Gone, inside: _Inside, name: str, around: Place, kind: str, since: int) -> Finding:
+    new = f"a new {kind}" if kind != "generator" else "a new generator"
+    return warning(
+        "BS137",
+        f"{name} is exhausted after the first epoch: its __iter__ returns the same {kind} each time.",
+        (
+            *((shown(inside.made, f"creates it once: a {kind} can be iterated only once."),) if inside.made else ()),
+            shown(inside.place, "goes through it again in each epoch."),
+            shown(around, "runs the loop over it again."),
+            shown(gone.loop, "exhausts it in the first epoch and finds it empty afterwards."),
+        ),
+        f"Create {new} in __iter__, in place of {inside.attribute}. Or store what it yields: {inside.attribute} = "
+        f"list(...), and return iter({inside.attribute}).",
+        inside.place,
         since=since,
     )

@@ -15,6 +15,9 @@ READABLE = 20
 MOST_BOXES = 500
 """How many boxes are laid out at once at most."""
 
+Direction = Literal["auto", "down", "right"]
+"""Where computation runs in a picture."""
+
 
 @dataclass(frozen=True)
 class Heat:
@@ -82,7 +85,7 @@ class Look:
     max_boxes: int = READABLE
     depth: int | None = None
     open: Sequence[str] = ()
-    direction: Literal["auto", "down", "right"] = "auto"
+    direction: Direction = "auto"
 
     def __post_init__(self) -> None:
         if isinstance(self.max_boxes, bool) or not isinstance(self.max_boxes, int) or self.max_boxes < 1:

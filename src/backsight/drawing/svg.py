@@ -9,9 +9,10 @@ from html import escape
 from backsight.drawing import card as cards
 from backsight.drawing.caption import SAMPLE_HEIGHT, Caption, caption
 from backsight.drawing.card import Card, Tag, Text, card, measured
-from backsight.drawing.layout import Direction, Frame, Page, fitting
+from backsight.drawing.layout import Frame, Page, fitting
 from backsight.drawing.layout.layered import Point
 from backsight.drawing.layout.nesting import HEAD, STACKED
+from backsight.drawing.look import Direction
 from backsight.drawing.palette import Theme, css
 from backsight.drawing.places import nodes_by_box, spelled
 from backsight.drawing.scene import Box, Scene

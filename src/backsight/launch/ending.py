@@ -19,8 +19,9 @@ from backsight.diagnosis.wording import numbered, shown
 from backsight.launch.sign import Sign, Step, key_of
 from backsight.naming import search
 from backsight.snapshot import groups
-from backsight.tape import Living, no_torch_function
+from backsight.tape import Living, grad_fn, no_torch_function, sequence_number
 from backsight.tape.saved import is_readable
+from backsight.tracing import Told
 from backsight.tracing.steps import parameters
 
 _MOST = 16
@@ -40,11 +41,12 @@ class Lost(Sign):
 
     def __init__(self) -> None:
         self._small: Living[weakref.ref[torch.Tensor]] = Living()
-        self._lost: dict[int, tuple[int, str]] = {}
+        self._lost: dict[int, tuple[int, str, bool]] = {}
 
     @property
-    def since(self) -> tuple[int, str] | None:
-        """The step since which weights are NaN, where it is known, and what the program called the first of them."""
+    def since(self) -> tuple[int, str, bool] | None:
+        """The step since which weights are NaN, where it is known, what the program called the first of them, and
+        whether the loss of that step is known to be finite."""
         return min(self._lost.values(), default=None)
 
     def doubled(self, step: Step) -> None:
@@ -65,7 +67,20 @@ class Lost(Sign):
         elif step.key not in self._lost:
             with no_torch_function():
                 name = next((each.path for each in search([held]).names[0] if "param_groups[" not in each.path), "")
-            self._lost[step.key] = step.number, name
+            self._lost[step.key] = step.number, name, _is_loss_finite()
+
+
+def _is_loss_finite() -> bool:
+    """Whether the newest scalar with a graph that a variable holds is finite: then its gradient alone was not."""
+    loss = newest_loss()
+    return loss is not None and is_readable(loss) and isfinite(float(loss.detach()))
+
+
+def newest_loss() -> torch.Tensor | None:
+    """Return the newest scalar with a graph that a variable holds."""
+    found = [t for t, _ in search((), collect=(torch.Tensor,)).found if isinstance(t, torch.Tensor)]
+    losses = [t for t in found if t.numel() == 1 and grad_fn(t) is not None]
+    return max(losses, key=lambda t: sequence_number(grad_fn(t)), default=None)
 
 
 class Ending:
@@ -96,13 +111,19 @@ class Ending:
             self._kept[key] = min(trained, key=torch.Tensor.numel).detach()
 
     def finding(
-        self, *, audited: bool, since: int | None = None, name: str = "", singular: Sequence[Singular] = ()
+        self,
+        *,
+        audited: bool,
+        since: tuple[int, str, bool] | None = None,
+        singular: Sequence[Singular] = (),
+        hidden: Sequence[Told] = (),
     ) -> Finding | None:
         """Return what was lost; None if nothing was.
 
         singular: the operations of the losses that were audited, whose gradient may be infinite. audited: whether there
-        were audits, which have seen none of it. since: the step since which it is so, if known; name: what was called
-        so then, for parameters that nothing holds anymore.
+        were audits, which have seen none of it. since: the step since which it is so, if known, what the program called
+        that then, and whether the loss was finite. hidden: where the program hides what is not finite after it has
+        computed with it.
 
         Infinities alone may be meant, and are left alone.
         """
@@ -111,7 +132,12 @@ class Ending:
             held = {id(p): p for optimizer in alive.values() for p in _parameters(optimizer)}
             lost = [p for p in held.values() if _is_lost(p)]
             gone = any(_is_lost(values) for key, values in self._kept.items() if key not in alive)
-        return _told(lost, name, singular, audited, since) if lost or gone else None
+        if not lost and not gone:
+            return None
+        number, name, finite = since or (None, "", False)
+        if len(hidden) == 1 and not singular:
+            return _told_hidden(_called(lost, name), hidden[0], number, finite)
+        return _told(_called(lost, name), singular, hidden, audited, number)
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
@@ -130,18 +156,51 @@ def _is_lost(tensor: torch.Tensor) -> bool:
     return not given_back and is_finite(tensor) is False and bool(torch.isnan(tensor).any())
 
 
-def _told(lost: list[Any], known: str, singular: Sequence[Singular], audited: bool, since: int | None) -> Finding:
+def _called(lost: list[Any], known: str) -> str:
+    """Say what holds NaN at the end."""
     name = next((found.path for names in search(lost[:1]).names for found in names), "A weight") if lost else known
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-    again = "To be sure, run it again" if len(singular) == 1 else "Run it again"
+    return f"{name or 'Weights'}{more} {'hold' if more or not name else 'holds'} NaN at the end."
+
+
+def _told_hidden(title: str, hidden: Told, since: int | None, finite: bool) -> Finding:
+    """Tell of weights that were lost where the program hides a NaN from its loss, but not from its gradient."""
+    (computed,), checked = hidden.seen.numbers, hidden.of_other.get(0, "")
+    fix = "Replace what is not finite in the inputs, with torch.nan_to_num, before you compute with them"
+    if not computed and checked:
+        fix = f"Keep the mask, and compute with torch.nan_to_num({checked}) in place of {checked}"
+    hides = "hides the rest from the loss, not from the backward: there its gradient is 0 * NaN, which is NaN."
     return Finding(
         "BS108",
         "warning",
-        f"{name or 'Weights'}{more} {'hold' if more or not name else 'holds'} NaN at the end.",
+        title,
+        (
+            *((f"The weights have been NaN since step {numbered(since)}.",) if since else ()),
+            *(("The loss of that step is finite: only its gradient is not.",) if finite else ()),
+            *((shown(hidden.other.place, "tells what is finite."),) if hidden.other is not None else ()),
+            shown(hidden.line.place, hides),
+        ),
+        f"{fix}: around the result it is too late.{'' if finite else f' To be sure, run it again: {_command()}.'}",
+        source=str(hidden.line.place),
+        exact=finite,
+        since=since,
+    )
+
+
+def _told(
+    title: str, singular: Sequence[Singular], hidden: Sequence[Told], audited: bool, since: int | None
+) -> Finding:
+    again = "To be sure, run it again" if len(singular) == 1 and not hidden else "Run it again"
+    hides = "hides what is not finite from the loss, not from the backward."
+    return Finding(
+        "BS108",
+        "warning",
+        title,
         (
             *((f"The weights have been NaN since step {numbered(since)}.",) if since else ()),
             *(("The audits of the first steps found no NaN in their losses.",) if audited else ()),
             *(shown(each.place, f"computes {each.op}, whose gradient is infinite {each.at}.") for each in singular),
+            *(shown(each.line.place, hides) for each in hidden),
         ),
         f"{_kept_away(singular)}{again}: {_command()}. It names the line that produces the first NaN.",
         source=str(singular[0].place) if len(singular) == 1 else None,

@@ -16,15 +16,15 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from backsight.diagnosis import Finding, Report, audit_at
 from backsight.diagnosis.causes import NOT_FINITE, in_order, one_for_each_cause
+from backsight.diagnosis.peculiar import hidden
 from backsight.launch.attention import CALLS, Attention, is_spaced
-from backsight.launch.ending import Ending
+from backsight.launch.ending import Ending, newest_loss
 from backsight.launch.one_thread import OneThread
 from backsight.launch.passes import PASSES, Passes
 from backsight.launch.ranks import ranks
 from backsight.launch.sign import caller, site
 from backsight.launch.vital_signs import VitalSigns
 from backsight.launch.voice import failed
-from backsight.naming import search
 from backsight.naming.roots import ours
 from backsight.quiet import quietly
 from backsight.tape import (
@@ -33,7 +33,6 @@ from backsight.tape import (
     no_torch_dispatch,
     no_torch_function,
     running_backward,
-    sequence_number,
     tensors_in,
     uncompiled,
     unnumbered,
@@ -109,6 +108,7 @@ class FirstSteps:
             self._step_hooks = [
                 register_optimizer_step_pre_hook(self._unless_paused(self._before_step)),
                 register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
+                register_optimizer_step_pre_hook(self._before_each_step),
                 register_optimizer_step_post_hook(self._each_step),
             ]
 
@@ -141,12 +141,14 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         found = one_for_each_cause(self._signs.findings(failed=self.failed))
-        since, name = (None if self.failed else self._signs.lost.since) or (None, "")
+        since = None if self.failed else self._signs.lost.since
         if since is not None:  # what was seen later of weights that were lost by then is told with the right step
-            found = [each for each in found if each.code != "BS108" or (each.since or 0) <= since]
+            found = [each for each in found if each.code != "BS108" or (each.since or 0) <= since[0]]
         if not origin_told and not NOT_FINITE.is_explained(found):
             singular = self._signs.audits.singular
-            lost = self._ending.finding(audited=self.audits > 0, since=since, name=name, singular=singular)
+            lost = self._ending.finding(
+                audited=self.audits > 0, since=since, singular=singular, hidden=hidden(self.watch)
+            )
             found += [lost] if lost is not None else []
         return Report(tuple(_from_zero(each) for each in in_order(found)), self.looked_at)
 
@@ -155,6 +157,7 @@ class FirstSteps:
         self._ended = True
         self._stop_auditing()
         self._look_again(begin=False)
+        self._signs.evaluating.stop()
         for hook in self._step_hooks:
             hook.remove()
         with quietly(RuntimeWarning):  # it may have begun in a thread that imports torch for the program, and runs on
@@ -289,7 +292,7 @@ class FirstSteps:
             self._signs.outputs.stepping(optimizer, self.steps + 1, self._passes.changed, caller())
         if self._auditing and not self._in_backwards:
             frame = caller()
-            loss = _newest_loss() if self._passes.is_due(site(frame), self.steps) else None
+            loss = newest_loss() if self._passes.is_due(site(frame), self.steps) else None
             if loss is not None:
                 self._audit(loss, frame, "before step")
             else:
@@ -305,6 +308,11 @@ class FirstSteps:
             if self.watch.spent:
                 self._attention.spent()
         self._look_again(begin=self._signs.outputs.is_due(self.steps))
+
+    @_guarded
+    def _before_each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if not self.failed and self._thread.steps_here():
+            self._signs.stepping(optimizer)
 
     @_guarded
     def _each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -331,10 +339,3 @@ class FirstSteps:
 def _from_zero(finding: Finding) -> Finding:
     """Count its step as users do, the first being step 0; here a step is known by how many there were with it."""
     return replace(finding, since=finding.since - 1) if finding.since else finding
-
-
-def _newest_loss() -> torch.Tensor | None:
-    """Return the newest scalar with a graph that a variable holds."""
-    found = [t for t, _ in search((), collect=(torch.Tensor,)).found if isinstance(t, torch.Tensor)]
-    losses = [t for t in found if t.numel() == 1 and grad_fn(t) is not None]
-    return max(losses, key=lambda t: sequence_number(grad_fn(t)), default=None)

@@ -9,7 +9,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.optimizers import shrinking
-from backsight.diagnosis.schedules import counts_batches, faded
+from backsight.diagnosis.schedules import counts_batches, faded, multiplies
 from backsight.launch.sign import Sign, Step
 from backsight.snapshot import groups
 from backsight.tape import Living
@@ -41,6 +41,10 @@ class _Rate:
     low_since: int = 0
     """The first of its own steps in a row with a low rate."""
     early: Finding | None = None
+    factor: float = 0.0
+    """The largest that any schedule has made of the rate that a group began with."""
+    rising: int = 0
+    """The last of its own steps at which the factor was larger than ever before."""
 
 
 class Rates(Sign):
@@ -50,6 +54,7 @@ class Rates(Sign):
         self._rates: Living[_Rate] = Living()
         self._faded: dict[int, tuple[Finding, int, int]] = {}
         """What was told of which, since which step of the run, and the last one in which it was so."""
+        self._small: dict[int, Finding] = {}
 
     def each_step(self, step: Step) -> None:
         known = self._rates.at(step.key)
@@ -62,6 +67,7 @@ class Rates(Sign):
             return
         if rate > known.peak:
             known.peak = rate
+        self._multiplied(known, step)
         if rate <= LOW * known.peak and rate:
             self._low(known, rate, step)
         elif rate:
@@ -77,11 +83,23 @@ class Rates(Sign):
         for found, since, last in self._faded.values():
             if last - since >= max(_LASTING, last // 10) - 1:
                 yield found
+        yield from self._small.values()
         told = {found.title for found, _, _ in self._faded.values()}
         for key, each in self._rates.items():
             low = key not in self._faded and each.steps >= 2 * each.low_since
             if low and each.early is not None and each.early.title not in told:
                 yield each.early
+
+    def _multiplied(self, known: _Rate, step: Step) -> None:
+        """Look, once a factor has stopped rising, whether it is so small that it may be a rate."""
+        factor = _factor(step.optimizer)
+        if factor is None or factor > known.factor:
+            known.factor, known.rising = factor or 0.0, step.steps
+            self._small.pop(step.key, None)
+        elif step.steps >= 2 * max(known.rising, _SHORTEST) and not step.steps & (step.steps - 1) and known.factor < 1:
+            found = multiplies(step.optimizer, known.factor, step.number - step.steps + 1, step.caller())
+            if found is not None:
+                self._small.setdefault(step.key, found)
 
     def _low(self, known: _Rate, rate: float, step: Step) -> None:
         """Look, once most of the steps of an optimizer had a low rate, for a schedule that is stepped once a batch."""
@@ -115,6 +133,17 @@ class Decay(Sign):
     @property
     def findings(self) -> Iterator[Finding]:
         yield from self._shrinking.values()
+
+
+def _factor(optimizer: torch.optim.Optimizer) -> float | None:
+    """Return the largest factor between the rates of the groups and those that they began with, if schedules have kept
+    these; None otherwise."""
+    factor = None
+    for group in groups(optimizer):
+        rate, first = group.get("lr"), group.get("initial_lr")
+        if type(rate) is float and type(first) is float and first > 0:
+            factor = max(factor or 0.0, rate / first)
+    return factor
 
 
 def _rate(optimizer: torch.optim.Optimizer) -> float | None:

@@ -7,13 +7,18 @@ from dataclasses import replace
 from types import CodeType
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.backup import own_backup
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
 from backsight.diagnosis.misplaced import misplaced
+from backsight.diagnosis.peculiar import peculiarities
 from backsight.diagnosis.reordered import crossed, reordered
+from backsight.diagnosis.stacked import untrained_members
 from backsight.diagnosis.taken_once import taken_once
+from backsight.diagnosis.unloaded import unloaded
+from backsight.diagnosis.unpaired import drawn_apart, drawn_in_part
 from backsight.diagnosis.used_up import used_up
 from backsight.launch.sign import Sign, Step
-from backsight.tracing import Watch, repeated_writes, sightings
+from backsight.tracing import Watch, own_copies, repeated_writes, sightings
 
 _READ = 2
 """The step of an optimizer at which the text around it is read."""
@@ -22,6 +27,10 @@ _MOST_READ = 8
 
 _TAKEN = 32
 """The optimizer step at which it is looked for numbers that were taken from what is trained."""
+
+
+_LOADERS = (4, 16, 64)
+"""The optimizer steps at which it is looked for pairs that two loaders draw."""
 
 
 class Updates(Sign):
@@ -33,6 +42,24 @@ class Updates(Sign):
     def doubled(self, step: Step) -> None:
         if step.steps == _READ and (lost := lost_in_step(step.optimizer)) is not None:
             self._found.setdefault(lost.title, replace(lost, since=1))
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        yield from self._found.values()
+
+
+class Loads(Sign):
+    """Reads, as each of the first optimizers begins, what was loaded before."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Finding] = {}
+        self._looks = 0
+
+    def doubled(self, step: Step) -> None:
+        if step.steps == 1 and self._looks < _MOST_READ:
+            self._looks += 1
+            for each in unloaded(step.caller(), step.number):
+                self._found.setdefault(each.title, each)
 
     @property
     def findings(self) -> Iterator[Finding]:
@@ -83,8 +110,16 @@ class Watched(Sign):
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
+        self._apart: list[Finding] = []
+
+    def run_doubled(self, step: Step) -> None:
+        """Look for loaders while the variables of a function hold them."""
+        if step.number in _LOADERS and not self._apart:
+            self._apart = [*drawn_apart(self._watch), *drawn_in_part(step.caller())]
 
     def told(self, known: Sequence[Finding]) -> list[Finding]:
-        seen = sightings(self._watch)
-        found = [*dropped(seen), *lost_writes(repeated_writes(self._watch)), *reordered(seen)]
-        return [*found, *crossed(self._watch, [*known, *found])]
+        watch = self._watch
+        seen = sightings(watch)
+        found = [*dropped(seen), *lost_writes(repeated_writes(watch)), *reordered(seen), *own_backup(own_copies(watch))]
+        found += [*peculiarities(watch, known), *self._apart, *untrained_members(watch)]
+        return [*found, *crossed(watch, [*known, *found])]

@@ -46,6 +46,13 @@ class RecordingObserver:
         if not self.quiet and not self._is_forked() and rank() == 0 and (line := self._said()):
             say(line)
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the recording goes, as far as is known; None if there is none, or none that stays."""
+        if self._recording is None:
+            return None
+        return self._recording.folder if self._recording.recorder is None else self._recording.recorder.run
+
     def audit_command(self) -> str | None:
         """Return what to type to find problems in the recording; None if there is none, or none that stays."""
         recorder = self._recording.recorder if self._recording is not None else None

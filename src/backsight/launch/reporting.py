@@ -54,6 +54,10 @@ class ReportingObserver(RecordingObserver):
             self._temporary, self._scratch = False, None
             failed("no report", failure)
 
+    @property
+    def folder(self) -> Path | None:
+        return None if self._temporary else super().folder
+
     def audit_command(self) -> str | None:
         return None if self._temporary else super().audit_command()
 

@@ -10,7 +10,7 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.aliased import Kept, SharedState, aliased, kept, shared_state, told_shared
 from backsight.diagnosis.data_changed import Stored, changed_data, stored
 from backsight.diagnosis.members import one_for_all
-from backsight.diagnosis.overwritten import Replay, overwritten, replays
+from backsight.diagnosis.overwritten import Replay, is_overwritten, overwritten, replays
 from backsight.diagnosis.own_anchor import Difference, differences, own_anchor
 from backsight.launch.sign import Sign, Step
 
@@ -61,6 +61,8 @@ class Sharing(Sign):
     def run_doubled(self, step: Step) -> None:
         if _REPLAYED <= step.number <= _MOST_LOOKS and not self._overwritten:
             self._replays = replays()
+            of_arrays = [each for each in self._replays if not each.twice and is_overwritten(each, step.caller())]
+            self._overwritten = [overwritten(each, step.number, step.caller()) for each in of_arrays[:1]]
         if step.number == _MEMBERS:
             self._findings += one_for_all(step.optimizers, step.number, step.caller())
         if step.number == _STORED:

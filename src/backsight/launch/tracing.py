@@ -14,6 +14,7 @@ from backsight.launch.ranks import rank
 from backsight.launch.voice import failed, say
 
 if TYPE_CHECKING:
+    from backsight.launch.recording import RecordingObserver
     from backsight.traces import Tracer
 
 
@@ -22,12 +23,21 @@ class TracingObserver:
 
     program: the name of the program, for a trace that was given no folder.
     into: the folder of the trace.
+    recording: what records the program too: its trace lies in the folder of the run, where `backsight view` finds it.
     """
 
     def __init__(
-        self, program: str, steps: Sequence[int], *, into: str | None = None, values: bool = False, quiet: bool = False
+        self,
+        program: str,
+        steps: Sequence[int],
+        *,
+        into: str | None = None,
+        recording: RecordingObserver | None = None,
+        values: bool = False,
+        quiet: bool = False,
     ):
         self._program, self._steps, self._into, self._values, self._quiet = program, steps, into, values, quiet
+        self._recording = recording
         self._start, self._process = Path(), os.getpid()
         self._tracer: Tracer | None = None
 
@@ -41,6 +51,7 @@ class TracingObserver:
     def finish(self) -> None:
         if self._tracer is not None:
             self._tracer.close()
+            self._join_the_recording(self._tracer)
         if not self._quiet and os.getpid() == self._process and rank() == 0 and (line := self._said()):
             say(line)
 
@@ -66,11 +77,31 @@ class TracingObserver:
     def _folder(self) -> Path:
         """Return where the trace goes: of several processes, where nothing tells all the same time, without it."""
         from backsight.recording.environment import moment
+        from backsight.runs import TRACE
 
+        if self._recording is not None and (run := self._recording.folder) is not None:
+            return run / TRACE
         if self._into:
             return self._start / self._into
         when = moment()
         return self._start / "traces" / (self._program if when is None else f"{when}-{self._program}")
+
+    def _join_the_recording(self, tracer: Tracer) -> None:
+        """Move the trace into the run, where that went to another folder than the trace, as the first was taken."""
+        from backsight.runs import TRACE
+
+        run = self._recording.folder if self._recording is not None else None
+        if run is None or not run.is_dir() or tracer.path.parent == run or os.getpid() != self._process:
+            return
+        file = tracer.path / f"{rank()}.trace"
+        try:
+            (run / TRACE).mkdir(exist_ok=True)
+            if file.exists() and not (run / TRACE / file.name).exists():
+                file.rename(run / TRACE / file.name)
+                left, tracer.path = tracer.path, run / TRACE
+                left.rmdir()  # which fails where other ranks have yet to move theirs
+        except OSError:
+            pass  # it is said where the trace is
 
     def _said(self) -> str | None:
         if self._tracer is None:

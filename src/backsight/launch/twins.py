@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.own_average import own_average
+from backsight.diagnosis.stale_copies import gathered, loads_the_start
 from backsight.diagnosis.twins import Twin, computes_statistics, merged, never_follows, outdated, shared, twins
-from backsight.launch.sign import Sign, Step
+from backsight.launch.sign import Audit, Sign, Step
 
 _SEEN = 16
 """The step of the first optimizer at which they are looked for."""
 
 _COMPARED = (_SEEN, 64)
 """Steps at which it is looked for those that have the same parameters, while it is watched what writes them."""
+
+_LOADED = 3
+"""Looks at which a twin was changed, and has the values of the look before."""
 
 _TOLD = 128
 """The step at which those that have not changed by then are suspects; and again at each doubling."""
@@ -31,6 +35,22 @@ class _Suspect:
         return self.is_never_mended and self.twin.target() is None
 
 
+@dataclass(slots=True)
+class _Loaded:
+    """How often a twin was changed in place, and that its values stayed the same all the while."""
+
+    twin: Twin
+    version: int
+    values: tuple[object, ...]
+    times: int = 0
+    changes: int = 0
+    finding: Finding | None = None
+
+    @property
+    def lasts(self) -> bool:
+        return self.twin.target() is None or self.twin.values[1] == self.values
+
+
 class Twins(Sign):
     """Follows the twins of what is trained, of which most programs have none."""
 
@@ -41,6 +61,12 @@ class Twins(Sign):
         self._since = 0
         self._shared: list[Finding] = []
         self._outdated: list[_Suspect] = []
+        self._reached: set[int] = set()
+        self._loaded: list[_Loaded] = []
+
+    def audited(self, audit: Audit) -> None:
+        leaves = audit.report.graph.leaves if audit.report.graph is not None else ()
+        self._reached |= {id(held) for leaf in leaves if (held := leaf.tensor()) is not None}
 
     def each_step(self, step: Step) -> None:
         if self._suspects:
@@ -51,6 +77,9 @@ class Twins(Sign):
         if number == _SEEN:
             self._twins, self._since = twins(step.optimizers), number
             self._pairs = list(self._twins)
+            self._loaded = [_Loaded(each, *each.values) for each in self._twins]
+        elif self._loaded:
+            self._look_at_loads(step)
         if number in _COMPARED and not self._shared:
             self._shared = shared(number, step.caller()) or own_average(step.optimizers, number, step.caller())
         if number > _SEEN and self._pairs and not self._shared:
@@ -67,9 +96,29 @@ class Twins(Sign):
             steps = number - self._since
             told = ((each, never_follows(each, self._since, steps, step.caller())) for each in self._twins)
             self._suspects = [_Suspect(each, finding) for each, finding in told if finding is not None]
+            for each in self._twins if not self._suspects else ():
+                stale = gathered(each, self._reached, self._since, steps, step.caller())
+                if stale is not None:
+                    self._suspects = [_Suspect(each, stale)]
+                    break
+
+    def _look_at_loads(self, step: Step) -> None:
+        """Look, at each doubling of the steps, which twins were changed in place and have the same values."""
+        for each in self._loaded:
+            version, values = each.twin.values
+            same = bool(values) and values == each.values
+            each.times = each.times + 1 if same and version > each.version else 0 if not same else each.times
+            changes = version - each.version
+            each.changes = each.changes + changes if same else 0
+            each.version, each.values = version, values
+            each.finding = None
+            if each.times >= _LOADED:
+                each.finding = loads_the_start(each.twin, self._since, each.changes, step.caller())
 
     @property
     def findings(self) -> list[Finding]:
         """What has not changed to the end."""
         late = [each.finding for each in self._outdated[:1] if each.twin.is_outdated or each.lasts]
-        return [*self._shared, *(each.finding for each in self._suspects if each.twin.is_unchanged), *late]
+        loaded = [each.finding for each in self._loaded if each.finding is not None and each.lasts]
+        never = [each.finding for each in self._suspects if each.twin.is_unchanged]
+        return [*self._shared, *never, *loaded[:1], *late]

@@ -15,8 +15,11 @@ import torch
 
 from backsight.diagnosis import Finding, Report, Site
 from backsight.launch.audits import Audits
+from backsight.launch.batches import Batches
+from backsight.launch.collapsing import Collapsing
 from backsight.launch.drifting import Drifting
 from backsight.launch.ending import Lost
+from backsight.launch.evaluating import Evaluating
 from backsight.launch.freezing import Attributes, LeftFrozen, Thawed
 from backsight.launch.hearing import SILENT, Hearing
 from backsight.launch.inputs import Inputs
@@ -24,17 +27,19 @@ from backsight.launch.keeping import Keeping
 from backsight.launch.modes import Modes
 from backsight.launch.outputs import Outputs
 from backsight.launch.piling import Piling
+from backsight.launch.pruned import Pruned
 from backsight.launch.rates import Decay, Rates
-from backsight.launch.reading import Loops, Taken, Updates, Watched
+from backsight.launch.reading import Loads, Loops, Taken, Updates, Watched
 from backsight.launch.references import References
 from backsight.launch.rewriting import Rewriting
 from backsight.launch.sharing import Sharing
-from backsight.launch.sign import Audit, Course, Sign, Step, key_of, stepping
+from backsight.launch.sign import Audit, Course, Sign, Step, caller, key_of, stepping
 from backsight.launch.skipping import Skipping
 from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
 from backsight.launch.unmoved import Unmoved
+from backsight.launch.views import Views
 from backsight.launch.wiped import Wiped
 from backsight.launch.zeros import Stopping, Zeros
 from backsight.tape import Living
@@ -57,6 +62,8 @@ class VitalSigns:
         self.outputs = Outputs()
         self.modes = Modes()
         self.keeping = Keeping()
+        self.evaluating = Evaluating(self.modes)
+        self._pruned = Pruned()
         self.lost = Lost()
         self._courses: Living[Course] = Living()
         self._signs: tuple[Sign, ...] = (
@@ -65,10 +72,14 @@ class VitalSigns:
             Rewriting(watch),
             self.outputs,
             Inputs(watch),
+            Batches(watch),
+            Views(watch),
+            Collapsing(watch),
             Hearing(),
             Turns(),
             Rates(),
             self.modes,
+            self.evaluating,
             Renewed(),
             Attributes(),
             Updates(),
@@ -79,11 +90,13 @@ class VitalSigns:
             self.zeros,
             Thawed(),
             Successions(),
+            Loads(),
             Loops(),
             Twins(),
             Sharing(),
             self.keeping,
             Wiped(),
+            self._pruned,
             References(watch, self.modes),
             Taken(watch),
             Watched(watch),
@@ -96,6 +109,10 @@ class VitalSigns:
         self._run_doubled = self._listening("run_doubled")
         self._returned = self._listening("returned")
         self._audited = self._listening("audited")
+
+    def stepping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note a step that an optimizer is about to make."""
+        self._pruned.stepping(optimizer, key_of(optimizer), self.steps, caller)
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> bool:
         """Note a step that an optimizer has just made; return whether a sign has changed."""

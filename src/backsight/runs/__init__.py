@@ -20,6 +20,7 @@ from backsight.runs.journal import Event, Mark
 from backsight.runs.nonfinite import NonFinite
 from backsight.runs.opening import open_run, runs_begun_as, runs_in
 from backsight.runs.packed import PackedHistograms
+from backsight.runs.places import TRACE
 from backsight.runs.rank import Damage
 from backsight.runs.run import Run
 from backsight.runs.scalars import Scalar, loss_names
@@ -32,6 +33,7 @@ __all__ = [
     "DERIVED",
     "LOWEST_EXPONENT",
     "STATISTICS",
+    "TRACE",
     "Damage",
     "DamagedRun",
     "Event",

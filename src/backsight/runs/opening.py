@@ -32,7 +32,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     except OSError as error:
         raise RunNotFound(f"{found} cannot be read: {error.strerror or error}.") from error
     if not is_run:
-        raise NotARun(f"{found} is not a recording: it contains no rank folder.{_hint(found)}")
+        raise NotARun(f"{found} is not a recording: {_instead(found) or f'it contains no rank folder.{_hint(found)}'}")
     return Run(found)
 
 
@@ -101,6 +101,24 @@ def identity(path: Path, rank: int) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def holds_a_trace(path: Path) -> bool:
+    """Whether a folder is a trace, which `backsight diff` reads."""
+    try:
+        return path.is_dir() and any(each.stem.isdecimal() for each in path.glob("*.trace"))
+    except OSError:
+        return False
+
+
+def _instead(path: Path) -> str:
+    """What to do with what is a trace; "" of all else."""
+    if not holds_a_trace(path):
+        return ""
+    return (
+        f"it is a trace, which `backsight diff {path} OTHER` compares with another one. To see where two runs diverge "
+        "in `backsight view`, under Compare, record and trace both: backsight run --record --trace steps=0,1 train.py."
+    )
 
 
 def _hint(path: Path) -> str:

@@ -12,6 +12,7 @@
                    000000-000015.sorted   segments 0 to 15, sorted by tensor
                    000016.live            the segment that is being written
     RUN/.job                      whose ranks may write here
+        trace/                    the operations of some steps, if the program is traced as well
 
 No name of the user's is ever part of a path.
 """
@@ -41,6 +42,7 @@ TREE = "tree.json"
 GRAPH = "graph.json"
 MEMORY = "memory.json"
 CLAIM = ".job"
+TRACE = "trace"
 
 _RANK = re.compile(r"rank-(\d{5,18})", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,18})(?:-(\d{6,18})\.sorted|\.live)", re.ASCII)
@@ -139,7 +141,8 @@ def _refuse_others(run: Path, rank: int, manifest: dict[str, object]) -> None:
             raise _exists(run)
         if held.get("job") != manifest["job"]:
             raise _others(run, f"Rank {other} of another job", held, rank, manifest)
-    foreign = [entry.name for entry in os.scandir(run) if not entry.name.startswith(("rank-", "starting-", "."))]
+    own = ("rank-", "starting-", TRACE, ".")
+    foreign = [entry.name for entry in os.scandir(run) if not entry.name.startswith(own)]
     if foreign and not ranks:
         raise NotARun(
             f"{run} contains other files ({min(foreign)!r}), so no run is written into it. Use a separate folder for "

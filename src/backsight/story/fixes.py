@@ -15,6 +15,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
 from backsight.source.changes import memory_of
+from backsight.source.definitions import values_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, expression, works_in_place
@@ -90,7 +91,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
             f", so that {name} may change: write {copied}" if copied else f", {name}.clone(), so that {name} may change"
         )
         return f"Compute with a copy{how}. Or update {name} after backward()."
-    written = _all_anew((changed, *others)) if others else _written_anew(changed)
+    written = _all_anew((changed, *others)) if others else _written_anew(subject, changed)
     if written:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
@@ -265,7 +266,7 @@ def _is_state(subject: Subject, changed: Changed) -> bool:
     return changed.certainty == "seen" or (storage_of(value) is not None and not needs_gradient(value))
 
 
-def _written_anew(changed: Changed) -> str | None:
+def _written_anew(subject: Subject, changed: Changed) -> str | None:
     """The same without a change in place, where it has such a form."""
     text, name = changed.place.text, changed.name
     body = changed.scene.section.body if changed.scene else None
@@ -278,6 +279,8 @@ def _written_anew(changed: Changed) -> str | None:
     if body is None or statement is None or (changed.scene and changed.scene.call):
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
+        if _at_places(subject, body, statement, changed):
+            return _same_part(body, statement, name, anywhere=True)
         return _same_part(body, statement, name) or _in_a_list(body, statement, name)
     if reads_itself(statement, name):
         return _from_copy(body, statement, name)
@@ -296,19 +299,54 @@ def _written_anew(changed: Changed) -> str | None:
     return _expression_anew(changed)
 
 
-def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
-    """Where each iteration writes into the same part of a state, `u[1:-1] = f(u)`: into a copy, the next state."""
+def _at_places(subject: Subject, body: Body, statement: ast.stmt, changed: Changed) -> bool:
+    """Whether a statement fills entries that a tensor of positions or a mask selects, `h[rows, parent] = ...`: which
+    they are is known to the tensor alone, so no list can be filled with them."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    index = [use.name for each in targets if isinstance(each, ast.Subscript) for use in uses(each.slice)]
+    if any(is_tensor(changed.scene.section.value(each)) for each in index if changed.scene):
+        return True
+    selected = any(node.op.startswith("IndexPut") for node in subject.survey.graph.nodes)
+    values = (value for each in index for value in values_of(body, each, statement.lineno))
+    return selected and any(not _is_number(value) for value in values)
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Whether an expression is a number, or what a loop counts with."""
+    match value:
+        case ast.Constant():
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+        case ast.Call():
+            return callee(value)[1] in ("range", "len", "int", "enumerate", "size", "dim")
+    return False
+
+
+def _same_part(body: Body, statement: ast.stmt, name: str, anywhere: bool = False) -> str | None:
+    """Where each iteration writes into the same part of a state, `u[1:-1] = f(u)`: into a copy, the next state.
+
+    anywhere: whether it is one that a tensor of positions selects, a new one each time.
+    """
     facts = loop_facts(body, statement.lineno)
-    if not isinstance(statement, ast.Assign) or facts is None or "." in name or not reads(statement.value, name):
+    if not isinstance(statement, ast.Assign) or facts is None or (not anywhere and not reads(statement.value, name)):
+        return None
+    if "." in name and not anywhere:
         return None
     inside = [each for each in statements(body.node) if facts.loop.line <= each.lineno]
     index = {use.name for target in statement.targets for use in uses(target) if not use.binds} - {name}
-    if any(index & bound(each) for each in inside):
+    if not anywhere and any(index & bound(each) for each in inside):
         return None
     written = [ast.unparse(each).replace(f"{name}[", "new[", 1) for each in statement.targets]
+    value = body.text(statement.value)
+    if value.endswith("…"):
+        return (
+            f"Write into a copy, which is the next {name}: new = {name}.clone() above line {statement.lineno}, "
+            f"{' = '.join(written)} = ... there, and {name} = new below it."
+        )
     return (
-        f"Write into a copy, which is the next {name}: new = {name}.clone(); "
-        f"{' = '.join(written)} = {body.text(statement.value)}; {name} = new."
+        f"On line {statement.lineno}, write into a copy, which is the next {name}: new = {name}.clone(); "
+        f"{' = '.join(written)} = {value}; {name} = new."
     )
 
 

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy
+
 from backsight.source import Body, backward_roots
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, uses
+from backsight.source.bindings import Spot, prefixes, uses
 from backsight.source.body import callee, dotted, expressions
 from backsight.source.definitions import flow_of, reaching
 from backsight.story.failure import Failure, Level
@@ -83,8 +85,14 @@ class _Route:
 
     def _carries(self, name: str, spot: Spot) -> bool:
         """Whether a variable, or what it is computed from, requires grad."""
+        if any(isinstance(self.level.value(each), _PLAIN) for each in prefixes(name)):
+            return False  # whatever it was computed from, `n = len(points)`
         every = (name, *ancestors(self.body, name, spot.node.lineno))
         return any(_requires_grad(self.level.value(each)) for each in every)
+
+
+_PLAIN = (numpy.ndarray, numpy.generic, int, float, complex, str)
+"""What has no gradient itself."""
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:

@@ -175,6 +175,8 @@ def function_called(section: Variables, call: ast.Call) -> tuple[Any, object]:
     if value is not None:
         return function_of(value), owner_of(value)
     owner = section.value(name.rpartition(".")[0]) if "." in name else None
+    if isinstance(owner, type):
+        return method(owner, callee(call)[1]), None
     return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
 
 

@@ -68,6 +68,7 @@ def _document(graph: Graph) -> dict[str, Any]:
         "given": [[storages.of(storage), *held] for storage, held in graph.given.items()],
         "line": [-1 if line is None else lines.of(line) for line in graph.lines],
         "lines": lines.met,
+        "code": [graph.code.get(line, "") for line in lines.met],
         "cuts": [[node, [list(cut) for cut in cuts]] for node, cuts in graph.cuts.items()],
     }
 
@@ -91,6 +92,7 @@ def graph_of(held: Any) -> Graph:
     if not roots:
         raise BadDocument("it has no root")
     lines = part.texts("lines") if "lines" in part.held else []
+    code = part.texts("code") if "code" in part.held else []
     line = part.numbers("line", low=-1, high=len(lines), count=(0, size)).tolist() if lines else []
     module = part.numbers("module", low=-1, high=len(paths), count=(0, size)).tolist()
     return Graph(
@@ -107,6 +109,7 @@ def graph_of(held: Any) -> Graph:
         classes={each.at(0, str): each.at(1, str) for each in _later(part, "classes")},
         given={each.whole(0): (each.at(1, str), each.at(2, bool)) for each in _later(part, "given")},
         lines=tuple(None if number < 0 else lines[number] for number in line),
+        code={line: text for line, text in zip(lines, code, strict=False) if text},
         cuts={each.whole(0, size): tuple(map(_read_cut, each.part(1).subparts())) for each in _later(part, "cuts")},
     )
 

@@ -59,7 +59,8 @@ class Graph(Drawable):
     module that made a node, which of its calls that was, and all calls around it, as (path, number in the log);
     `lines`, the `file:line` of what made each node; `classes`, the name of each module's class by its path; and
     `given`, by its storage, the name of a tensor of the model that needs no gradient, and whether it is a parameter;
-    `cuts`, by node, where its operands were detached: how, the operand as the program wrote it, and `file:line`.
+    `cuts`, by node, where its operands were detached: how, the operand as the program wrote it, and `file:line`;
+    `code`, by `file:line`, the text of that line as it was then.
     """
 
     columns: Columns = field(repr=False)
@@ -76,6 +77,7 @@ class Graph(Drawable):
     classes: dict[str, str] = field(default_factory=dict)
     given: dict[int, tuple[str, bool]] = field(default_factory=dict)
     cuts: dict[int, tuple[Cut, ...]] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
 
     @property
     def nodes(self) -> Nodes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,6 +12,9 @@ import numpy as np
 
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tape.graph import Cut, Graph
+
+LONGEST_LINE = 200
+"""Characters that are kept of a line."""
 
 
 class LineLog(Protocol):
@@ -46,5 +50,15 @@ def with_lines(graph: Graph) -> Graph:
                 lines[i] = source
             index = dict(zip(sequences, order, strict=True))
             cuts = {index[number]: found for number, found in log.severed(sequences).items()}
-            return replace(graph, lines=tuple(lines), cuts=cuts)
+            return replace(graph, lines=tuple(lines), cuts=cuts, code=_code(lines))
     return graph
+
+
+def _code(lines: Iterable[str | None]) -> dict[str, str]:
+    """Return the text of these lines: a program may be another when its recording is looked at."""
+    found = {}
+    for source in dict.fromkeys(filter(None, lines)):
+        file, _, number = source.rpartition(":")
+        if number.isdecimal() and (text := linecache.getline(file, int(number)).strip()[:LONGEST_LINE]):
+            found[source] = text
+    return found

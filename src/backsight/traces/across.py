@@ -27,7 +27,7 @@ def across(a: Ranks, b: Ranks, steps: Sequence[int]) -> tuple[tuple[Parted, ...]
 
 def _parted(ranks: tuple[Ranks, Ranks], distances: Distances, step: int, *, first: bool) -> Parted:
     walk = Walk(distances, step).run(first=first)
-    origins = [judged(each, distances, False) for each in walk.origins if each.kind == "start"]
+    origins = [judged(each, distances, False, {}) for each in walk.origins if each.kind == "start"]
     told = [losses(each, step) for each in ranks]
     known = [each for each in told if each is not None]
     allowed = SETTLED * unit("float32")

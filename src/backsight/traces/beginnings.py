@@ -14,7 +14,7 @@ from backsight.recording.statistics import readable
 from backsight.tape import no_torch_dispatch, no_torch_function, storage_key
 from backsight.traces.arguments import taken_apart, tensors_in, written
 from backsight.traces.lines import place_here
-from backsight.traces.mode import Call
+from backsight.traces.mode import FRESH, Call
 from backsight.traces.pairing import VIEWS, plain_name
 from backsight.traces.records import Place
 
@@ -64,12 +64,17 @@ class Beginnings:
         for storage in storages:
             self._known[storage_key(storage)] = weakref.ref(storage), said, place
 
-    def rows(self, numbers: Iterable[int], tensors: Iterable[torch.Tensor]) -> list[list[Any]]:
-        """Return what is known of tensors that are there as the first step begins, as it is stored."""
-        found = []
+    def rows(self, numbers: Iterable[int], tensors: Iterable[torch.Tensor], *, exact: bool = False) -> list[list[Any]]:
+        """Return what is known of tensors that are there as the first step begins, as it is stored.
+
+        exact: whether nobody asks for their precision.
+        """
+        found: list[list[Any]] = []
+        if exact and not self._known:
+            return found
         with no_torch_function(), no_torch_dispatch(), torch.no_grad():  # no mode of the program sees us read
             for number, tensor in dict(zip(numbers, tensors, strict=True)).items():
-                (call, place), coarse = self._found(tensor) or ("", Place()), rounded(tensor)
+                (call, place), coarse = self._found(tensor) or ("", Place()), "" if exact else rounded(tensor)
                 if place or coarse:
                     found.append([number, [place.file, place.line, place.function, place.text], call, coarse])
         return found
@@ -109,5 +114,7 @@ def _storage(tensor: torch.Tensor) -> Any:
 
 def _call(func: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> str:
     given, _ = taken_apart(func, tuple(args), kwargs)
+    if func is FRESH:
+        return "torch.tensor()"
     numbers = [f"{each:.6g}" for each in given.values() if type(each) in (int, float)]
     return f"{func.overloadpacket.__name__ if hasattr(func, 'overloadpacket') else func}({', '.join(numbers[:3])})"

@@ -115,7 +115,8 @@ def _parted(
     points = growth(walk)
     same, alike = settled(walk, points), updated_alike(points)
     told = [each for each in walk.origins if not _is_grown(each, agreed)]
-    every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in told]
+    renamed = walk.pairing.modules
+    every = [judged(each, distances, alike if each.phase == "optimizer" else same, renamed) for each in told]
     origins = by_effect(without_inherited(every, walk), walk, points, after)
     origins = tuple(each for each in origins if not after or each.cls == "noise" or _key(each.origin) not in folded)
     kept = {_key(each.origin) for each in origins}
@@ -123,8 +124,8 @@ def _parted(
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
     losses = [number_of(*each) for each in zip((distances.a, distances.b), losses_of_both(walk), strict=True)]
     pairs = len(walk.pairing.to_b)
-    renamed = [(ours, theirs) for ours, theirs in walk.names.items() if ours != theirs]
-    renamed += [(f"module {ours}", f"module {theirs}") for ours, theirs in walk.pairing.modules.items()]
+    names = [(ours, theirs) for ours, theirs in walk.names.items() if ours != theirs]
+    names += [(f"module {ours}", f"module {theirs}") for ours, theirs in walk.pairing.modules.items()]
     return Parted(
         step,
         walk.agree,
@@ -134,7 +135,7 @@ def _parted(
         _ordered(origins),
         points,
         (losses[0], losses[1]),
-        tuple(renamed),
+        tuple(names),
         " and ".join(name for name, trace in (("A", distances.a), ("B", distances.b)) if walk.step not in trace.whole),
         pictured(walk, origins) if origins and not after else None,
     )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from backsight.traces.cuts import judged_cut
 from backsight.traces.data import as_data
-from backsight.traces.distance import factor
 from backsight.traces.draws import with_draws
 from backsight.traces.enclosed import Enclosed
 from backsight.traces.flow import Flow, Values, flows
 from backsight.traces.growth import Point, losses_of
 from backsight.traces.judging import Judged, hyperparameters_differ, modes
 from backsight.traces.origins import Origin, Walk, differing
-from backsight.traces.pairing import RANDOM, plain_name
+from backsight.traces.pairing import RANDOM, plain_name, replaced, weights_of
 from backsight.traces.recomputing import judged_recomputation
 from backsight.traces.records import Operation, Phase, Trace
+from backsight.traces.scaling import judged_parts, with_ratios
 from backsight.traces.sharing import judged_tie
 from backsight.traces.unfounded import differ_by_rounding, gradients_of_one_shape, least_gradient, of_noise
 from backsight.traces.updating import (
@@ -102,7 +102,10 @@ def _changed(both: tuple[Flow, Flow], grads: Sequence[Sequence[int]]) -> tuple[O
 
 
 def _last(trace: Trace, step: int, kind: str) -> dict[str, int]:
-    return {each.name: each.value for each in trace.held if (each.step, each.at, each.kind) == (step, "end", kind)}
+    """Return what is held at the end, but for models in whose place the step uses others."""
+    found = {each.name: each.value for each in trace.held if (each.step, each.at, each.kind) == (step, "end", kind)}
+    gone = replaced(trace, step, weights_of(trace, step))
+    return {name: value for name, value in found.items() if name not in gone}
 
 
 def _ends(walk: Walk, kind: str) -> tuple[list[int], list[int]]:
@@ -187,7 +190,8 @@ def by_effect(every: Sequence[Judged], walk: Walk, points: Sequence[Point], afte
     if found.updates and not any(each.cls == "semantics" for each in told):
         update = judged_update(walk, otherwise, given)
         told = told if update is None else (update, *told)
-    told = with_draws(as_data([with_reasons(each, walk, given) for each in told], every, walk), walk)
+    told = tuple(with_ratios(with_reasons(each, walk, given), walk) for each in told)
+    told = with_draws(as_data(told, every, walk), walk)
     return () if all(each.cls == "noise" for each in told) and _identical(walk, points) else told
 
 
@@ -209,7 +213,7 @@ def _told(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged, .
             judged_recomputation(walk)
             or judged_tie(walk, found.ends)
             or judged_cut(walk, found.flows, found.ends)
-            or _scaled(walk, found)
+            or judged_parts(walk, found.flows, found.ends)
         )
         if cut is not None:
             return (cut, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
@@ -250,29 +254,6 @@ def _by_flow(every: Sequence[Judged], walk: Walk, found: Effect) -> tuple[Judged
         return tuple(kept or every)
     first = next((each for each in every if _is_at(each, first)), first)
     return (first, *(each for each in every if each.cls == "noise" and each.origin.kind != "start"))
-
-
-def _scaled(walk: Walk, found: Effect) -> Judged | None:
-    """Return the origin where parts of a batch are added up, so that all gradients are those of A, times one number."""
-    parts = max(flow.parts for flow in found.flows)
-    a, b = walk.distances.a, walk.distances.b
-    pairs = [(ours.value, theirs.value) for ours, theirs in walk.held("end") if ours.kind == "grad"]
-    ratios = [factor(a, b, a.values[x], b.values[y]) for x, y in pairs if x in found.ends[0] or y in found.ends[1]]
-    known = [each for each in ratios if each is not None]
-    if parts == 1 or len(known) < max(1, len(ratios) // 2) or max(known) - min(known) > 1e-2 * max(map(abs, known)):
-        return None
-    ours, theirs = (_maker(flow, losses_of(flow.trace, walk.step)) for flow in found.flows)
-    values, names = pairs[0], ("grad each weight",)
-    origin = Origin("held", walk.step, "backward", ours, theirs, values, walk.distances(*values), names=names)
-    name = "A" if found.flows[0].parts == parts else "B"
-    said = f"every gradient of B is that of A times {median(known):.4g}"
-    reason = f"{said}; {name} adds up those of {parts} parts of the batch"
-    fix = f"If the loss is a mean, divide that of each part by {parts} before its backward()."
-    return Judged(origin, "semantics", "BS507", (reason,), fix)
-
-
-def _maker(flow: Flow, losses: Sequence[int]) -> Operation | None:
-    return flow.operations.get(flow.trace.values[losses[0]].maker) if losses else None
 
 
 def _is_at(each: Judged, first: Judged) -> bool:
@@ -325,7 +306,7 @@ def _first(walk: Walk, found: Effect) -> Judged | None:
         arguments=differing(a, b) if same and a is not None and b is not None else (),
         by_values=True,
     )
-    return _judged(origin, found, a, b)
+    return _judged(origin, found, a, b, walk.pairing.modules)
 
 
 def _rooted(found: Effect) -> tuple[Operation | None, Operation | None]:
@@ -384,11 +365,13 @@ def _ended(origin: Origin, found: Effect) -> list[str]:
     return [f"what differs first at the end is {' and '.join(told)}"] if told else []
 
 
-def _judged(origin: Origin, found: Effect, a: Operation | None, b: Operation | None) -> Judged:
+def _judged(
+    origin: Origin, found: Effect, a: Operation | None, b: Operation | None, renamed: Mapping[str, str]
+) -> Judged:
     if (low := _lower(found, (a, b))) is not None:
         return Judged(origin, "precision", "BS502", (low,))
     named = [each for each in (a, b) if each is not None]
-    mode = [*modes(origin, found.flows[0].trace, found.flows[1].trace)]
+    mode = [*modes(origin, found.flows[0].trace, found.flows[1].trace, renamed)]
     if not mode and any(plain_name(each.op) in RANDOM for each in named):
         return Judged(origin, "semantics", "BS506", ())
     if any(found.changed):

@@ -202,10 +202,15 @@ class Flow:
         start = next((each.number for each in self.operations.values() if each.phase == "backward"), None)
         makers = [self.operations.get(self.trace.values[each].maker) for each in gradients]
         after = [
-            each for each in makers if each and start is not None and each.phase == "forward" and each.number > start
+            each for each in makers if each and start is not None and each.phase != "backward" and each.number > start
         ]
-        found = [each for each in after if each.inputs and self.passes(each.inputs[0])]
+        found = [each for each in after if self._takes_what_both_have(each)]
         return min(found, key=lambda each: each.number, default=None)
+
+    def _takes_what_both_have(self, operation: Operation) -> bool:
+        """Whether most of what an operation changes has a counterpart: fused weights have other gradients."""
+        taken = operation.inputs[: len(operation.outputs)]
+        return bool(taken) and 2 * sum(map(self.passes, taken)) >= len(taken)
 
     def passes(self, number: int) -> bool:
         """Whether a value has a counterpart, is a part of what has one, or says nothing."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from backsight.traces.distance import Distances, factor, norm
 from backsight.traces.exactly import Exactly, measured_exactly
 from backsight.traces.origins import UNSEEN, Origin
 from backsight.traces.pairing import RANDOM, VIEWS, plain_name
-from backsight.traces.records import Operation, Trace, Value
+from backsight.traces.records import Made, Operation, Place, Trace, Value
 
 Class = Literal["noise", "precision", "semantics"]
 
@@ -34,7 +34,14 @@ _COARSE = 2.0**-6
 _RELATED = 0.5
 """The relative difference below which two tensors are the same one in another precision, and not two drawn ones."""
 
+_DEEPEST = 50
+"""Views of one another that are followed."""
+
 _AT_ONE_PRECISION = "Make it in float32 in both, and cast where it is used."
+_ZEROED_ALIKE = "Call zero_grad() at the same places in both."
+_STARTS = "aten.ones_like.default"
+"""What a backward pass begins with."""
+
 _INITIALIZE_ALIKE = "Initialize these in the same way in both, or start both from one state_dict."
 
 
@@ -50,10 +57,14 @@ class Judged:
     fix: str = ""
 
 
-def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
-    """Judge an origin. settled: whether what comes of it, the loss and the gradients, agrees but for rounding."""
+def judged(origin: Origin, distances: Distances, settled: bool, renamed: Mapping[str, str]) -> Judged:
+    """Judge an origin.
+
+    settled: whether what comes of it, the loss and the gradients, agrees but for rounding; renamed: what modules of A
+    are called in B.
+    """
     found = _judged(origin, distances, settled)
-    if found.cls != "semantics" or not (mode := [*modes(origin, distances.a, distances.b)]):
+    if found.cls != "semantics" or not (mode := [*modes(origin, distances.a, distances.b, renamed)]):
         return found
     code = _code(origin) if found.code == "BS506" else found.code
     return Judged(origin, "semantics", code, (*mode, *found.reasons))
@@ -80,6 +91,8 @@ def _judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
     exactly = measured_exactly(origin, distances) if not random else None
     if exactly is not None and exactly.same_formula and exactly.equally_good and not origin.decides:
         return Judged(origin, "noise", "BS503", (_float64(exactly), *_arguments(origin), *_added(origin)))
+    if not origin.rounds and not settled and (accumulated := _accumulated(origin, a, b)) is not None:
+        return accumulated
     if reasons := [*_arguments(origin), *_added(origin), *_taken(origin, a, b)]:
         if origin.rounds and not origin.decides:
             return Judged(origin, "noise", "BS503", (_reordered(origin, a, b), *reasons[:2]))
@@ -138,26 +151,50 @@ def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
 
 
 def _named(trace: Trace, number: int) -> str:
-    """Return the name of a value, or of what it looks into."""
-    value = trace.values[number]
-    if value.name or value.maker < 0:
-        return value.name
-    maker = next((each for each in trace.operations if each.number == value.maker), None)
-    names = [] if maker is None else [trace.values[each].name for each in maker.inputs]
-    return names[0] if len(names) == 1 else ""
+    """Return the name of a value, or of what it looks into, or else the operation that made it."""
+    makers = {each.number: each for each in trace.operations}
+    for _ in range(_DEEPEST):
+        value = trace.values[number]
+        maker = makers.get(value.maker)
+        if value.name or maker is None:
+            return value.name
+        if not _looks(maker):
+            return f"the result of {maker.short}" + (f" in {maker.module}" if maker.module else "")
+        number = maker.inputs[0]
+    return ""
 
 
-def modes(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
-    """Say that a module trains in one program and evaluates in the other, where that decides on an operation."""
-    operations = [each for each in (*origin.only_a, *origin.only_b, origin.a, origin.b) if each is not None]
-    named = dict.fromkeys(each.module for each in operations if _depends_on_mode(each))
-    ours, theirs = (trace.settings.get(origin.step, {}).get("evaluating", []) for trace in (a, b))
-    for module in named:
-        if (module in ours) != (module in theirs):
-            told = [f"{'evaluation' if module in held else 'training'} mode in {name}" for name, held in
-                    (("A", ours), ("B", theirs))]  # fmt: skip
-            yield f"{f'module {module}' if module else 'the model'} is in {told[0]} and in {told[1]}"
-            return
+def _looks(operation: Operation) -> bool:
+    return plain_name(operation.op) in VIEWS and len(operation.inputs) == 1
+
+
+def modes(origin: Origin, a: Trace, b: Trace, renamed: Mapping[str, str]) -> Iterator[str]:
+    """Say that a module trains in one program and evaluates in the other, where that decides on an operation.
+
+    renamed: what modules of A are called in B.
+    """
+    back = {theirs: ours for ours, theirs in renamed.items()}
+    for mine, names, others in (
+        ((*origin.only_a, origin.a), renamed, False),
+        ((*origin.only_b, origin.b), back, True),
+    ):
+        for operation in mine:
+            if operation is None or not _depends_on_mode(operation):
+                continue
+            module, other = operation.module, names.get(operation.module, operation.module)
+            ours, theirs = (other, module) if others else (module, other)
+            evaluating = _evaluates(a, origin.step, ours), _evaluates(b, origin.step, theirs)
+            if evaluating[0] != evaluating[1]:
+                told = ["evaluation" if each else "training" for each in evaluating]
+                name = f"module {module}" if module else "the model"
+                yield f"{name} is in {told[0]} mode in A and in {told[1]} mode in B"
+                return
+
+
+def _evaluates(trace: Trace, step: int, module: str) -> bool:
+    """Whether a module is in evaluation mode; of one that a program does not have, whether the model is."""
+    known = any(each.module == module for each in trace.operations)
+    return (module if known else "") in trace.settings.get(step, {}).get("evaluating", [])
 
 
 def _depends_on_mode(operation: Operation) -> bool:
@@ -173,6 +210,22 @@ def _added(origin: Origin) -> Iterator[str]:
             listed = ", ".join(dict.fromkeys(map(call, telling[-4:])))
             yield f"only {name} calls {listed}" + ("" if len(telling) <= 4 else f" and {len(telling) - 4:,} more")
     yield from _reductions(origin)
+
+
+def _accumulated(origin: Origin, a: Trace, b: Trace) -> Judged | None:
+    """Return the origin where only one program adds to a gradient that an earlier backward pass has left."""
+    alone = origin.only_a or origin.only_b
+    one_sided = origin.kind == "program" and bool(origin.only_a) != bool(origin.only_b)
+    if not one_sided or any(each.node != "AccumulateGrad" for each in alone):
+        return None
+    in_a = bool(origin.only_a)
+    name, other, trace, value = ("A", "B", a, origin.values[0]) if in_a else ("B", "A", b, origin.values[1])
+    of = next((f"of {each.name} " for each in trace.held if (each.kind, each.value) == ("grad", value)), "")
+    said = f"only {name} adds to a gradient {of}that an earlier backward pass has left; {other} zeroed it before"
+    starts = [each.place for each in trace.operations if each.number < alone[0].number and each.op == _STARTS]
+    line = starts[-1] if starts else Place()
+    at = (line, origin.at[1]) if in_a else (origin.at[0], line)
+    return Judged(replace(origin, at=at), "semantics", "BS507", (said, *_numbers(origin, a, b)), _ZEROED_ALIKE)
 
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
@@ -232,12 +285,11 @@ def _reordered(origin: Origin, a: Trace, b: Trace) -> str:
 
 def _of_start(origin: Origin, a: Trace, b: Trace) -> Judged:
     """Judge what was different as the step began."""
-    made = [trace.made.get(number, UNSEEN) for trace, number in zip((a, b), origin.values, strict=True)]
+    made = _made(origin, a, b)
     said = [*_start(origin, a, b)]
     if origin.lost:
         said.append(f"it agreed at the end of step {origin.step - 1}: one of them was replaced since, or not restored")
-    written = [f"{name}: written last by {each.call}" for name, each in zip("AB", made, strict=True) if each.call]
-    said += ["; ".join(written)] if len({each.call for each in made} - {""}) > 1 else []
+    said += _written(made)
     held = [trace.values[number].dtype for trace, number in zip((a, b), origin.values, strict=True)]
     if held[0] != held[1] and set(held) <= set(_FLOATS) and origin.apart.relative < _RELATED:
         told = f"it is {held[0]} in A and {held[1]} in B"
@@ -254,6 +306,16 @@ def _of_start(origin: Origin, a: Trace, b: Trace) -> Judged:
     return Judged(origin, "semantics", "BS504", (*said, *_settings(origin.step, a, b)))
 
 
+def _made(origin: Origin, a: Trace, b: Trace) -> list[Made]:
+    return [trace.made.get(number, UNSEEN) for trace, number in zip((a, b), origin.values, strict=True)]
+
+
+def _written(made: Sequence[Made]) -> list[str]:
+    """Say what wrote two values last, where it was called otherwise."""
+    said = [f"{name}: written last by {each.call}" for name, each in zip("AB", made, strict=True) if each.call]
+    return ["; ".join(said)] if len({each.call for each in made} - {""}) > 1 else []
+
+
 def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
     count = len(origin.names)
@@ -265,6 +327,7 @@ def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
 def _data(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
     yield "the tensor comes from outside the step, and no module or optimizer holds it"
+    yield from _written(_made(origin, a, b))
     yield from _values(x, y, a, b)
 
 

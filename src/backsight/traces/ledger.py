@@ -52,6 +52,11 @@ class Ledger:
         self._memories: dict[int, _Memory] = {}
         self._values = self._marks = 0
 
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+        return self._values
+
     def forget(self) -> None:
         """Let go of what is known of memory; numbers go on."""
         self._memories.clear()

@@ -15,7 +15,10 @@ from backsight.traces._torch import FAKE, answers_itself, is_being_saved, put_be
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
-_SAME = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default, torch.ops.aten.lift_fresh.default})
+FRESH = torch.ops.aten.lift_fresh.default
+"""What `torch.tensor` hands its result to."""
+
+_SAME = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 """What returns the tensor that it was given, as far as numbers and memory go."""
 
 

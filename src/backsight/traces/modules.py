@@ -21,12 +21,12 @@ class ModuleCalls:
     """Follows the calls of modules while it is attached.
 
     entered: called, before anything else, with each module that no other one called.
-    ended: called with the path of a module and what it returned.
+    ended: called with the path of a module, what it was given, and what it returned.
 
     Paths are those within the model that the program calls; the first model has no name, later ones have their class's.
     """
 
-    def __init__(self, entered: Callable[[torch.nn.Module], None], ended: Callable[[str, Any], None]):
+    def __init__(self, entered: Callable[[torch.nn.Module], None], ended: Callable[[str, Any, Any], None]):
         self.models: dict[str, weakref.ref[torch.nn.Module]] = {}
         self.observed = Observed(self.models, whole_program=True)
         self._entered, self._ended = entered, ended
@@ -100,4 +100,4 @@ class ModuleCalls:
             return
         path = stack.pop()
         with no_torch_function():
-            self._ended(path, output)
+            self._ended(path, args, output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
@@ -158,10 +158,12 @@ class Walk:
             _, ours, theirs, apart = max(differing, key=lambda each: each[3].relative)
             names = tuple(f"{kind} {name}" for name, *_ in differing)
             values = ours.value, theirs.value
-            made = self.distances.a.made.get(values[0], UNSEEN), self.distances.b.made.get(values[1], UNSEEN)
-            at = made[0].place, made[1].place
-            told = {"names": names, "at": at, "seeded_alike": 0 if lost else alike, "lost": lost}
+            told = {"names": names, "at": self._made_at(*values), "seeded_alike": 0 if lost else alike, "lost": lost}
             self.origins.append(Origin("start", self.step, "forward", None, None, values, apart, **told))  # type: ignore[arg-type]
+
+    def _made_at(self, x: int, y: int) -> tuple[Place, Place]:
+        """Return the lines that made two values before the first step, as far as these are known."""
+        return self.distances.a.made.get(x, UNSEEN).place, self.distances.b.made.get(y, UNSEEN).place
 
     @staticmethod
     def _is_drawn(number: int, trace: Trace) -> bool:
@@ -284,7 +286,7 @@ class Walk:
         if self.distances.a.values[x].name or a is None or ("input", x, y) in self._seen or a.short in _READS:
             return  # what has a name was held as the step began, and is told of there
         self._seen.add(("input", x, y))
-        self.origins.append(Origin("input", self.step, a.phase, a, b, (x, y), apart))
+        self.origins.append(Origin("input", self.step, a.phase, a, b, (x, y), apart, at=self._made_at(x, y)))
 
     def _between(self, x: int, y: int, apart: Apart, a: Operation | None, b: Operation | None) -> None:
         """Look at the operations that only one of the programs has before these values."""
@@ -304,11 +306,25 @@ class Walk:
         allowed = sum(steps)
         if before and apart.relative <= allowed + AMPLIFIED * before:
             return
+        only_a, only_b = self._parting(only_a, only_b, x, y)
+        at = _line(self.distances.a, self._a, only_a, x, a), _line(self.distances.b, self._b, only_b, y, b)
         alone = only_a or only_b or ([a] if a is not None else [])
         phase: Phase = alone[-1].phase if alone else "optimizer"
         self.origins.append(
-            Origin("program", self.step, phase, a, b, (x, y), apart, before, allowed, tuple(only_a), tuple(only_b))
+            Origin(
+                "program", self.step, phase, a, b, (x, y), apart, before, allowed, tuple(only_a), tuple(only_b), at=at
+            )
         )
+
+    def _parting(
+        self, only_a: list[Operation], only_b: list[Operation], x: int, y: int
+    ) -> tuple[list[Operation], list[Operation]]:
+        """Leave out what both compute to the last bit, though by operations that were not paired: they part later."""
+        a, b = self.distances.a, self.distances.b
+        made = [{_bits(trace, number) for each in mine for number in each.outputs}
+                for trace, mine in ((a, only_a), (b, only_b))]  # fmt: skip
+        left = _behind(a, only_a, x, made[1] - {None}), _behind(b, only_b, y, made[0] - {None})
+        return left if any(left) else (only_a, only_b)
 
     def _agreement(self, edge: Sequence[int], others: Mapping[int, Operation], *, to_b: bool) -> float:
         """Return how far apart what goes in is from what the other program has in its place."""
@@ -327,6 +343,40 @@ class Walk:
             apart = INCOMPARABLE if other is None else self.distances(*pair)
             furthest = max(furthest, apart.relative)
         return min(furthest, inf)
+
+
+def _line(
+    trace: Trace, operations: Mapping[int, Operation], alone: Sequence[Operation], value: int, taker: Operation | None
+) -> Place:
+    """Return the line that made a value, where neither an operation of one program alone nor what takes it tells it."""
+    maker = trace.values[value].maker
+    if maker == -1:
+        return trace.made.get(value, UNSEEN).place
+    if any(each.place for each in alone) or (taker is not None and taker.place):
+        return Place()
+    return operations[maker].place if maker in operations else Place()
+
+
+def _behind(trace: Trace, operations: Sequence[Operation], value: int, known: Set[Any]) -> list[Operation]:
+    """Return those of the operations behind a value that come after what is known."""
+    makers = {each.number: each for each in operations}
+    found: set[int] = set()
+    stack = [value]
+    while stack:
+        maker = makers.get(trace.values[stack.pop()].maker)
+        shared = maker is not None and maker.outputs and {_bits(trace, each) for each in maker.outputs} <= known
+        if maker is not None and maker.number not in found and not shared:
+            found.add(maker.number)
+            stack += maker.inputs
+    return [each for each in operations if each.number in found]
+
+
+def _bits(trace: Trace, number: int) -> tuple[str, int, int] | None:
+    """Return what tells the bits of a value; None where it holds one number alone, which says nothing."""
+    value = trace.values[number]
+    if value.mark < 0 or not (row := trace.prints[value.mark])["stats"]["min"] < row["stats"]["max"]:
+        return None
+    return value.dtype, int(row["stats"]["count"]), int(row["hash"])
 
 
 def _alone(

@@ -231,6 +231,11 @@ def _named(trace: Trace, step: int) -> dict[str, Held]:
     return {name: held for name, held in found.items() if name not in left}
 
 
+def weights_of(trace: Trace, step: int) -> set[str]:
+    """Return the names of the parameters and buffers that are held in a step."""
+    return {each.name for each in trace.held if each.step == step and each.kind in ("weight", "buffer")}
+
+
 def replaced(trace: Trace, step: int, names: Iterable[str]) -> set[str]:
     """Return the parameters and buffers of a model in whose place the step uses another one, as one that was resumed.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from backsight.traces.judging import Judged
 from backsight.traces.origins import UNSEEN, Origin, Walk
+from backsight.traces.pairing import replaced, weights_of
 from backsight.traces.records import Held, Operation, Trace
 
 Bits = tuple[tuple[int, ...], int]
@@ -30,9 +31,10 @@ def judged_tie(walk: Walk, ends: Sequence[Sequence[int]]) -> Judged | None:
 def _by_bits(trace: Trace, step: int) -> dict[Bits, list[Held]]:
     """Return the weights that have a gradient and do not hold one number alone, by their bits, each memory once."""
     found: dict[Bits, dict[int, Held]] = defaultdict(dict)
+    gone = replaced(trace, step, weights_of(trace, step))
     for each in trace.held:
         value = trace.values[each.value]
-        if (each.step, each.at, each.kind) == (step, "start", "weight") and value.mark >= 0:
+        if each.name not in gone and (each.step, each.at, each.kind) == (step, "start", "weight") and value.mark >= 0:
             row = trace.prints[value.mark]
             if row["stats"]["min"] < row["stats"]["max"] and _grad(trace, step, each.name) >= 0:
                 found[value.shape, int(row["hash"])].setdefault(each.value, each)

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from backsight.runs import RunError
+from backsight.runs import TRACE, RunError
 from backsight.runs.files import opened
 from backsight.traces.errors import TraceError
 from backsight.traces.reading import Damaged, Reading
@@ -115,8 +115,8 @@ def open_trace(path: str | os.PathLike[str], rank: int = 0) -> Trace:
     found = {} if folder.is_file() else files_of(folder)
     if folder.is_file() and folder.suffix == ".trace":
         found = {rank: folder}
-    if not found and (folder / "trace").is_dir():  # of a recording
-        return open_trace(folder / "trace", rank)
+    if not found and (folder / TRACE).is_dir():  # of a recording
+        return open_trace(folder / TRACE, rank)
     if not found and folder.suffix == ".py":
         raise TraceError(
             f'{folder} is a script, not a trace. Let diff run both: backsight diff -- "python {folder}" "python ...".'
@@ -143,7 +143,7 @@ def ranks_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """Return the ranks that a trace has."""
     folder = Path(path)
     found = files_of(folder) if folder.is_dir() else {0: folder}
-    return tuple(sorted(found or files_of(folder / "trace")))
+    return tuple(sorted(found or files_of(folder / TRACE)))
 
 
 def _read(path: str, rank: int, data: bytes) -> Trace:

@@ -41,8 +41,19 @@ _ROOM = 1 << 22
 class Page:
     """Takes down the operations of a step."""
 
-    def __init__(self, step: int, writer: Writer, values: Values, ledger: Ledger, calls: ModuleCalls, first: int):
+    def __init__(
+        self,
+        step: int,
+        writer: Writer,
+        values: Values,
+        ledger: Ledger,
+        calls: ModuleCalls,
+        first: int,
+        beginnings: Beginnings | None = None,
+    ):
         self.step, self.count = step, first
+        self._beginnings = beginnings
+        """Where what was there before the first step comes from."""
         self.optimizing = 0
         self.updating = False
         """Whether the program updates its parameters itself."""
@@ -51,6 +62,7 @@ class Page:
         self._first = first
         self._writer, self._values, self._ledger, self._calls = writer, values, ledger, calls
         self._operations: list[Row] = []
+        self._made: list[Row] = []
         self.newest = next_sequence_number() - 1
         self._forward: dict[int, tuple[int, str, Place]] = {}
         """By sequence number of a node, the operation that made it, its module and its line."""
@@ -63,7 +75,7 @@ class Page:
         """Take down what an operation is given; return what `after` needs. grad: whether autograd is recording."""
         func, args, kwargs = call
         given, tensors = taken_apart(func, args, kwargs)
-        inputs = self._ledger.of(tensors)
+        inputs = self._taken(tensors)
         newest, node = next_sequence_number() - 1, current_node()
         phase, module, place, name, of = self._where(node, grad)
         if newest != self.newest and node is None:  # autograd made a node before it came here
@@ -71,6 +83,15 @@ class Page:
             self._forward[newest] = self.count, module, place
         made = self._row(phase, str(func), module, place, given, inputs, name, of)
         return made, written(func, args, kwargs)
+
+    def _taken(self, tensors: list[torch.Tensor]) -> list[int]:
+        """Return the numbers of what an operation or module is given; where that comes from is told once."""
+        known = self._ledger.count
+        numbers = self._ledger.of(tensors)
+        if self._beginnings is not None and self._ledger.count != known:
+            new = {number: each for number, each in zip(numbers, tensors, strict=True) if number >= known}
+            self._made += self._beginnings.rows(new, new.values(), exact=True)
+        return numbers
 
     def after(self, ticket: tuple[Row, list[torch.Tensor]], result: Any) -> None:
         """Take down what an operation made."""
@@ -84,8 +105,9 @@ class Page:
         outputs += self._ledger.made(new, number, blank=op.startswith(_BLANK))
         self._add(made)
 
-    def module(self, path: str, output: Any) -> None:
-        """Take down what a module returned."""
+    def module(self, path: str, args: Any, output: Any) -> None:
+        """Take down what a module returned; what it was given and hands on, as `nn.Identity` does, it has not made."""
+        self._taken(list(tensors_in(args)))
         outputs = self._ledger.of(tensors_in(output), self.count)
         if outputs:
             made = self._row("recomputation" if in_backward() else "forward", "module", path, _NOWHERE, {}, outputs)
@@ -98,12 +120,8 @@ class Page:
         kind: Kind,
         tensors: dict[str, torch.Tensor],
         shards: dict[str, Shard],
-        beginnings: Beginnings | None = None,
     ) -> None:
-        """Take down what the program holds.
-
-        shards: which of it is a part of what several processes hold; beginnings: where it comes from, to be told.
-        """
+        """Take down what the program holds. shards: which of it is a part of what several processes hold."""
         numbers = self._ledger.of(tensors.values())
         held = [Held(self.step, at, kind, name, number) for name, number in zip(tensors, numbers, strict=True)]
         self.flush()
@@ -114,12 +132,15 @@ class Page:
                 [of[name], each.shape, each.dimension, each.coordinate, each.parts] for name, each in shards.items()
             ]
             self._writer.say(b"D", rows)
-        if beginnings is not None and (made := beginnings.rows(numbers, tensors.values())):
-            self._writer.say(b"M", made)
+        if at == "start" and self._beginnings is not None:
+            self._made += self._beginnings.rows(numbers, tensors.values())
 
     def flush(self) -> None:
         """Hand over the operations so far; values and fingerprints go first."""
         self._values.flush(self._writer)
+        if self._made:
+            self._writer.say(b"M", self._made)
+            self._made.clear()
         if self._operations:
             self._writer.say(b"O", self._operations)
             self._operations.clear()

@@ -23,7 +23,7 @@ from backsight.recording.voice import told
 from backsight.tape import Hushed, no_torch_dispatch, no_torch_function
 from backsight.traces.beginnings import Beginnings, Early
 from backsight.traces.ledger import Ledger
-from backsight.traces.mode import Call, Operations
+from backsight.traces.mode import FRESH, Call, Operations
 from backsight.traces.modules import ModuleCalls
 from backsight.traces.settings import hyperparameters, random_states, settings
 from backsight.traces.sharding import parts
@@ -198,9 +198,9 @@ class Tracer:
         if self._page is not None and (held is None or held() is not module):
             self._guarded(self._hold_model)
 
-    def _ended(self, path: str, output: Any) -> None:
+    def _ended(self, path: str, args: Any, output: Any) -> None:
         if not self._is_elsewhere() and self._page is not None and not is_compiling():
-            self._guarded(self._page.module, path, output)
+            self._guarded(self._page.module, path, args, output)
 
     def _before(self, optimizer: torch.optim.Optimizer) -> None:
         if self._is_elsewhere():
@@ -247,7 +247,10 @@ class Tracer:
         self._calls.attach()
         self._hushed = Hushed()
         self._writer.say(b"B", {"step": self._step, **settings()})
-        self._page = Page(self._step, self._writer, self._values, self._ledger, self._calls, self._operations)
+        beginnings = self._beginnings if self._step == min(self.steps) else None
+        self._page = Page(
+            self._step, self._writer, self._values, self._ledger, self._calls, self._operations, beginnings
+        )
         self._hold("start", ("weight", "buffer", "state"))
         self._look()
 
@@ -326,8 +329,7 @@ class Tracer:
             if kind == "buffer" or shards:  # what writes to a part is not seen to write to it
                 self._ledger.recheck(held.values())
             if held:
-                beginnings = self._beginnings if at == "start" and self._step == min(self.steps) else None
-                self._page.hold(at, kind, held, shards, beginnings)  # type: ignore[arg-type]  # one of the kinds
+                self._page.hold(at, kind, held, shards)  # type: ignore[arg-type]  # one of the kinds
 
     def _parameters(self) -> dict[str, torch.Tensor]:
         places = self._calls.observed.places("_parameters")
@@ -351,6 +353,9 @@ class Tracer:
     def _operation(self, call: Call) -> Any:
         if self._busy:
             return None
+        early = self._page is None and self._step == 0 and 0 in self.steps
+        if call[0] is FRESH:
+            return Early(call) if early else None
         if self._updates is not None:
             self._below_autograd(self._follow, self._updates, call, torch.is_grad_enabled())
         page = self._page

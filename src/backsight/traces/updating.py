@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from backsight.traces.distance import norm, unit
 from backsight.traces.judging import UNIMPORTANT, Judged, shown_argument
 from backsight.traces.origins import Origin, Walk
-from backsight.traces.pairing import replaced
+from backsight.traces.pairing import replaced, weights_of
 from backsight.traces.records import BUCKETS, Held, Trace
 
 _DETERMINED = 1e-4
@@ -185,7 +185,7 @@ def unrestored(walk: Walk) -> str | None:
 def _states(trace: Trace, step: int) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     held = [each for each in trace.held if each.step == step]
-    gone = replaced(trace, step, {each.name for each in held if each.kind in ("weight", "buffer")})
+    gone = replaced(trace, step, weights_of(trace, step))
     for each in held:
         if (each.at, each.kind) == ("start", "state"):
             key, _, name = each.name.partition(" of ")

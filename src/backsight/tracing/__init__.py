@@ -19,7 +19,8 @@ from backsight.tracing.facts import (
     Stop,
     Values,
 )
-from backsight.tracing.spots import Sighting, Spot, Write
+from backsight.tracing.peculiar import Told
+from backsight.tracing.spots import Copy, Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 from backsight.tracing.watch import (
@@ -31,13 +32,17 @@ from backsight.tracing.watch import (
     ended,
     find_stops,
     finest,
+    flattened,
     inferred,
     met,
+    own_copies,
+    peculiar,
     repeated,
     repeated_writes,
     report_errors,
     sightings,
     stops,
+    unpaired,
     watch,
     whence,
 )
@@ -45,6 +50,7 @@ from backsight.tracing.watch import (
 __all__ = [
     "Backward",
     "Change",
+    "Copy",
     "End",
     "Level",
     "Line",
@@ -59,6 +65,7 @@ __all__ = [
     "Spot",
     "StepLog",
     "Stop",
+    "Told",
     "Values",
     "Watch",
     "Write",
@@ -69,14 +76,18 @@ __all__ = [
     "ended",
     "find_stops",
     "finest",
+    "flattened",
     "has_compiled",
     "inferred",
     "met",
+    "own_copies",
+    "peculiar",
     "repeated",
     "repeated_writes",
     "report_errors",
     "sightings",
     "stops",
+    "unpaired",
     "watch",
     "whence",
 ]

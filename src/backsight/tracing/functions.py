@@ -29,7 +29,8 @@ from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monito
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
-from backsight.tracing.spots import Spot, Write
+from backsight.tracing.peculiar import LOOKS
+from backsight.tracing.spots import Closer
 
 SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
@@ -83,7 +84,7 @@ class Functions(TorchFunctionMode):
             self._fail(failure)
         return result
 
-    def _is_spot(self, spot: Spot | Write | None, func: Any) -> bool:
+    def _is_spot(self, spot: Closer | None, func: Any) -> bool:
         """Whether a call may be the one that is looked at closer at its line, by its name."""
         return spot is not None and (type(func) not in BY_IDENTITY or func.__name__ == spot.method)
 
@@ -97,6 +98,8 @@ class Functions(TorchFunctionMode):
                 self._notes.cut(Call(func, args, _NONE, kind, first, frame), result)
         elif issubclass(type(result), tuple):
             self._notes.done(Call(func, args, _NONE, kind, first, frame), result, [])
+        if (look := LOOKS.get(name)) is not None and self._log.peculiarities.wants(look, args):
+            self._lightly(self._log.peculiarities.note, look, name, args, _NONE, result, frame)
         if not self._axes.is_open:
             return
         if function_modes():
@@ -132,6 +135,9 @@ class Functions(TorchFunctionMode):
     def _tell(self, call: Call, result: Any, written: Written) -> None:
         """Note what a call did."""
         self._notes.done(call, result, written)
+        look = LOOKS.get(name := name_of(call.function)) if call.caller is not None else None
+        if look is not None and call.caller is not None and self._log.peculiarities.wants(look, call.args):
+            self._log.peculiarities.note(look, name, call.args, call.kwargs, result, call.caller)
         if self._axes.is_open and call.caller is not None:
             self._axes.note(name_of(call.function), call.args, call.kwargs, result, call.caller)
 

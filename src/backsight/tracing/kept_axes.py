@@ -149,6 +149,12 @@ def _embedding(given: Given) -> Axes | None:
     return (*axes, weight[1]) if axes is not None and weight else None
 
 
+@_rule("embedding_bag")
+def _embedding_bag(given: Given) -> Axes | None:
+    axes, weight = given.axes(0, "input"), given.axes(1, "weight")
+    return (axes[0], weight[1]) if axes is not None and len(axes) == 2 and weight else None
+
+
 @_rule("conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "interpolate")
 def _of_images(given: Given) -> Axes | None:
     """The samples stay samples; other axes stay what they are while they keep their size, or become new ones."""
@@ -166,6 +172,13 @@ def _of_images(given: Given) -> Axes | None:
 def _recurrent(given: Given) -> Axes | None:
     axes = given.axes(0)
     return None if axes is None or len(axes) != len(given.shape) else (*axes[:-1], given.book.fresh())
+
+
+@_rule("gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _of_cells(given: Given) -> Axes | None:
+    """The samples stay, whether or not those of the state are known."""
+    axes = given.axes(0)
+    return (axes[0], given.book.fresh()) if axes is not None and len(axes) == len(given.shape) == 2 else None
 
 
 @_rule("multi_head_attention_forward", "scaled_dot_product_attention")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Protocol
 
+from backsight.tracing import looks_at_losses, looks_at_values  # noqa: F401  # each enters itself
 from backsight.tracing.axes import Axes
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
@@ -13,6 +14,7 @@ from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
 from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
+from backsight.tracing.peculiar import Peculiarities
 from backsight.tracing.sites import Site, Sites, positions
 from backsight.tracing.spots import Spots
 from backsight.tracing.stops import Stops
@@ -45,6 +47,7 @@ class Log:
         self.flow = Flow(self.sites)
         self.axes = Axes(self.sites)
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
+        self.peculiarities = Peculiarities(self.sites)
         self.stops = Stops(fail)
 
     def line_of(self, sequence: int, thread: int | None = None) -> Line | None:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 
@@ -75,18 +75,36 @@ class Write:
     method: ClassVar[str] = "__setitem__"
 
 
+@dataclass(eq=False)
+class Copy:
+    """`target.copy_(source)`: how often it was given the target's own memory, and how often another one's."""
+
+    body: Body
+    statement: ast.stmt
+    call: ast.Call
+    own: int = 0
+    others: int = 0
+    method: ClassVar[str] = "copy_"
+
+
+Closer: TypeAlias = Spot | Write | Copy
+
+
 class Spots:
     """The spots of each file by their lines, and what was seen at them."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, dict[int, Spot | Write]] = {}
+        self.lines: dict[str, dict[int, Closer]] = {}
         self.seen: dict[Spot, Sighting] = {}
         self.lost: list[Write] = []
+        self.copies: list[Copy] = []
 
-    def _read(self, frame: FrameType) -> Mapping[int, Spot | Write]:
+    def _read(self, frame: FrameType) -> Mapping[int, Closer]:
         """Return the spots of the file of a frame."""
         file = frame.f_code.co_filename
-        found: dict[int, Spot | Write] = {}
+        found: dict[int, Closer] = {}
+        for copy in _copies(file) if is_programs(frame) else ():
+            found |= dict.fromkeys(range(copy.statement.lineno, (copy.statement.end_lineno or 0) + 1), copy)
         for spot in _spots(file) if is_programs(frame) else ():
             many = any(True for _ in calls_in(spot.statement)) and hasattr(spot.statement, "body")
             last = spot.statement.lineno if many else spot.statement.end_lineno or 0
@@ -108,6 +126,10 @@ class Spots:
             if getattr(function, "__name__", "") == "__setitem__" and type(tensor) in _PLAIN and len(args) == 3:
                 self._write(spot, tensor, args[1])
             return
+        if isinstance(spot, Copy):
+            if getattr(function, "__name__", "") == "copy_" and len(args) > 1 and {type(args[1])} <= {*_PLAIN}:
+                self._copy(spot, tensor, args[1])
+            return
         if spot is None or type(tensor) not in _PLAIN or getattr(function, "__name__", "") != spot.method:
             return
         known = self.seen.get(spot)
@@ -126,6 +148,15 @@ class Spots:
             known = self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), True, [])
         if (before, after) not in known.shapes:
             known.shapes.append((before, after))
+
+    def _copy(self, spot: Copy, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Look whether a tensor is copied onto itself."""
+        if not is_readable(target) or not is_readable(source) or not target.numel():
+            return
+        if spot.own + spot.others == 0:
+            self.copies.append(spot)
+        same = target.data_ptr() == source.data_ptr() and target.shape == source.shape
+        spot.own, spot.others = spot.own + same, spot.others + (not same)
 
     def _write(self, spot: Write, tensor: torch.Tensor, index: Any) -> None:
         """Look at the first indices of a write, for as long as none has repeated entries."""
@@ -146,6 +177,14 @@ class Spots:
             spot.entries, spot.distinct = first.numel(), distinct
             spot.is_by_rows = len(parts) == 1 and first.dim() == 1 and tensor.dim() > 0
             self.lost.append(spot)
+
+
+def _copies(file: str) -> Iterator[Copy]:
+    for body in functions(file):
+        for statement in statements(body.node):
+            calls = [each for each in calls_in(statement) if callee(each)[1] == "copy_" and len(each.args) == 1]
+            if isinstance(statement, ast.Expr) and len(calls) == 1:
+                yield Copy(body, statement, calls[0])
 
 
 def _writes(file: str) -> Iterator[Write]:

@@ -14,13 +14,14 @@ from backsight.naming.roots import ours
 from backsight.tape import CallLog, Node, announce, announce_lines, is_jit_traced, no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
-from backsight.tracing.axes import Aligned, Along
+from backsight.tracing.axes import Aligned, Along, Flattened, Unpaired
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Part, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
-from backsight.tracing.spots import Sighting, Write
+from backsight.tracing.peculiar import Told
+from backsight.tracing.spots import Copy, Sighting, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 
@@ -358,9 +359,30 @@ def along(watch: Watch) -> list[tuple[Along, Line | None]]:
     return [(each, watch._log.sites.line(each.site)) for each in watch._log.axes.along()]
 
 
+def flattened(watch: Watch) -> list[tuple[Flattened, Line | None, tuple[Line | None, Line | None]]]:
+    """Return what was flattened in opposite orders and compared: with that line, and those of scores and target."""
+    sites, found = watch._log.sites, watch._log.axes.flattened()
+    return [(each, sites.line(each.site), (sites.line(each.sites[0]), sites.line(each.sites[1]))) for each in found]
+
+
+def unpaired(watch: Watch) -> list[tuple[Unpaired, Line | None]]:
+    """Return where a loss takes the rows of two loaders for pairs, which draw each in an order of its own."""
+    return [(each, watch._log.sites.line(each.site)) for each in watch._log.axes.unpaired()]
+
+
 def repeated_writes(watch: Watch) -> tuple[Write, ...]:
     """Return where items were added to through an index with repeated entries, at the exact level."""
     return tuple(watch._log.spots.lost)
+
+
+def own_copies(watch: Watch) -> list[Copy]:
+    """Return where tensors were copied onto themselves, and never onto others, at the exact level."""
+    return [each for each in watch._log.spots.copies if each.own > 1 and not each.others]
+
+
+def peculiar(watch: Watch) -> list[Told]:
+    """Return the calls that do something else than is meant, as what they were given shows, at the exact level."""
+    return watch._log.peculiarities.told()
 
 
 def report_errors(watch: Watch, errors: Errors) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from backsight.runs import RunError, RunWarning
+from backsight.runs.opening import holds_a_trace
 from backsight.tables.printing import warnings_as_lines
 from backsight.text import size
 from backsight.text.console import Console
@@ -24,6 +25,8 @@ def view_runs(path: Path, port: int, open_browser: bool) -> int:
 
         def ready(url: str) -> None:
             out.print(Text.assemble(("backsight view", "bold"), f"  {what}"))
+            if not count and path.is_dir() and any(map(holds_a_trace, path.iterdir())):
+                out.print(f"  it holds traces: compare two of them with `backsight diff {path}/A {path}/B`")
             out.print(Text(f"  {url}", "cyan"))
             out.print(Text("  for this machine only; Ctrl-C ends it", "dim"))
             sys.stdout.flush()

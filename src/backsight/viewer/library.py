@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
-from backsight.runs.opening import identity, run_folders
+from backsight.runs.opening import holds_a_trace, identity, run_folders
 from backsight.viewer.answers import compared
 from backsight.viewer.answers.findings import findings_of
 from backsight.viewer.question import QUESTIONS, Answer, Asked, BadQuestion
@@ -53,6 +53,7 @@ class Library:
 
     Raises:
         RunNotFound: if there is no such folder.
+        NotARun: if it is a trace.
     """
 
     def __init__(self, path: str | Path):
@@ -158,6 +159,8 @@ class Library:
         try:
             return open_run(self.path)
         except RunError:
+            if holds_a_trace(self.path):
+                raise
             return None
 
     def _found(self) -> tuple[dict[str, Run], dict[str, str]]:

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 from backsight.runs import Run, RunNotFound, open_run, runs_in
+from backsight.runs.opening import holds_a_trace
 from backsight.viewer.report import report_page, to_report
 
 HEIGHT = 720
@@ -53,6 +54,7 @@ def view(run: Run | str | os.PathLike[str], *, height: int = HEIGHT) -> View:
 
     Raises:
         RunNotFound: if there is no run.
+        NotARun: if it is a trace.
         ValueError: if the height is less than 100 pixels.
     """
     if height < 100:
@@ -60,7 +62,7 @@ def view(run: Run | str | os.PathLike[str], *, height: int = HEIGHT) -> View:
     if isinstance(run, Run):
         return View(run, height)
     path = Path(run)
-    if path.is_dir() and not any(path.glob("rank-*")):
+    if path.is_dir() and not any(path.glob("rank-*")) and not holds_a_trace(path):
         found = runs_in(path)
         if not found:
             raise RunNotFound(f"There is no run in {path}. Record one: rec = bs.record(model, optimizer).")

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: model.2.wanted
 # cause: self.wanted = features * scale
-# fix: put line 11 inside `with torch.no_grad():`
+# fix: write `self.wanted = (features * scale).detach()`
 import torch
 
 

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: process.covariance
 # cause: self.covariance = kernel(points, points)
-# fix: process.covariance = process.kernel(process.points, process.points)
+# fix: self.covariance = self.kernel(self.points, self.points)
 import torch
 
 

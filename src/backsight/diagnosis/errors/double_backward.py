@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shown
+from backsight.diagnosis.wording import failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place, backward_calls, function_at, statement_at
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
+from backsight.source import Place, assignments, backward_calls, function_at, statement_at
+from backsight.source.bindings import parameters_of
+from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword, statements
 from backsight.story.failure import Failure, method
-from backsight.story.sections import sections, undecorated
+from backsight.story.sections import results_of, sections, undecorated
 from backsight.story.spelling import is_spelled
 
 _SPOKEN = re.compile(
@@ -97,15 +98,54 @@ def _of_function(failure: Failure) -> Finding:
     lines = [shown(found[1], f"marks {name}'s backward as differentiable only once.")] if found else []
     if found:
         lines.append(shown(found[2], f"runs {name}."))
+    again = _computed_again(found[0]) if found else ""
     return explanation(
         f"{name}'s backward is marked @once_differentiable, but here its gradient is differentiated again.",
         (*lines, *_twice(failure)),
-        "If that backward uses only PyTorch operations on its arguments and saved tensors, remove "
+        f"Remove line {found[1].line}, {found[1].text}, and {again}. Test it with torch.autograd.gradgradcheck."
+        if found and again
+        else "If that backward uses only PyTorch operations on its arguments and saved tensors, remove "
         "@once_differentiable and test it with torch.autograd.gradgradcheck. Otherwise, write the backward as a "
         "Function of its own, or differentiate through it only once.",
         source=str(found[1]) if found else failure.source,
         exact=found is not None,
     )
+
+
+def _computed_again(cls: type) -> str:
+    """What a backward has to compute again to be differentiated: what forward has saved that is neither its input nor
+    its output has no graph. Empty where all of it has one, or where that cannot be read."""
+    forward, backward = (
+        function_at(each.__code__) if (each := undecorated(method(cls, name))) is not None else None
+        for name in ("forward", "backward")
+    )
+    if forward is None or backward is None:
+        return ""
+    saved = next(
+        (c for s in statements(forward.node) for c in calls_in(s) if callee(c)[1] == "save_for_backward"), None
+    )
+    unpacked = next((each for each in statements(backward.node) if _unpacks(each)), None)
+    names = [dotted(each) for each in saved.args] if saved is not None else []
+    target = unpacked.targets[0] if isinstance(unpacked, ast.Assign) else None
+    there = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else [dotted(target)]
+    given, returned = parameters_of(forward.node), {text for text, _ in results_of(forward)}
+    lost = [name for name in names if name and name not in given and name not in returned]
+    made = {name: assignments(forward, name) for name in lost}
+    if names != there or unpacked is None or not lost or any(len(places) != 1 for places in made.values()):
+        return ""
+    texts = [places[0].text for places in made.values()]
+    if any("ctx" in text or "…" in text for text in texts):
+        return ""
+    verb = "has" if len(lost) == 1 else "have"
+    return (
+        f"below line {unpacked.lineno}, put `{'; '.join(texts)}`: {listed([each for each in lost if each], 3)}, saved "
+        f"amid forward, {verb} no graph"
+    )
+
+
+def _unpacks(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Attribute) and value.attr == "saved_tensors"
 
 
 def _spoken(operation: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ from backsight.story.memory import gradient_of, is_module
 from backsight.story.scenes import called_function
 from backsight.story.sections import MOST, Section, section_of
 from backsight.tape import modules_in, parameters_in
+from backsight.tracing import current
 from backsight.tracing.steps import parameters
 
 _ORDER = (
@@ -490,7 +492,8 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     name, argument = misused.name, misused.argument
     owner = _owner(misused)
     held = owner or f"the parameters of {argument}"
-    reason = detached(misused.failure, misused.parameters, held)
+    skipped = _skipped(misused)
+    reason = detached(misused.failure, misused.parameters, held) if skipped is None or _has_run(skipped[1]) else None
     if reason is not None:
         return misused.told(
             f"{name}.step({argument}): {held} got no gradient in this step, as its result is detached from the loss.",
@@ -498,7 +501,6 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
             [*reason.evidence, *asked],
             f"{reason.fix} If it should not, leave {name}.step({argument}) out.",
         )
-    skipped = _skipped(misused)
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
     lines: Sequence[Fact]
     condition: Place | None
@@ -532,6 +534,16 @@ def _skipped(misused: Misused) -> tuple[Place, Place] | None:
         return None
     (condition,) = conditions.values()
     return ran[0].section.body.place(condition), ran[0].place
+
+
+def _has_run(place: Place) -> bool:
+    """Whether a watch has noted a backward at a place since the last optimizer step of this thread."""
+    watch, thread = current(), threading.get_ident()
+    last = watch.steps.marks.get(thread, -1) if watch is not None else -1
+    return watch is not None and any(
+        each.line is not None and (each.line.file, each.line.line) == (place.file, place.line) and each.mark > last
+        for each in watch.backwards
+    )
 
 
 def _only_if(call: Call, here: Call | None) -> ast.If | None:

@@ -15,7 +15,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
-from backsight.source.body import SCOPES, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.ancestry import ancestors
+from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
@@ -270,7 +271,11 @@ def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -
         yield shown(each.place, f"{may}registers the hook{f' on {each.on}' if each.on else ''}.")
         for place, value in each.results:
             if place != each.place and not _keeps(value, each.first):
-                yield shown(place, "is the value it returns.")
+                flat = _flattened(each) if said.get("what") == "size" else None
+                if flat is not None and flat.line != place.line:
+                    yield shown(flat, f"makes {each.first} flat, of one dimension.")
+                is_flat = ", which is flat" if flat is not None else ""
+                yield shown(place, f"is the value it returns{is_flat}.")
     if failure.user:
         yield shown(failure.user.place, "runs the hook.")
     if not found and (name := said.get("name", said.get("counted"))) not in (None, "<unknown>", "<lambda>", "hook"):
@@ -290,6 +295,8 @@ def _fix(said: dict[str, str], one: Registered | None) -> str:
     if one and one.method in _OF_MODULES:
         return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
     if said.get("what") == "size":
+        if _flattened(one) is not None and (how := _returning(one, f"{{}}.view_as({grad})")):
+            return f"Give the result the shape of {grad}: {how}."
         return (
             f"If the hook only inspects {grad}, {_nothing(one)}: keep {grad}.norm(), {grad}[0] and the like in a "
             f"variable. A returned tensor replaces {grad}, so it must have the same shape."
@@ -306,6 +313,37 @@ def _fix(said: dict[str, str], one: Registered | None) -> str:
         f"If the hook only inspects {grad}, {_nothing(one)}. To replace it, return a tensor with the shape of {grad}: "
         f"{how}."
     )
+
+
+def _flattened(one: Registered | None) -> Place | None:
+    """The statement of a hook that makes its gradient flat, where what it returns has as many entries; else None."""
+    found = _refused(one)
+    body = body_around(found[0].file, found[0].line) if found and one else None
+    if found is None or body is None or one is None or isinstance(found[1], ast.Subscript):
+        return None
+    every = ancestors(body, body.text(found[1]), found[1].lineno)
+    lines = [found[0].line, *(place.line for each in every.values() for place in each.bound)]
+    flat = next((each for line in lines if (each := statement_at(body, line)) and _makes_flat(each, one.first)), None)
+    return body.place(flat) if flat is not None and not _reduces(found[1]) else None
+
+
+def _makes_flat(statement: ast.stmt, gradient: str) -> bool:
+    for call in calls_in(statement):
+        receiver, name = callee(call)
+        whole = name in ("flatten", "ravel") and not call.args
+        whole = whole or (name in ("reshape", "view") and [*map(ast.unparse, call.args)] == ["-1"])
+        if whole and receiver is not None and any(dotted(node) == gradient for node in ast.walk(receiver)):
+            return True
+    return False
+
+
+def _reduces(value: ast.expr) -> bool:
+    """Whether an expression has fewer entries than what it is computed from."""
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
+    return any(callee(call)[1] in _REDUCING for call in calls)
+
+
+_REDUCING = frozenset({"sum", "mean", "norm", "max", "min", "topk", "item", "median", "std", "var", "cat", "stack"})
 
 
 def _refused(one: Registered | None) -> tuple[Place, ast.expr] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Mapping
 
 import torch
 
@@ -18,22 +19,24 @@ _SEVERAL = (ast.List, ast.ListComp, ast.GeneratorExp)
 _MOST = 6
 
 
-def in_pytorch(body: Body, start: int, converted: str) -> str:
+def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str] | None = None) -> str:
     """Return what to write from line `start` on, where a function computes with a converted tensor; empty where that
     is nothing, or too much.
 
     >>> in_pytorch(body, 17, "out")
     'on line 17, write `spectrum = torch.fft.rfft(out)`'
 
-    converted: what the program passes to NumPy, `out`.
+    converted: what the program passes to NumPy, `out`. arrays: the variables that hold arrays of NumPy's, with the kind
+        of each, "f" for floating point.
     """
-    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(body, converted)
+    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(body, converted, arrays or {})
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
         converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
         if each.lineno < start or not (each.lineno == start or names & reads or converts):
             continue
         names |= {name for name in bound(each) if "." not in name}
+        edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in names}
         new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
         if new and new != ast.unparse(each):
             edits[each.lineno] = new
@@ -49,11 +52,11 @@ class _InPyTorch(ast.NodeTransformer):
     PyTorch takes NumPy's names of arguments, `axis` and `keepdims`, too.
     """
 
-    def __init__(self, body: Body, converted: str) -> None:
+    def __init__(self, body: Body, converted: str, arrays: Mapping[str, str]) -> None:
         module = body_around(body.file, 0)
         imports = [each for each in ast.walk(module.node) if isinstance(each, ast.Import)] if module else []
         self._modules = {each.asname or each.name: each.name for node in imports for each in node.names}
-        self._converted = converted
+        self._converted, self.arrays = converted, dict(arrays)
         self.unknown: list[str] = []
 
     def converts(self, call: ast.Call) -> bool:
@@ -66,6 +69,14 @@ class _InPyTorch(ast.NodeTransformer):
         first, _, _ = (dotted(receiver) or "").partition(".")
         return self._modules.get(first, "").partition(".")[0] in ("numpy", "scipy")
 
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self.arrays or not isinstance(node.ctx, ast.Load):
+            return node
+        made = _of_torch("as_tensor", [node])
+        if self.arrays[node.id] == "f":  # NumPy's are of twice the precision
+            made.keywords.append(ast.keyword("dtype", ast.parse("torch.float32", mode="eval").body))
+        return made
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         converts = self.converts(node)
         self.generic_visit(node)
@@ -75,7 +86,8 @@ class _InPyTorch(ast.NodeTransformer):
         if function == "numpy" and receiver is not None and not node.args:
             return _attached(receiver)
         if function == "astype" and receiver is not None:
-            return ast.Call(ast.Attribute(receiver, "float", ast.Load()), [], [])
+            known = isinstance(receiver, ast.Call) and bool(receiver.keywords) and callee(receiver)[1] == "as_tensor"
+            return receiver if known else ast.Call(ast.Attribute(receiver, "float", ast.Load()), [], [])
         if function in _BACK and dotted(receiver) == "torch" and node.args:
             return _of_torch("stack", node.args[:1]) if isinstance(node.args[0], _SEVERAL) else node.args[0]
         return self._of_numpy(node) if self._is_numpy(receiver) else node

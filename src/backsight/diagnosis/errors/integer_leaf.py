@@ -14,12 +14,15 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import listed, shown
+from backsight.source import Body
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, calls_in, expressions, keyword
+from backsight.source.body import callee, calls_in, expressions, keyword, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.memory import is_tensor
+from backsight.story.memory import is_module, is_tensor
+from backsight.tape import modules_in
 from backsight.tape.rows import dtype_name
 
 
@@ -37,7 +40,7 @@ def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{what}, but only floating-point and complex tensors can require grad.",
         (shown(level.place, "makes it require grad."),) if level else (),
-        _fix(level, text, name, tensor, made),
+        _fix(failure, level, text, name, tensor, made),
         source=failure.source,
         exact=tensor is not None or made is not None,
     )
@@ -62,8 +65,12 @@ def _is_of_integers(value: object) -> TypeGuard[torch.Tensor]:
 
 def _making(level: Level) -> ast.Call | None:
     """The call that makes a tensor and asks for its gradient at once."""
-    calls = calls_in(level.statement)
-    return next((call for call in calls if keyword(call, "requires_grad") is not None), None)
+    for call in calls_in(level.statement):
+        if keyword(call, "requires_grad") is not None:
+            return call
+        if callee(call)[1] == "requires_grad_" and isinstance(callee(call)[0], ast.Call):
+            return call
+    return None
 
 
 def _target(level: Level | None) -> str:
@@ -71,7 +78,15 @@ def _target(level: Level | None) -> str:
     return next(iter(target_names(*statement.targets)), "") if isinstance(statement, ast.Assign) else ""
 
 
-def _fix(level: Level | None, text: str, name: str, tensor: torch.Tensor | None, made: ast.Call | None) -> str:
+def _fix(
+    failure: Failure, level: Level | None, text: str, name: str, tensor: torch.Tensor | None, made: ast.Call | None
+) -> str:
+    if made is not None and level is not None and (indices := _of_index(failure, level, _target(level))):
+        return indices
+    if made is not None and callee(made)[1] == "requires_grad_":
+        receiver = callee(made)[0]
+        text = ast.unparse(receiver) if receiver is not None else "x"
+        return f"Make them floating point: {text}.float().requires_grad_()."
     if made is not None:
         kept = [each for each in made.keywords if each.arg != "dtype"]
         dtype = ast.keyword("dtype", ast.parse("torch.float32", mode="eval").body)
@@ -91,10 +106,66 @@ def _fix(level: Level | None, text: str, name: str, tensor: torch.Tensor | None,
             f"Set requires_grad on floating-point parameters only: if {each}.is_floating_point(): "
             f"{each}.requires_grad_()."
         )
-    return (
+    return _of_index(failure, level, text) or (
         f"Convert it to floating point first: {text} = {simple(text)}.float(). If it holds indices, as of words, "
         "differentiate what an embedding looks up with them: call retain_grad() on that."
     )
+
+
+def _of_index(failure: Failure, level: Level, text: str) -> str:
+    """Where the integers are looked up in an embedding: how to get the gradient of what it looks up, in a module that
+    takes the integers; empty where nothing shows that they are."""
+    body, statement = level.body, level.statement
+    if body is None or not isinstance(statement, ast.Expr | ast.Assign):
+        return ""
+    for each in (each for each in statements(body.node) if each.lineno > level.line):
+        for call in calls_in(each):
+            taken = any(body.text(given) == text for given in (*call.args, *(k.value for k in call.keywords)))
+            module = value_of(level, call.func) if taken else None
+            found = [path for path, inner in modules_in(module) if _looks_up(inner)] if is_module(module) else []
+            if is_module(module) and found:
+                name = ".".join(filter(None, [body.text(call.func), found[0]])) if found[0] else body.text(call.func)
+                return _hooked(body, statement, name, text)
+    return ""
+
+
+def _looks_up(module: object) -> bool:
+    return isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag)
+
+
+def _hooked(body: Body, statement: ast.stmt, name: str, text: str) -> str:
+    """How a hook keeps what an embedding looks up, and which reads of the gradient are to be of that."""
+    reads = [
+        each.lineno
+        for each in statements(body.node)
+        if any(body.text(node) == f"{text}.grad" for node in expressions(each))
+    ]
+    where = f" instead of `{text}.grad` on line{'s' * (len(reads) > 1)} {listed([*map(str, reads)])}" if reads else ""
+    hook = f"`hook = {name}.register_forward_hook(lambda m, i, out: rows.append(out) or out.retain_grad())`"
+    plain = _without_request(body, statement)
+    begin = (
+        f"On line {statement.lineno}, write `{plain}`, and below it"
+        if plain
+        else f"Instead of line {statement.lineno}, write"
+    )
+    return (
+        f"{text} holds indices, which have no gradient: differentiate what {name} looks up. {begin} `rows = []` and "
+        f"{hook}; after backward(), read `rows[0].grad.norm(dim=-1)`{where}, and call hook.remove()."
+    )
+
+
+def _without_request(body: Body, statement: ast.stmt) -> str:
+    """A statement that makes a tensor, without asking for its gradient; empty for one that only asks."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return ""
+    for call in calls_in(statement):
+        kept = [each for each in call.keywords if each.arg != "requires_grad"]
+        if len(kept) < len(call.keywords):
+            return rewritten(body, statement, {call: ast.unparse(ast.Call(call.func, call.args, kept))})
+        receiver, method = callee(call)
+        if method == "requires_grad_" and receiver is not None:
+            return rewritten(body, statement, {call: body.text(receiver)})
+    return ""
 
 
 def _is_parameter(level: Level) -> bool:

@@ -15,15 +15,17 @@ from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.findings.evidence import Fact
+from backsight.naming.plain import namespace
 from backsight.source import Place, assignments
 from backsight.source.bindings import bound, target_names, uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.out_of_place import out_of_place
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import too
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
 from backsight.tape import parameters_in
+from backsight.tracing.steps import parameters
 
 _NEAR = 3
 """Levels of the traceback that are looked at for a condition."""
@@ -60,6 +62,8 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
 
 
 def _case(found: Written) -> Case:
+    if found.name and (adapted := _adapted(found)) is not None:
+        return adapted
     if found.statement is not None and _reads_gradient(found):
         return _update(found)
     if not found.name:
@@ -74,12 +78,48 @@ def _case(found: Written) -> Case:
 def _update(found: Written) -> Case:
     name, text = found.here, found.outer.text
     away = out_of_place(found.level.body, found.level.line)
-    no_fix = f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if away else ""
+    collects = away and _reads_own_gradient(found)
+    no_fix = (
+        f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if collects else ""
+    )
     return Case(
         f"updates {name} with its gradient.",
         "Autograd is recording here, so the update itself would become part of the graph.",
         f"Update without recording: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_fix}",
     )
+
+
+def _adapted(found: Written) -> Case | None:
+    """Weights in a dict that a loop moves by their gradients, for `functional_call`: each has to be another tensor."""
+    body, away = found.level.body, out_of_place(found.level.body, found.level.line)
+    rebuilt = _rebuilt(found, away) if body is not None and away and isinstance(found.statement, ast.AugAssign) else ""
+    held = rebuilt.partition(" = ")[0]
+    loop = _loop_of(found) if rebuilt else None
+    if body is None or loop is None or type(found.level.value(held)) is not dict:
+        return None
+    if not _is_optimized(found) or not any(_computes_with(each, held) for each in statements(body.node)):
+        return None  # an update by hand: the weights themselves are to change
+    made = assignments(body, held, before=found.level.line)
+    grads = [each for each in statements(body.node) if each.lineno < loop.lineno and _derives(each)]
+    graph = f" Second derivatives also need create_graph=True on line {grads[-1].lineno}." if grads else ""
+    return Case(
+        f"updates {found.here}, which {held} holds" + (f" since line {made[0].line}." if made else "."),
+        f"{found.label} is trained by what is computed from {held}, so the update has to give another tensor.",
+        f"Build a new dict in place of the loop on line {loop.lineno}: {rebuilt}. (Under torch.no_grad(), the update "
+        f"would overwrite {found.label} itself.){graph}",
+    )
+
+
+def _computes_with(statement: ast.stmt, held: str) -> bool:
+    """Whether a statement runs a module with the weights in a dict."""
+    calls = (each for each in calls_in(statement) if callee(each)[1] == "functional_call")
+    return any(dotted(given) == held for each in calls for given in each.args)
+
+
+def _derives(statement: ast.stmt) -> bool:
+    """Whether a statement takes a derivative without a graph of its own."""
+    calls = (each for each in calls_in(statement) if callee(each)[1] == "grad")
+    return any(keyword(each, "create_graph") is None for each in calls)
 
 
 def _average(found: Written) -> Case:
@@ -151,7 +191,7 @@ def _handed_over(found: Written) -> Case:
 def _first_value(found: Written) -> Case:
     name, line = found.here, found.outer.line
     reason = f"{name} already requires grad, so autograd would record this as part of the computation."
-    if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None:
+    if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None or _is_optimized(found):
         fix = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
     else:
         fix = (
@@ -159,6 +199,14 @@ def _first_value(found: Written) -> Case:
             "`with torch.no_grad():`."
         )
     return Case(f"sets the values of {name}.", reason, fix)
+
+
+def _is_optimized(found: Written) -> bool:
+    """Whether an optimizer that a variable or an attribute holds trains the leaf: it is no first value, then."""
+    every = [value for level in found.callers for value in level.variables.values()]
+    every += [each for value in every for each in dict.values(namespace(value) or {})]
+    trained = (each for value in every if isinstance(value, torch.optim.Optimizer) for each in parameters(value))
+    return any(each is _leaf(found) for each in trained)
 
 
 def _initial(found: Written) -> Case:
@@ -206,6 +254,13 @@ def _computation(found: Written) -> Case:
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     fix = f"Modify a copy: put {new} = {name}.clone() before line {found.level.line}, and use {new}{_below(found)}."
     rebuilt = _rebuilt(found, away) if away else ""
+    if not rebuilt and _is_lost(found):
+        return Case(
+            f"updates {name}, which nothing reads afterwards.",
+            "Autograd is recording here, so the update itself would become part of the graph.",
+            f"Update without recording: put line {found.outer.line} inside `with torch.no_grad():`. A new tensor won't "
+            f"help: {found.label} itself would never change.",
+        )
     model = _model_of(found) if rebuilt else ""
     if model:
         return Case(
@@ -232,6 +287,16 @@ def _computation(found: Written) -> Case:
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
         f"{fix} {found.label} stays the leaf and keeps its gradient.",
     )
+
+
+def _is_lost(found: Written) -> bool:
+    """Whether a new tensor in place of a weight would be gone: outside of a forward, a loop names the weight, and
+    nothing reads that name below."""
+    body = found.level.body
+    loops = [each for each in statements(body.node) if isinstance(each, ast.For)] if body else []
+    inside = [each for each in loops if each.lineno < found.level.line <= (each.end_lineno or 0)]
+    named = any(found.name in target_names(each.target) for each in inside)
+    return named and _is_kept_up(found) and not _reading(found, found.level.line + 1)
 
 
 def _below(found: Written, *, after: bool = False) -> str:
@@ -281,19 +346,30 @@ def _rebuilt(found: Written, away: str) -> str:
 
     A name that is bound in the loop leaves the list as it was.
     """
-    body = found.level.body
-    for loop in (each for each in statements(body.node) if isinstance(each, ast.For)) if body else ():
-        if body is None or len(loop.body) != 1 or loop.body[0] is not found.statement:
-            continue
-        held, of = [loop.target], [loop.iter]
-        if isinstance(loop.target, ast.Tuple) and isinstance(loop.iter, ast.Call) and callee(loop.iter)[1] == "zip":
-            held, of = loop.target.elts, loop.iter.args
-        pairs = zip(held, of, strict=False)
-        name = next((dotted(each) for target, each in pairs if dotted(target) == found.name), None)
-        if name is not None and type(found.level.value(name)) is list:
-            value, target = away.partition(" = ")[2], body.text(loop.target)
-            return f"{name} = [{value} for {target} in {body.text(loop.iter)}]"
+    body, loop = found.level.body, _loop_of(found)
+    if body is None or loop is None:
+        return ""
+    held, of = [loop.target], [loop.iter]
+    if isinstance(loop.target, ast.Tuple) and isinstance(loop.iter, ast.Call) and callee(loop.iter)[1] == "zip":
+        held, of = loop.target.elts, loop.iter.args
+    value, each_of = away.partition(" = ")[2], f"for {body.text(loop.target)} in {body.text(loop.iter)}"
+    for target, each in zip(held, of, strict=False):
+        name = dotted(each)
+        if dotted(target) == found.name and name is not None and type(found.level.value(name)) is list:
+            return f"{name} = [{value} {each_of}]"
+        owner = dotted(callee(each)[0]) if isinstance(each, ast.Call) and callee(each)[1] == "items" else None
+        if isinstance(target, ast.Tuple) and len(target.elts) == 2 and type(found.level.value(owner or "")) is dict:
+            key, entry = (dotted(one) for one in target.elts)
+            return f"{owner} = {{{key}: {value} {each_of}}}" if key and entry == found.name else ""
     return ""
+
+
+def _loop_of(found: Written) -> ast.For | None:
+    """The loop of which the statement is all."""
+    loops = (
+        (each for each in statements(found.level.body.node) if isinstance(each, ast.For)) if found.level.body else ()
+    )
+    return next((each for each in loops if len(each.body) == 1 and each.body[0] is found.statement), None)
 
 
 def _reads_gradient(found: Written) -> bool:
@@ -301,13 +377,22 @@ def _reads_gradient(found: Written) -> bool:
     statement, body = found.statement, found.level.body
     if statement is None or body is None:
         return False
-    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in expressions(statement)):
-        return True
-    before = (each for each in statements(body.node) if each.lineno < statement.lineno)
-    if any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each)):
+    if _reads_own_gradient(found):
         return True
     read = {use.name for use in uses(statement) if not use.binds}
     return any(".grad" in p.text for name in read for p in assignments(body, name, before=statement.lineno))
+
+
+def _reads_own_gradient(found: Written) -> bool:
+    """Whether the statement reads a `.grad`, or the leaf's was read before: not what `autograd.grad` returned."""
+    statement, body = found.statement, found.level.body
+    if statement is None or body is None:
+        return False
+    attributes = [node for node in expressions(statement) if isinstance(node, ast.Attribute) and node.attr == "grad"]
+    if any(dotted(node) != "torch.autograd.grad" for node in attributes):
+        return True
+    before = (each for each in statements(body.node) if each.lineno < statement.lineno)
+    return any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each))
 
 
 def _is_first_value(found: Written) -> bool:
@@ -369,7 +454,7 @@ def _changes_leaf(found: Written, statement: ast.stmt) -> bool:
         return False
     for name in changed_names(statement):
         value = found.level.value(name)
-        rebound = any(each.line >= found.level.line for each in assignments(body, name, before=statement.lineno))
+        rebound = any(each.line > found.level.line for each in assignments(body, name, before=statement.lineno))
         if is_tensor(value) and _is_of_leaf(value) and not rebound:
             return True
     return False

@@ -18,10 +18,11 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_dict, class_name, namespace
-from backsight.source import loop_facts
-from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source import Place, loop_facts
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of
+from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 
 _MISSING = r"'(?P<type>[\w.]+)' object has no attribute 'backward'"
@@ -163,6 +164,15 @@ def _fields(value: object) -> list[tuple[str, torch.Tensor]]:
 def _converted(lost: Lost, made: Conversion | None) -> Finding:
     """A number, None, or a container without a tensor."""
     asked = shown(lost.level.place, _asks(lost))
+    written = _written_out(lost) if made is None and lost.kind == "number" else None
+    if written is not None:
+        skipped = f"if torch.is_tensor({lost.name}): {lost.level.place.text}"
+        return explanation(
+            _title(lost, made),
+            (shown(written, f"returns a number in place of a loss, {lost.value}."), asked),
+            f"Skip it, as it has nothing to train: on line {lost.level.line}, write `{skipped}`.",
+            source=str(written),
+        )
     lines = (shown(made.place, f"{made.does}."), asked) if made else (asked,)
     return explanation(
         _title(lost, made),
@@ -171,6 +181,26 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
         source=str(made.place) if made else lost.failure.source,
         exact=made is not None and made.sure,
     )
+
+
+def _written_out(lost: Lost) -> Place | None:
+    """The only `return 0.0` of a function that returns a loss on its other path, and that a running function calls."""
+    value, found = lost.value, list[Place]()
+    called = {
+        callee(call)[1]
+        for level in lost.failure.users
+        for each in (statements(level.body.node) if level.body else ())
+        for call in calls_in(each)
+    }
+    for body in (body for file in user_files(lost.failure) for body in functions(file)):
+        returned = [each for each in statements(body.node) if isinstance(each, ast.Return) and each.value is not None]
+        plain = [each for each in returned if isinstance(each.value, ast.Constant)]
+        if getattr(body.node, "name", "") in called and len(plain) < len(returned):
+            for each in plain:
+                number = each.value.value if isinstance(each.value, ast.Constant) else None
+                if type(number) in (int, float) and type(number) is type(value) and number == value:
+                    found.append(body.place(each))
+    return found[0] if len(found) == 1 else None
 
 
 def _asks(lost: Lost) -> str:

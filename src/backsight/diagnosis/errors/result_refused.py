@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy
 import torch
 
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
@@ -20,8 +21,9 @@ from backsight.diagnosis.wording import shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
-from backsight.source import Place
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source import Place, statement_at
+from backsight.source.bindings import bound, uses
+from backsight.source.body import body_around, callee, calls_in, functions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -89,15 +91,40 @@ class Refused:
             return None
         watch = current()
         line = watch.line_of(survey((self.tensor,), frames=self.failure.frames).graph.roots[0]) if watch else None
-        return line.place if line is not None and line.text else self.stored
+        return line.place if line is not None and line.text else self._read
 
     @cached_property
     def stored(self) -> Place | None:
         """The statement that gave the variable its value, or the attribute."""
         if self.tensor is None or self.failure.user is None:
             return None
+        if self.made is not None and self._binds(self.made):
+            return self.made
+        return self._read
+
+    @cached_property
+    def _read(self) -> Place | None:
+        """What the text says of it."""
+        if self.tensor is None or self.failure.user is None:
+            return None
         origin = made(Held(self.failure, self.failure.user, self.text or self.name, self.tensor))
         return origin.place if origin else None
+
+    def _binds(self, place: Place) -> bool:
+        """Whether a statement assigns the attribute, whatever the object is called there."""
+        body = body_around(place.file, place.line)
+        statement = statement_at(body, *place.position) if body else None
+        owner, _, attribute = self.name.rpartition(".")
+        names = (each.rpartition(".") for each in bound(statement)) if statement is not None else ()
+        return any(last == attribute and bool(first) is bool(owner) for first, _, last in names)
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether the statement that stores it reads it, too: `self.h = self.cell(x, self.h)`."""
+        body = body_around(self.stored.file, self.stored.line) if self.stored else None
+        statement = statement_at(body, *self.stored.position) if body and self.stored else None
+        found = uses(statement) if statement is not None else []
+        return bool({each.name for each in found if each.binds} & {each.name for each in found if not each.binds})
 
     @property
     def title(self) -> str:
@@ -169,7 +196,8 @@ class Refused:
                 other = "Compute a loss that depends on them in PyTorch instead."
                 beside = reaches_otherwise(self.failure)
                 if beside is False and level is not None:
-                    lines = in_pytorch(level.body, level.place.line, self.text) if level.body else ""
+                    arrays = _arrays(level)
+                    lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
                     return (
                         f"Compute it in PyTorch, because the loss depends on {name} through this result alone: "
                         f"{lines or f'use {name} itself, and the functions of torch'}. With "
@@ -217,6 +245,12 @@ def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | N
         yield said, None
 
 
+def _arrays(level: Level) -> dict[str, str]:
+    """The variables that hold arrays of NumPy's, with the kind of their numbers."""
+    every = level.variables.items()
+    return {name: value.dtype.kind for name, value in every if isinstance(value, numpy.ndarray)}
+
+
 def _operands(level: Level, use: str) -> Iterator[ast.expr]:
     """The expressions of the failing statement that may stand for it."""
     statement = level.statement
@@ -255,6 +289,11 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use torch.nn.utils.parametrizations.{old}, "
             "whose modules can be copied."
         )
+    if several := _held_together(refused):
+        return (
+            f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, store each "
+            "detached."
+        )
     if owner:
         every = [f"{each}.{attribute}" for each in _alike(refused, attribute)]
         before = _detached_before(refused, every or [refused.name], attribute)
@@ -264,11 +303,25 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
                 f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
                 f"the copy: {before}."
             )
+        if refused.is_carried:  # detached where it is stored, it would carry no gradient through time
+            return f"Detach {which} before the copy: {before}."
         return (
             f"Detach {which} before the copy: {before}. Or, if no loss is computed from it there, store it detached: "
             f"{detached}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+def _held_together(refused: Refused) -> str:
+    """The statement that detaches a dict or a list of results, where the refused one is one of several in it."""
+    container, bracket, _ = refused.name.rpartition("[")
+    value = refused.failure.user.value(container) if bracket and refused.failure.user else None
+    held = list(dict.values(value)) if type(value) is dict else value if type(value) is list else []
+    if len(held) < 2 or not all(is_tensor(each) for each in held):
+        return ""
+    if type(value) is dict:
+        return f"{container} = {{key: value.detach() for key, value in {container}.items()}}"
+    return f"{container} = [value.detach() for value in {container}]"
 
 
 def _is_read(refused: Refused, attribute: str) -> bool:

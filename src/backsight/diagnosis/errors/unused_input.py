@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.definitions import values_of
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
@@ -203,9 +206,71 @@ def _of_beside(case: Unused, names: list[str]) -> str:
     base, bracket, rest = case.name.partition("[")
     if bracket and base in names:
         return f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}."
-    return _from_parts(case, names[0]) or (
-        f"Take the gradient of {names[0]}. Or compute {case.name} first, then {case.output} from {case.name}."
+    return (
+        _from_parts(case, names[0])
+        or _of_view(case)
+        or (f"Take the gradient of {names[0]}. Or compute {case.name} first, then {case.output} from {case.name}.")
     )
+
+
+_VIEWS = frozenset(
+    {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "movedim", "swapaxes"}
+    | {"t", "view_as", "reshape_as", "narrow", "select", "contiguous"}
+)
+"""Methods whose result has the same entries in another shape, as the gradient then has."""
+
+
+def _of_view(case: Unused) -> str:
+    """Where the input is another view of what the output is computed from, `x.view(n, -1)`: the gradient of that, in
+    the shape of the view."""
+    level = case.failure.user
+    body, statement = (level.body, level.statement) if level else (None, None)
+    written = differentiated(case.failure)
+    if level is None or body is None or statement is None or len(written) != 1:
+        return ""
+    call = next((each for each in calls_in(statement) if callee(each)[1] == "grad"), None)
+    asked = call and (call.args[1] if len(call.args) > 1 else keyword(call, "inputs"))
+    asked = asked.elts[0] if isinstance(asked, ast.Tuple | ast.List) else asked
+    value: ast.expr | None = asked
+    if (name := dotted(asked)) is not None:
+        found = values_of(body, name, level.line)
+        value = found[0] if len(found) == 1 else None
+    base, methods = _viewed(value)
+    held = value_of(level, base)
+    if call is None or asked is None or base is None or not methods:
+        return ""
+    if not is_tensor(held) or not _is_in(case.graph, held):
+        return ""
+    part = next((n for n in expressions(statement) if isinstance(n, ast.Subscript) and n.value is call), None)
+    shaping, source = "".join(methods), body.text(base)
+    inner = _with(call, asked, base)
+    index = f"[{body.text(part.slice)}]" if part is not None else ""
+    line = rewritten(body, statement, {part: f"{inner}{index}{shaping}"}) if part is not None else ""
+    if line:
+        last = statement.end_lineno or statement.lineno
+        where = f"lines {statement.lineno} to {last}" if last > statement.lineno else f"line {statement.lineno}"
+        how = f"write `{line}` instead of {where}"
+    else:
+        how = f"pass {source} instead of {case.name}, and put `{shaping}` behind the result"
+    return f"Take the gradient of {source}, and give it the shape of {case.name}: {how}."
+
+
+def _with(call: ast.Call, asked: ast.expr, base: ast.expr) -> str:
+    """A call as text with another tensor asked for."""
+    return ast.unparse(copy.deepcopy(call, {id(asked): base}))
+
+
+def _viewed(value: ast.expr | None) -> tuple[ast.expr | None, list[str]]:
+    """What an expression is a view of, and the calls that make it: `x` and `.view(n, -1)` of `x.view(n, -1)`."""
+    methods: list[str] = []
+    while isinstance(value, ast.Call):
+        receiver, name = callee(value)
+        if receiver is None or name not in _VIEWS | {"requires_grad_"} or dotted(receiver) in ("torch", "F"):
+            return None, []
+        if name in _VIEWS:
+            methods.insert(0, ast.unparse(value)[len(ast.unparse(receiver)) :])
+        value = receiver
+    return value, methods
 
 
 def _from_parts(case: Unused, whole: str) -> str:

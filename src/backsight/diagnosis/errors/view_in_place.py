@@ -179,6 +179,11 @@ def _made_unrecorded(found: Written, mode: str) -> Finding:
     lines.append("Autograd has no graph for that view, so it cannot tell whether to record the change.")
     away = out_of_place(body, found.level.line)
     record = f"write {away}, which creates a new tensor" if away else f"make {name} outside of the {block} block"
+    if body and made and isinstance(statement_at(body, made.line), ast.For):  # of a whole, which others read
+        record = (
+            f"compute new parts and join them, as with torch.stack([...]): {name} = ... in a loop would not write into "
+            "the whole"
+        )
     fix = f"If the change is part of the computation, {record}. If not, put it under torch.no_grad() too."
     if is_tensor(found.tensor) and is_leaf(found.tensor):
         fix = f"Put the change under torch.no_grad() too: {name} shares memory with {found.label}, a leaf."

@@ -100,7 +100,7 @@ def undoing(cut: Severed) -> str:
         body = body_around(place.file, place.line) if place is not None else None
         choice = hardened(body, cut.line.segment, place.line) if body and place and cut.line else None
         return choice or f"Use something differentiable instead of {cut.op}"
-    if (joined := _joined(cut)) is not None:
+    if (joined := _joined(cut) or _stacked(cut)) is not None:
         return f"Write {joined} instead"
     return f"Compute it with tensors, without {cut.op}"
 
@@ -110,6 +110,26 @@ def _joined(cut: Severed) -> str | None:
     match _parsed(cut.line.segment if cut.line is not None else ""):
         case ast.Call(func=ast.Attribute(attr="tensor" | "as_tensor"), args=[given, *_]):
             return f"torch.stack({ast.unparse(given)})"
+    return None
+
+
+def _stacked(cut: Severed) -> str | None:
+    """Return how to join tensors that become numbers first: `torch.tensor([p.tolist() for p in pooled])`."""
+    numbers = ("tolist", "item")
+    calls = [each for each in expressions(statement_of(cut)) if isinstance(each, ast.Call)] if cut.op in numbers else ()
+    for call in calls:
+        if callee(call)[1] not in ("tensor", "as_tensor", "FloatTensor", "Tensor") or not call.args:
+            continue
+        match call.args[0]:
+            case ast.ListComp(elt=ast.Call(func=ast.Attribute(value=each, attr=attr), args=[]), generators=[one]) if (
+                attr in numbers
+            ):
+                plain = ast.dump(each) == ast.dump(ast.Name(getattr(one.target, "id", ""), ast.Load())) and not one.ifs
+                return f"torch.stack({ast.unparse(one.iter if plain else ast.ListComp(each, [one]))})"
+            case ast.List(elts=[_, *_] as elts):
+                inner = [e.func.value for e in elts if isinstance(e, ast.Call) and callee(e)[1] in numbers]  # type: ignore[attr-defined]
+                if len(inner) == len(elts):
+                    return f"torch.stack([{', '.join(map(ast.unparse, inner))}])"
     return None
 
 

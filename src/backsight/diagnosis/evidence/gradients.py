@@ -17,7 +17,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
-from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions
+from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, keyword
 from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -77,7 +77,7 @@ def made(held: Held) -> Made | None:
         before = held.level.line if body is held.level.body else None
         for place in reversed(assignments(body, name, before=before)):
             statement = statement_at(body, *place.position)
-            if statement is not None and _may_make(statement, name):
+            if statement is not None and _may_make(statement, name, held.is_result):
                 rewritten = leaf_last(body, name, place.line) or element_last(statement)
                 if rewritten is None and held.is_result and asks_for_gradient(statement):
                     continue  # it makes a leaf
@@ -175,11 +175,29 @@ def _counted(loop: ast.stmt, level: Level) -> bool:
     return False
 
 
-def _may_make(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement may be what gave a variable a tensor: not a loop, nor `self.hidden = None`."""
+def _may_make(statement: ast.stmt, name: str, result: bool) -> bool:
+    """Whether a statement may be what gave a variable a tensor: not a loop, nor `self.hidden = None`; of a result
+    neither `self.hidden = torch.zeros(3)`, which has no graph."""
     if isinstance(statement, ast.Assign | ast.AnnAssign):
-        return not isinstance(_given(statement, name), ast.Constant)
+        given = _given(statement, name)
+        return not isinstance(given, ast.Constant) and not (result and _is_plain(given))
     return not isinstance(statement, ast.For | ast.FunctionDef)
+
+
+def _is_plain(value: ast.expr | None) -> bool:
+    """Whether an expression makes a tensor of nothing that has a graph: `torch.zeros(3)`, `x.detach()`, of no list."""
+    if not isinstance(value, ast.Call):
+        return False
+    receiver, name = callee(value)
+    if name in ("detach", "new_zeros", "new_ones", "new_empty", "new_full"):
+        return receiver is not None
+    return dotted(receiver) == "torch" and name in _FACTORIES and keyword(value, "requires_grad") is None
+
+
+_FACTORIES = frozenset(
+    {"zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "linspace", "eye", "tensor"}
+    | {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "from_numpy"}
+)
 
 
 def _given(statement: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:

@@ -16,8 +16,9 @@ from backsight.source import Body, Place, backward_roots
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
-from backsight.story.failure import Failure, follow
-from backsight.story.memory import is_tensor
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level, follow
+from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
@@ -136,7 +137,7 @@ def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
             for receiver, call in backward_roots(level.body)
         ]
         unused = sorted(name for name in bound(statement) if not any(name in read for _, _, read in losses))
-        if losses and unused and bound(statement) != set(unused):
+        if losses and unused and bound(statement) != set(unused) and _takes_result(level, statement):
             loss = losses[0][0]
             return Reason(
                 (
@@ -147,6 +148,12 @@ def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
                 f"Use {listed(unused)} in {loss}, or remove {idle.path} from the model.",
             )
     return None
+
+
+def _takes_result(level: Level, statement: ast.stmt) -> bool:
+    """Whether a statement takes what a module returns, not what a function makes of it: `criterion(model(x), y)`."""
+    value = getattr(statement, "value", None)
+    return isinstance(value, ast.Call) and is_module(value_of(level, value.func))
 
 
 def _lost_entry(failure: Failure, idle: Idle, body: Body, place: Place) -> Reason | None:

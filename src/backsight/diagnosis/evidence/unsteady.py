@@ -11,10 +11,11 @@ from typing import Any
 from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, class_name, namespace
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, function_at
+from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.bindings import bound, parameters_of, spots, uses
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import method
 from backsight.story.fixes import every_time
 from backsight.story.memory import is_tensor, maker_of
@@ -93,6 +94,18 @@ def _draws(section: Section) -> Iterator[Unsteady]:
     for call, place in section.calls():
         source = _origin(section, call)
         text = section.body.text(call)
+        if (given := keyword(call, "generator")) is not None and section.body.text(given) != "None":
+            statement = statement_at(section.body, *place.position)
+            without = text.replace(f", generator={section.body.text(given)}", "", 1)
+            new = rewritten(section.body, statement, {call: without}) if statement and without != text else ""
+            how = f": on line {place.line}, write `{new}`" if new else ""
+            yield Unsteady(
+                place,
+                f"{text} draws different numbers in the second run, from a generator whose state checkpoint does not "
+                "restore.",
+                f"Draw from PyTorch's own generator, which checkpoint restores{how}. Or draw before the checkpoint and "
+                f"{_HAND_IN}.",
+            )
         if source in _CLOCKS:
             yield Unsteady(place, f"{text} reads the clock.", f"Read the clock before the checkpoint and {_HAND_IN}.")
         elif source:

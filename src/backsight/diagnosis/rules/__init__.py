@@ -29,6 +29,7 @@ from backsight.diagnosis.rules import (  # noqa: F401  # each enters itself
     other_noise,
     out_of_reach,
     overwritten_leaf,
+    padding,
     parameter_not_reached,
     parameter_twice,
     part_of_a_name,

@@ -1,4 +1,4 @@
-"""BS136: a softmax is taken over the batch, or over the one value that a layer returns."""
+"""BS136: a softmax is taken over the batch, over the queries, or over the one value that a layer returns."""
 
 from __future__ import annotations
 
@@ -62,6 +62,9 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
         if loss is not None and not _is_over_classes(scene, node, before, loss):
             yield _of_another(scene, node, loss)
             continue
+        if len(shape) > 2 and (taken := _taken_by_queries(above, node)) is not None:
+            yield _of_queries(scene, node, taken)
+            continue
         if _is_of_one(node, shape):
             yield _finding(scene, node, "over a dimension of size 1: its result does not depend on it", None)
             continue
@@ -75,6 +78,55 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
 
 def _is_softmax(node: Node) -> bool:
     return node.op in ("Softmax", "LogSoftmax")
+
+
+_TO_PRODUCT = _VIEWS | {"Expand", "Clone", "ToCopy", "NativeDropout"}
+
+
+def _taken_by_queries(users: dict[int, list[Node]], node: Node) -> Node | None:
+    """Return the product in which the scores of queries and keys weigh the values, if they add up to 1 over the queries
+    and not over the keys. Who divides them again, as slots do, means it."""
+    made, result = _score(node), kept(node, "result")
+    if made is None or result is None or result.dim() < 3 or result.shape[-1] == 1 or result.shape[-2] == 1:
+        return None
+    at, above = node, users.get(node.index, [])
+    while len(above) == 1 and (above[0].op in _TO_PRODUCT or _is_scaled(above[0])):
+        at, above = above[0], users.get(above[0].index, [])
+    product = above[0] if len(above) == 1 and above[0].op == "Bmm" else None
+    first = product.inputs[0] if product is not None and product.inputs else None
+    if product is None or first is None or first.node.index != at.index:
+        return None
+    with torch.no_grad():
+        shares = result.detach().double()
+        return product if _are_ones(shares.sum(-2)) and not _are_ones(shares.sum(-1)) else None
+
+
+def _is_scaled(node: Node) -> bool:
+    """Whether a result is multiplied by what has no gradient, as dropout does."""
+    return node.op == "Mul" and len(given(node)) == 1
+
+
+def _score(node: Node) -> Node | None:
+    """Return the product of two results that a softmax is taken of, divided by a number at most."""
+    first = next(iter(given(node)), None)
+    while first is not None and first.op in _VIEWS | {"Div", "Mul", "MaskedFill", "ToCopy"} and len(given(first)) == 1:
+        first = given(first)[0]
+    return first if first is not None and first.op == "Bmm" and len(given(first)) == 2 else None
+
+
+def _of_queries(scene: Scene, node: Node, taken: Node) -> Finding:
+    line, used = scene.line_of(node), scene.line_of(taken)
+    return warning(
+        "BS136",
+        "softmax is taken over the queries, not over the keys.",
+        (
+            if_known(line, f"computes weights of shape {shaped(node.shape)}, which add up to 1 over dimension -2."),
+            if_known(used, "sums the values over dimension -1, where they do not add up to 1."),
+        ),
+        "Take it over the keys: dim=-1.",
+        line,
+        nodes=(node.index,),
+    )
 
 
 def _is_of_one(node: Node, shape: tuple[int, ...]) -> bool:

@@ -52,7 +52,7 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
         return None
     names = [next((n.path for n in found), "a parameter") for found in search([e.parameter for e in grave[:4]]).names]
     made_half = converted(file, names) if grave is rounded else None
-    evidence, fix, source = _reason(name, optimizer, grave[0], grave is zero, made_half)
+    evidence, fix, source = _reason(name, optimizer, grave[0], _set_rate(file) if grave is zero else None, made_half)
     which = listed([*names, *[""] * len(grave[4:])], 4)
     of = len(parameters(optimizer))
     them = "it" if len(grave) == 1 else "them"
@@ -76,14 +76,17 @@ def _is_too_small(each: Unmoved) -> bool:
 
 
 def _reason(
-    name: str, optimizer: torch.optim.Optimizer, first: Unmoved, is_zero: bool, made_half: Place | None
+    name: str, optimizer: torch.optim.Optimizer, first: Unmoved, zero: tuple[Place, ...] | None, made_half: Place | None
 ) -> tuple[tuple[Fact, ...], str, Place | None]:
-    if is_zero:
+    if zero is not None:
+        says = ("sets it.", "divides whole numbers: // drops the fraction.")
         return (
-            ("Its learning rate is 0.",),
-            "Check the scheduler: an integer division in the warm-up, or a rate that decayed to 0. To freeze "
+            ("Its learning rate is 0.", *(shown(at, does) for at, does in zip(zero, says, strict=False))),
+            "Divide with / in place of //."
+            if len(zero) > 1
+            else "Check the scheduler: an integer division in the warm-up, or a rate that decayed to 0. To freeze "
             "{them}, requires_grad_(False) saves the work.",
-            None,
+            zero[-1] if zero else None,
         )
     if first.parameter.dtype in _HALVES:
         return _rounded(first, made_half)
@@ -102,6 +105,27 @@ def _reason(
         lost.fix if lost else "Check that step() changes {them} in place: p.add_(), not p.add() nor p = p + ....",
         lost.place if lost else None,
     )
+
+
+def _set_rate(file: str) -> tuple[Place, ...]:
+    """Return the only statement that sets the rate of a group, and one that divides whole numbers for it, if any."""
+    every = [(body, statement) for body in functions(file) for statement in statements(body.node)]
+    found = [(body, each) for body, each in every if isinstance(each, ast.Assign) and any(map(_is_rate, each.targets))]
+    if len(found) != 1:
+        return ()
+    body, setting = found[0]
+    called = {callee(each)[1] for each in calls_in(setting)}
+    floors = [
+        other.place(each)
+        for other, each in every
+        if getattr(other.node, "name", "") in called and not hasattr(each, "body")
+        if any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) for node in ast.walk(each))
+    ]
+    return (body.place(setting), *floors[:1])
+
+
+def _is_rate(target: ast.expr) -> bool:
+    return isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) and target.slice.value == "lr"
 
 
 def _rounded(first: Unmoved, made: Place | None) -> tuple[tuple[Fact, ...], str, Place | None]:

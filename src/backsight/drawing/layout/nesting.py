@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from backsight.drawing.layout.layered import Layered, Point, Wire, layered
+from backsight.drawing.look import Direction
 from backsight.drawing.scene import Box, Scene
 
 PAD = 14.0
@@ -23,7 +23,6 @@ TOP = -1
 """Stands for the page, in place of the index of a frame."""
 
 Size = tuple[float, float]
-Direction = Literal["auto", "down", "right"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs import STATISTICS, Run
+from backsight.runs import STATISTICS, TRACE, Run
 from backsight.viewer.packing import plain
 from backsight.viewer.question import Answer, Asked
 
@@ -39,7 +39,7 @@ def compared(one: Run, other: Run, asked: Asked) -> Answer:
         "exact": exact,
         "near": near,
         "tolerance": tolerance,
-        "traced": all(any((run.path / "trace").glob("*.trace")) for run in (one, other)),
+        "traced": all(any((run.path / TRACE).glob("*.trace")) for run in (one, other)),
     }
 
 

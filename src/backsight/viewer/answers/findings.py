@@ -45,6 +45,7 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
             }
             for finding, where in zip(report, shown, strict=True)
         ],
+        "code": places.code,
     }
 
 
@@ -58,6 +59,11 @@ class _Places:
             stored = None
         self._graph: Graph | None = None if stored is None else stored.value
         self._nodes = nodes_of(self._graph, run.tensors) if self._graph is not None and self._graph.lines else {}
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The text of the lines, as far as the recording holds it."""
+        return {} if self._graph is None else self._graph.code
 
     def lines(self, tensors: list[list[str]]) -> list[str]:
         """Return the lines of the tensors that a finding speaks of, a few of them."""

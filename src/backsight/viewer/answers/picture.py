@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import cast, get_args
 
 from backsight.drawing import Drawing, Look, Scene, nodes_by_box, svg
-from backsight.drawing.look import MOST_BOXES
+from backsight.drawing.look import MOST_BOXES, Direction
 from backsight.runs import Run
 from backsight.tape import Graph
 from backsight.viewer.placing import Nodes, nodes_of, parameter_of
@@ -26,7 +27,8 @@ differ."""
 
 @question("graph")
 def graph(run: Run, asked: Asked) -> Answer:
-    """If wanted `fold`, 1 or 0; `open`: groups to open, or close where open; `tensor` and `kind`: what is to be seen.
+    """If wanted `fold`, 1 or 0; `open`: groups to open, or close where open; `tensor` and `kind`: what is to be seen;
+    `direction`: "down" or "right"; `inputs`, 1 for pills of what needs no gradient.
 
     Boxes are numbered as in the picture. `tensors` says by kind what is in each, `leaves` what a pill stands for.
     """
@@ -34,10 +36,10 @@ def graph(run: Run, asked: Asked) -> Answer:
     if stored is None:
         return {"svg": None, "why": _why(run)}
     held: Graph = stored.value
-    fold = asked.number("fold", None, 0, 1)
-    drawing, scene = _drawing(held, fold=bool(fold))
+    fold, inputs = asked.number("fold", None, 0, 1), bool(asked.number("inputs", 0, 0, 1))
+    drawing, scene = _drawing(held, fold=bool(fold), inputs=inputs)
     if fold is None and (_count(scene) > UNFOLDED or any(box.kind == "part" for box in scene.boxes)):
-        drawing, scene = _drawing(held, fold=True)
+        drawing, scene = _drawing(held, fold=True, inputs=inputs)
     nodes = nodes_of(held, run.tensors)
     wanted = nodes.get((asked.word("tensor", ""), asked.word("kind", "")), [])
     scene = _toggled(scene, _numbers(asked), wanted)
@@ -50,18 +52,19 @@ def graph(run: Run, asked: Asked) -> Answer:
     return {
         "step": stored.step,
         "fold": drawing.look.fold,
-        "svg": svg(scene, drawing.tell, theme=None),
+        "svg": svg(scene, drawing.tell, theme=None, direction=_direction(asked)),
         "groups": [box.index for box in scene.boxes if box.is_group],
         "tensors": _tensors(nodes, boxes),
         "leaves": _leaves(held, nodes),
+        "code": held.code,
         "here": sorted({index for node in wanted for index in boxes.get(node, ())}),
     }
 
 
 @lru_cache(maxsize=8)
-def _drawing(held: Graph, *, fold: bool) -> tuple[Drawing, Scene]:
+def _drawing(held: Graph, *, fold: bool, inputs: bool) -> tuple[Drawing, Scene]:
     """Return the picture, open as deep as is readable: layers that are alike are to be as open as each other."""
-    drawing = Drawing(held, Look(heat=None, depth=0, fold=fold))
+    drawing = Drawing(held, Look(heat=None, depth=0, fold=fold, inputs=inputs))
     scene, depths = drawing.scene, list[int]()
     for box in scene.boxes:
         depths.append(0 if box.parent is None else depths[box.parent] + 1)
@@ -72,6 +75,13 @@ def _drawing(held: Graph, *, fold: bool) -> tuple[Drawing, Scene]:
             break
         scene = deeper
     return drawing, scene
+
+
+def _direction(asked: Asked) -> Direction:
+    wanted = asked.word("direction", "auto")
+    if wanted not in get_args(Direction):
+        raise BadQuestion(f"direction is down, right or auto, not {wanted}.")
+    return cast(Direction, wanted)
 
 
 def _count(scene: Scene) -> int:

@@ -26,6 +26,7 @@ SCRIPTS = (
     "heatmap.js",
     "ridges.js",
     "magnitudes.js",
+    "spreads.js",
     "tensor.js",
     "selected.js",
     "graph.js",

@@ -22,7 +22,7 @@ const REFRESH = 2500;
 const SELDOM = 4; // so many turns pass until a run that has ended is asked for again: another may be in its place
 const KNOWN = [
   ...["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"],
-  ...["axis", "smooth", "log", "from", "to", "off", "scale", "ridges"],
+  ...["axis", "smooth", "log", "from", "to", "off", "scale", "ridges", "direction", "calm", "inputs"],
 ];
 
 function address(state) {
@@ -52,7 +52,7 @@ function stateIn(hash) {
     strange.push(`This link has ${name} “${kept[name]}”, which is not ${wanted}.`);
     delete kept[name];
   };
-  for (const name of ["first", "last", "step", "smooth"])
+  for (const name of ["first", "last", "step", "smooth", "inputs"])
     if (name in kept && !/^\d+$/.test(kept[name])) wrong(name, "a whole number");
   for (const name of ["from", "to"]) if (name in kept && !Number.isFinite(Number(kept[name]))) wrong(name, "a number");
   if (page && !(page in PAGES)) strange.push(`There is no page “${page}”: this is the heatmap.`);

@@ -4,12 +4,14 @@ const EDGE = { left: 64, right: 14, top: 8, bottom: 20 };
 
 const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 function timeTicks(low, high, most) {
-  const rough = (high - low) / Math.max(most, 1),
-    span = rough < 1 ? undefined : SPANS.find((s) => s >= rough);
-  if (!span) return rough < 1 ? ticks(low, high, most) : ticks(low / 86400, high / 86400, most).map((v) => v * 86400);
-  const found = [];
-  for (let k = Math.ceil(low / span); k * span <= high; k++) found.push(k * span);
-  return found;
+  const rough = (high - low) / Math.max(most, 1);
+  if (rough < 1) return ticks(low, high, most);
+  for (let k = SPANS.findIndex((s) => s >= rough); k >= 0; k--) {
+    const found = [];
+    for (let n = Math.ceil(low / SPANS[k]); n * SPANS[k] <= high; n++) found.push(n * SPANS[k]);
+    if (found.length > 1) return found;
+  }
+  return ticks(low / 86400, high / 86400, most).map((v) => v * 86400);
 }
 function duration(v, digits) {
   for (const [size, unit] of [
@@ -72,6 +74,14 @@ function smoothed(values, share) {
   return found;
 }
 
+// From where to where values are, but for the outermost hundredth on each side.
+const OUTERMOST = 0.01;
+function withoutOutliers(values) {
+  const sorted = Float64Array.from(values).sort(),
+    out = Math.ceil(OUTERMOST * sorted.length);
+  return sorted.length > 2 * out + 1 ? [sorted[out], sorted[sorted.length - 1 - out]] : [sorted[0], sorted.at(-1)];
+}
+
 function chart({
   height = 170,
   edge = EDGE,
@@ -88,6 +98,7 @@ function chart({
   pick,
   zoom,
   smooth = 0,
+  calm = false,
   axis = AXES.step,
 }) {
   let x = () => 0,
@@ -96,13 +107,16 @@ function chart({
   const seen = (v) => Number.isFinite(v) && (!log || v > 0);
   let bottom = Infinity,
     top = -Infinity;
+  const all = [];
   for (const { raw, values, at } of [...drawn, ...(band ? [band.low, band.high] : [])])
     for (const each of raw && raw !== values ? [raw, values] : [values])
       for (let k = 0; k < each.length; k++) {
         if (!seen(each[k]) || at(k) > last || (k + 1 < each.length && at(k + 1) < first)) continue;
         if (each[k] < bottom) bottom = each[k];
         if (each[k] > top) top = each[k];
+        if (calm) all.push(each[k]);
       }
+  if (calm && all.length) [bottom, top] = withoutOutliers(all);
   const nothing = bottom > top,
     seenAny = log && lines.some((line) => line.values.some(Number.isFinite));
   if (!nothing && isFlat(bottom, top)) {
@@ -145,7 +159,7 @@ function chart({
     }
     pen.save();
     pen.beginPath();
-    pen.rect(edge.left - 2, 0, width - edge.left - edge.right + 4, height);
+    pen.rect(edge.left - 2, calm ? edge.top : 0, width - edge.left - edge.right + 4, calm ? room : height);
     pen.clip();
     if (band) area(pen, band, 0.18);
     if (inner) area(pen, inner, 0.38);
@@ -211,7 +225,7 @@ function chart({
     }
     pen.globalAlpha = 1;
   }
-  function stroke(pen, { values, at, color: name, dash = [] }) {
+  function stroke(pen, { values, at, color: name, dash = [], dot = 3 }) {
     pen.strokeStyle = pen.fillStyle = ink(name);
     pen.lineWidth = 1.6;
     pen.lineJoin = "round";
@@ -224,7 +238,7 @@ function chart({
         continue;
       }
       const alone = !joined && !(k + 1 < values.length && seen(values[k + 1]));
-      if (alone) pen.fillRect(x(at(k)) - 1.5, y(values[k]) - 1.5, 3, 3);
+      if (alone) pen.fillRect(x(at(k)) - dot / 2, y(values[k]) - dot / 2, dot, dot);
       joined ? pen.lineTo(x(at(k)), y(values[k])) : pen.moveTo(x(at(k)), y(values[k]));
       joined = true;
     }

@@ -113,7 +113,9 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
     place,
     chooser,
     missing.map((why) => h("p", { class: "bad" }, why)),
-    sets.length > 1 && !state.first && !state.last ? verdict(sets) : null,
+    sets.length > 1 && !state.first && !state.last
+      ? [verdict(sets), h("div", { class: "stack cards" }, endingsByChoice(sets))]
+      : null,
     legend_,
     h("div", { class: "bar" }, curveControls({ state, app, sets: () => sets, again: draw, find: "a metric" })),
     body,
@@ -293,6 +295,7 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
           label: `${name} of each run`,
           cursor,
           smooth: Number(state.smooth || 0) / 100,
+          calm: Boolean(state.calm),
           axis: AXES[axis],
           zoom: (from, to) =>
             app.go(
@@ -496,7 +499,7 @@ function drawComparison(answer, state, runs) {
     h(
       "p",
       { class: "soft" },
-      `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both. To see the operation that differs first, trace both programs: backsight diff.`,
+      `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : " To see the operation that differs first, trace both as well: backsight run --record --trace steps=0,1 train.py."}`,
     ),
     ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),
     answer.traced ? operations(state) : null,

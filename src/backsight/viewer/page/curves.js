@@ -76,18 +76,22 @@ function curveControls({ state, app, sets, again, find }) {
     },
   });
   const amount = h("span", { class: "amount" }, state.smooth ? (state.smooth / 100).toFixed(2) : "off");
-  const log = h(
-    "button",
-    {
-      class: "toggle",
-      "aria-pressed": String(Boolean(state.log)),
-      onclick: () => {
-        note({ log: state.log ? undefined : "1" });
-        log.setAttribute("aria-pressed", String(Boolean(state.log)));
+  const toggle = (key, text, title) => {
+    const button = h(
+      "button",
+      {
+        class: "toggle",
+        title,
+        "aria-pressed": String(Boolean(state[key])),
+        onclick: () => {
+          note({ [key]: state[key] ? undefined : "1" });
+          button.setAttribute("aria-pressed", String(Boolean(state[key])));
+        },
       },
-    },
-    "log scale",
-  );
+      text,
+    );
+    return button;
+  };
   return [
     select("over", axes, state.axis || "step", (axis) =>
       app.go({
@@ -100,7 +104,8 @@ function curveControls({ state, app, sets, again, find }) {
       }),
     ),
     h("label", { class: "field" }, h("span", {}, "smoothing"), slider, amount),
-    log,
+    toggle("log", "log scale"),
+    toggle("calm", "ignore outliers", "the scale leaves out the outermost 1 % of the values on each side"),
     find ? searchBox(find, state.find, (text) => note({ find: text })) : null,
     ["first", "last", "from", "to"].some((key) => state[key] !== undefined)
       ? h("button", { onclick: () => app.go(unzoomed(state)) }, "reset zoom")
@@ -178,6 +183,7 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       cursor,
       zoom,
       smooth: Number(state.smooth || 0) / 100,
+      calm: Boolean(state.calm),
       axis: AXES[axis],
     });
     const now = lines.length === 1 ? nowOf(lines[0], show, AXES[axis]) : null;

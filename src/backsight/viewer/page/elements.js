@@ -30,33 +30,42 @@ const fill = (element, ...children) => {
 const seen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // what is drawn by now
 const link = (view, text, given = {}) => h("a", { href: address(view), ...given }, text);
 
-// A line of the program, which an editor opens; the browser asks before it starts one. Elsewhere it is copied.
-function codeLine(source) {
+// A line of the program: its text, where the recording holds it, and ways to open it.
+function codeLine(source, code = {}) {
   const [, file, line] = /^(.+):(\d+)$/.exec(source || "") || [];
-  if (!file || !/^(\/|[A-Za-z]:)/.test(file)) return source;
-  const path = file.replaceAll("\\", "/");
+  if (!file) return source;
+  const path = file.replaceAll("\\", "/"),
+    name = `${path.split("/").pop()}:${line}`;
+  const isKnown = /^(\/|[A-Za-z]:)/.test(file); // a cell of a notebook is nowhere on the disk
   return [
-    h(
-      "a",
-      {
-        class: "codeline",
-        href: `vscode://file${path.startsWith("/") ? "" : "/"}${path.split("/").map(encodeURIComponent).join("/")}:${line}`,
-        title: `${source}: open in VS Code`,
-      },
-      `${path.split("/").pop()}:${line}`,
-    ),
-    h(
-      "button",
-      {
-        class: "copy",
-        title: `copy ${source}`,
-        "aria-label": `copy ${source}`,
-        onclick: (e) => copied(e.target, source),
-      },
-      "copy",
-    ),
+    isKnown
+      ? h("button", { class: "codeline way", title: source, onclick: () => openLine(source, path, line, code) }, name)
+      : source,
+    code[source] ? h("code", { class: "text" }, code[source]) : null,
   ];
 }
+// Which editor somebody has is not known to a page: each is offered, and the place itself to copy.
+const EDITORS = { "VS Code": "vscode://file", Cursor: "cursor://file", Zed: "zed://file" };
+const lineDialog = h("dialog", { class: "help line", "aria-label": "a line of the program" });
+function openLine(source, path, line, code) {
+  const at = `${path.startsWith("/") ? "" : "/"}${path.split("/").map(encodeURIComponent).join("/")}:${line}`;
+  fill(
+    lineDialog,
+    h("button", { class: "drop", "aria-label": "close", onclick: () => lineDialog.close() }, "×"),
+    h("h2", {}, `${path.split("/").pop()}, line ${line}`),
+    code[source] ? h("pre", {}, code[source]) : null,
+    h("p", { class: "soft path" }, source),
+    h(
+      "p",
+      { class: "bar" },
+      h("button", { class: "copy", "aria-label": `copy ${source}`, onclick: (e) => copied(e.target, source) }, "copy"),
+      Object.entries(EDITORS).map(([editor, scheme]) => h("a", { href: `${scheme}${at}` }, `open in ${editor}`)),
+    ),
+  );
+  if (!lineDialog.isConnected) document.body.append(lineDialog);
+  lineDialog.showModal();
+}
+lineDialog.addEventListener("click", (event) => event.target === lineDialog && lineDialog.close());
 function copied(button, text) {
   navigator.clipboard?.writeText(text).then(
     () => {

@@ -74,13 +74,13 @@ function findingsPage(state, info, app) {
           ),
           h("h3", {}, finding.title),
           finding.evidence.map((line) => h("p", { class: "evidence" }, line)),
-          finding.source ? h("p", { class: "soft" }, "at ", codeLine(finding.source)) : null,
+          finding.source ? h("p", { class: "soft" }, "at ", codeLine(finding.source, answer.code)) : null,
           finding.lines.length
             ? h(
                 "p",
                 { class: "see" },
                 "In the code: ",
-                finding.lines.map((line, at) => [at ? ", " : "", codeLine(line)]),
+                finding.lines.map((line) => h("span", { class: "at" }, codeLine(line, answer.code))),
               )
             : null,
           finding.fix ? h("p", { class: "fix" }, h("b", {}, "Fix: "), finding.fix) : null,

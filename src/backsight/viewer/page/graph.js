@@ -16,6 +16,9 @@ const KEPT = new Set([
   "data-node",
   "data-group",
 ]);
+const MOST_OF_IT = 0.9; // of what is recorded in a step at most: a module that is left out at times does not matter
+const DIRECTIONS = { "": "as it fits", down: "top to bottom", right: "left to right" };
+const SMALLEST = 0.8; // texts that are smaller than this share of their size are not read
 const NO_HEAT = new Set(["mean", "min", "max"]); // signed: the picture shows how large something is
 
 // The server's picture as elements of ours: only shapes and text of those known here come in, whatever a name holds.
@@ -77,6 +80,8 @@ function graphPage(state, info, app) {
   const asked = {
     open: state.open,
     fold: state.fold,
+    direction: state.direction,
+    inputs: state.inputs,
     tensor: LIVE ? state.tensor : undefined,
     kind: LIVE && state.tensor ? state.kind : undefined,
   };
@@ -156,12 +161,27 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
           (fold) => go({ fold, open: undefined }),
         )
       : null,
+    LIVE
+      ? select("drawn", Object.entries(DIRECTIONS), state.direction || "", (direction) =>
+          go({ direction: direction || undefined }),
+        )
+      : null,
+    LIVE
+      ? h(
+          "button",
+          {
+            class: "toggle",
+            title: "show inputs, and what else needs no gradient, as far as an operation keeps it",
+            "aria-pressed": String(Boolean(state.inputs)),
+            onclick: () => go({ inputs: state.inputs ? undefined : "1" }),
+          },
+          "inputs",
+        )
+      : null,
     state.open || state.tensor
       ? h("button", { onclick: () => go({ open: undefined, tensor: undefined }) }, state.tensor ? "unmark" : "reset")
       : null,
     find,
-    h("span", { class: "grow" }),
-    state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box"),
   ];
 }
 
@@ -183,6 +203,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   };
   take(heat);
   const stepOf = (c) => first + c * stretch,
+    saidOfStep = (c) =>
+      stretch > 1
+        ? `steps ${count(stepOf(c))} to ${count(Math.min(stepOf(c) + stretch - 1, lastSeen))}`
+        : `step ${count(stepOf(c))}`,
     columnOf = (step) => clamp(Math.floor((step - first) / stretch), 0, Math.max(wide - 1, 0));
   const boxes = [...svg.querySelectorAll("[data-box]")].map((g) => ({
     g,
@@ -196,13 +220,28 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     shapes: [...g.children].filter((c) => c.classList.contains("n")),
     number: numberOf(g),
   }));
-  // A training that was stopped within a step has nothing of it, or half: the newest step that says anything is shown.
-  const newest = () => {
-    for (let c = wide - 1; c > 0; c--)
-      for (let k = c; k < values.length; k += wide) if (!Number.isNaN(values[k]) || bad[k]) return c;
-    return Math.max(wide - 1, 0);
+  // Where the picture opens, and where what is not finite began to stay so: a training that ended in NaN opens there,
+  // any other at its newest step with everything, as it may have been stopped within one, and as not all kinds are
+  // recorded in each.
+  let brokeAt = null;
+  const opening = () => {
+    const held = new Uint32Array(wide),
+      wrong = new Uint32Array(wide);
+    values.forEach((v, k) => {
+      if (!Number.isNaN(v) || bad[k]) held[k % wide]++;
+      if (bad[k]) wrong[k % wide]++;
+    });
+    const most = held.reduce((a, b) => Math.max(a, b), 0);
+    let at = wide - 1;
+    while (at > 0 && held[at] < MOST_OF_IT * most) at--;
+    let c = at;
+    while (c >= 0 && (wrong[c] || !held[c])) c--;
+    while (c < at && !wrong[c + 1]) c++; // steps without anything say nothing
+    brokeAt = most && c < at ? c + 1 : null;
+    return brokeAt ?? Math.max(at, 0);
   };
-  let column = state.step === undefined ? newest() : columnOf(Number(state.step)),
+  let opened = opening();
+  let column = state.step === undefined ? opened : columnOf(Number(state.step)),
     timer = null;
 
   // The largest magnitude of what is in a box, so that nothing hides in it; NaN where nothing was recorded.
@@ -239,18 +278,17 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
           : value === 0 && scale.log
             ? zero()
             : [t[k], t[k + 1], t[k + 2]];
-      if (box.number) box.number.textContent = Number.isNaN(value) ? (wrong ? "NaN, ∞" : "") : show(value);
+      if (box.number) box.number.textContent = wrong ? "NaN, ∞" : Number.isNaN(value) ? "" : show(value);
       for (const shape of box.shapes) shape.style.fill = rgb ? `rgb(${rgb})` : "";
       box.g.classList.toggle("onlight", rgb !== null && lit(rgb));
       box.g.classList.toggle("ondark", rgb !== null && !lit(rgb));
       box.g.setAttribute("aria-label", `${box.group ? "open " : ""}${saidOf(box).join(", ")}`);
     }
     slider.value = column;
-    where.textContent =
-      stretch > 1
-        ? `steps ${count(stepOf(column))} to ${count(Math.min(stepOf(column) + stretch - 1, lastSeen))}`
-        : `step ${count(stepOf(column))}`;
-    slider.setAttribute("aria-valuetext", where.textContent);
+    where.textContent = saidOfStep(column);
+    const why = column === brokeAt ? "NaN or ∞ begins" : column === wide - 1 ? "the last" : "";
+    slider.setAttribute("aria-valuetext", `${where.textContent}${why && `, ${why}`}`);
+    if (why) where.append(h("span", { class: "soft" }, `, ${why}`));
     shared.move(stepOf(column));
   };
   const saidOf = (box) => {
@@ -290,7 +328,15 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     selected?.g.classList.remove("selected");
     selected = box === selected ? null : box;
     selected?.g.classList.add("selected");
-    const given = { state, kind, step: stepOf(column), inside: picture.tensors, open: openTensor, app };
+    const given = {
+      state,
+      kind,
+      step: stepOf(column),
+      inside: picture.tensors,
+      code: picture.code,
+      open: openTensor,
+      app,
+    };
     const close = () => select_(selected);
     const chosen = selected;
     // The panel takes room of the picture: what it is about stays in sight.
@@ -305,7 +351,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
         : [];
     for (const box of boxes) box.g.classList.toggle("hit", hits.includes(box));
     if (hits.length) {
-      if ((zoom ?? fitting()) < 0.8) zoomBy(0.8 / (zoom ?? fitting()));
+      if ((zoom ?? fitting()) < SMALLEST) zoomBy(SMALLEST / (zoom ?? fitting()));
       intoSight(hits[0].g, pane);
     }
     return any ? `${count(hits.length)} found` : "";
@@ -391,7 +437,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       settle();
       return;
     }
-    if (column >= wide - 1) move(0);
+    if (column >= wide - 1 || column === opened) move(0);
     playing.textContent = "⏸";
     playing.setAttribute("aria-label", "pause");
     timer = setInterval(
@@ -453,15 +499,12 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   const pane = h("div", { class: "pane", tabindex: 0, role: "group", "aria-label": "the graph" }, svg),
     natural = [Number(svg.getAttribute("width")), Number(svg.getAttribute("height"))];
   let zoom = null;
-  const fitting = () =>
-    clamp(
-      Math.min(
-        (pane.clientWidth - 2) / natural[0],
-        (picture.here.length ? Infinity : pane.clientHeight - 2) / natural[1],
-      ),
-      0.8,
-      1,
-    );
+  // All of it where that can be read; else what is scrolled anyway is as large as the page is wide.
+  const fitting = () => {
+    const [across, down] = [(pane.clientWidth - 2) / natural[0], (pane.clientHeight - 2) / natural[1]],
+      isWhole = !picture.here.length && Math.min(across, down) >= SMALLEST;
+    return clamp(isWhole ? Math.min(across, down) : across, SMALLEST, 1);
+  };
   const whole = () =>
     clamp(Math.min((pane.clientWidth - 2) / natural[0], (pane.clientHeight - 2) / natural[1]), 0.2, 1);
   const size = () => {
@@ -482,7 +525,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       ["fit", "fit", null],
     ].map(([text, label, by]) => h("button", { "aria-label": label, onclick: () => zoomBy(by) }, text)),
   );
-  fill(place, h("div", { class: "beside" }, h("div", { class: "shown" }, pane, where, zooms), side));
+  fill(
+    place,
+    h("div", { class: "beside" }, h("div", { class: "shown" }, h("div", { class: "head" }, where, zooms), pane), side),
+  );
   new ResizeObserver(size).observe(pane);
   size();
   const under = h("div", { class: "under" });
@@ -495,7 +541,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       line &&
       chart({
         height: 84,
-        edge: { left: 60, right: 8, top: 6, bottom: 20 },
+        edge: { left: innerWidth > 720 ? 130 : 88, right: 8, top: 6, bottom: 20 },
         first,
         last: lastSeen,
         lines: [line],
@@ -510,24 +556,33 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       });
     fill(
       under,
-      loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
+      loss ? h("div", { class: "marks" }, h("h3", { title: name }, name), loss) : null,
       h(
         "div",
         { class: "notes" },
         wide ? legend(scale, STAT_NAMES[stat] || stat, show) : h("span", { class: "soft" }, "no step recorded yet"),
+        brokeAt === null
+          ? null
+          : h(
+              "button",
+              { class: "way", onclick: () => (stop(), move(brokeAt), settle()) },
+              `NaN or ∞ from ${saidOfStep(brokeAt)} on`,
+            ),
         h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, backward from what the model returned`),
       ),
     );
   };
-  // What has come meanwhile: who stood at the last step goes on with it, who stood at another stays there.
+  // What has come meanwhile: who stood where it opens, or at the last step, goes on with it; who did not stays there.
   const update = (found, tags) => {
-    const last = column >= wide - 1,
+    const follows = column === opened,
+      last = column >= wide - 1,
       step = stepOf(column);
     take(found);
+    opened = opening();
     slider.max = Math.max(wide - 1, 0);
     slider.disabled = playing.disabled = wide < 2;
     drawUnder(tags);
-    move(last ? wide - 1 : columnOf(step));
+    move(follows ? opened : last ? wide - 1 : columnOf(step));
   };
   fill(below, h("div", { class: "player" }, playing, slider), under);
   drawUnder(marks);

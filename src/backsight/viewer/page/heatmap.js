@@ -1,8 +1,10 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
 const LEAST_ROW = 18,
-  MOST_ROW = 38, // rows grow to fill the page
+  MOST_ROW = 56, // rows grow to fill the page
   MOST_OPEN = 150, // rows of a model that is shown with all of its modules open
-  MOST_SHOWN = 80, // rows of a larger one, as it is first shown
+  MOST_SHOWN = 80, // rows of a larger one, as it is first shown,
+  FEWEST_SHOWN = 8, // unless so few are left that they show nothing of the model: a very deep one is scrolled
+  MOST_SCROLLED = 400,
   GUTTER = 232,
   AXIS = 26; // as in viewer.css
 
@@ -59,8 +61,11 @@ function overview(info, kind) {
   let closed = new Set();
   if (rowsOf(info, [kind], closed, "").length <= MOST_OPEN) return closed;
   for (let depth = Math.max(...modules.map((m) => m.depth)); depth > 0; depth--) {
+    const before = closed;
     closed = new Set(modules.filter((m) => m.depth >= depth).map((m) => m.name));
-    if (rowsOf(info, [kind], closed, "").length <= MOST_SHOWN) break;
+    const rows = rowsOf(info, [kind], closed, "").length;
+    if (rows < FEWEST_SHOWN && before.size && rowsOf(info, [kind], before, "").length <= MOST_SCROLLED) return before;
+    if (rows <= MOST_SHOWN) break;
   }
   return closed;
 }
@@ -85,10 +90,12 @@ function heatmapPage(state, info, app) {
     state.closed === undefined
       ? overview(info, kind)
       : new Set(state.closed.split(",").filter(Boolean).map(decodeURIComponent));
-  const go = (change) => app.go({ ...state, kind, stat, ...change });
+  const isSpread = state.stat === SPREAD,
+    shown = isSpread ? SPREAD : stat;
+  const go = (change) => app.go({ ...state, kind, stat: shown, ...change });
   const find = searchBox("a tensor", state.find, (text) => {
     state.find = text;
-    app.note({ ...state, kind, stat });
+    app.note({ ...state, kind, stat: shown });
     draw();
   });
   const zoomed = state.first !== undefined || state.last !== undefined;
@@ -105,42 +112,51 @@ function heatmapPage(state, info, app) {
         "kind",
         info.kinds.slice(0, 5).map((k) => [k, kindName(k)]),
         kind,
-        (k) => go({ kind: k, stat: undefined }),
+        (k) => go({ kind: k, stat: isSpread ? SPREAD : undefined }),
       ),
       info.kinds.length > 5
         ? select(
             "more",
             [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])],
             info.kinds.indexOf(kind) > 4 ? kind : "",
-            (k) => k && go({ kind: k, stat: undefined }),
+            (k) => k && go({ kind: k, stat: isSpread ? SPREAD : undefined }),
           )
         : null,
       select(
         "statistic",
-        stats.map((s) => [s, STAT_NAMES[s] || s]),
-        stat,
+        [...stats, SPREAD].map((s) => [s, STAT_NAMES[s] || s]),
+        isSpread ? SPREAD : stat,
         (s) => go({ stat: s }),
       ),
       rankField(state, info, kind, (rank) => go({ rank })),
-      select(
-        "scale",
-        [
-          ["", "shared"],
-          ["row", "per row"],
-        ],
-        state.scale || "",
-        (scale) => go({ scale: scale || undefined }),
-      ),
+      isSpread
+        ? null
+        : select(
+            "scale",
+            [
+              ["", "shared"],
+              ["row", "per row"],
+            ],
+            state.scale || "",
+            (scale) => go({ scale: scale || undefined }),
+          ),
       find,
       zoomed
         ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps")
-        : h("span", { class: "hint" }, "drag to zoom, click to open"),
+        : h("span", { class: "hint" }, isSpread ? "click to open" : "drag to zoom, click to open"),
     ),
     place,
     below,
   );
   let read = null;
-  const draw = () => read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
+  const draw = () =>
+    isSpread
+      ? spreads(place, below, { state, info, kind, app })
+      : read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
+  if (isSpread) {
+    draw();
+    return page;
+  }
   app.refreshed = async () => {
     const answered = ask(state.run, "heatmap", given, app.signal);
     // The picture of a long run does not wait for its tags: a million of them take longer than it.
@@ -164,6 +180,7 @@ const STAT_NAMES = {
   absmax: "largest magnitude",
   nonfinite: "NaN and ∞",
   std: "standard deviation",
+  spread: "distribution of values",
   min: "min",
   max: "max",
   m2: "spread (m2)",

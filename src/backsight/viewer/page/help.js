@@ -72,6 +72,7 @@ const notice = (lines) =>
 function strangeIn(state, info) {
   const found = wishesWithout(state, info);
   if (!ranksOf(info).includes(state.rank)) delete state.rank; // all of them are shown
+  if (!(state.direction in DIRECTIONS)) delete state.direction;
   if (LIVE && info.rank !== null) state.rank ??= String(info.rank);
   return found;
 }
@@ -85,10 +86,11 @@ function wishesWithout(state, info) {
       : null;
   return [
     one("the kind", "kind", info.kinds),
-    one("the statistic", "stat", [...info.stats, ...info.metrics]),
+    one("the statistic", "stat", [...info.stats, ...info.metrics, SPREAD]),
     one("rank", "rank", ["", ...ranksOf(info)]),
     one("the axis", "axis", Object.keys(AXES)),
     one("the scale", "scale", ["", "row"]),
+    one("the direction", "direction", Object.keys(DIRECTIONS)),
     state.step !== undefined && info.steps.count && (+state.step < info.steps.first || +state.step > info.steps.last)
       ? `This link asks for step ${count(+state.step)}; this run has steps ${count(info.steps.first)} to ${count(info.steps.last)}.`
       : null,

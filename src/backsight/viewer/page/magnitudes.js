@@ -1,5 +1,5 @@
 // How the magnitudes of a tensor are spread over the steps: as a picture, or as ridges by sign, the newest in front.
-async function magnitudes(place, { state, first, last, cursor, pick, finite, app }) {
+async function magnitudes(place, { state, first, last, cursor, pick, finite, app, height = 190 }) {
   const given = {
     tensor: state.tensor,
     kind: state.kind,
@@ -38,7 +38,7 @@ async function magnitudes(place, { state, first, last, cursor, pick, finite, app
       fill(place, ridges(answer, { tensor: state.tensor, pick, finite }));
       return;
     }
-    const board = picture(answer, shares, { low, high, bins, first, last, cursor, tensor: state.tensor });
+    const board = picture(answer, shares, { low, high, bins, first, last, cursor, height, tensor: state.tensor });
     const stepAt = (event) => {
       const box = board.getBoundingClientRect();
       return Math.round(
@@ -53,7 +53,8 @@ async function magnitudes(place, { state, first, last, cursor, pick, finite, app
       cursor.move(stepAt(event));
       const box = board.getBoundingClientRect(),
         b = clamp(
-          high - Math.floor((event.clientY - box.top - EDGE.top) / ((190 - EDGE.top - EDGE.bottom) / (high - low + 1))),
+          high -
+            Math.floor((event.clientY - box.top - EDGE.top) / ((height - EDGE.top - EDGE.bottom) / (high - low + 1))),
           low,
           high,
         );
@@ -72,18 +73,18 @@ async function magnitudes(place, { state, first, last, cursor, pick, finite, app
     });
     board.addEventListener("click", (event) => pick(stepAt(event)));
     cursor.boards.push(board);
-    fill(place, board, shareLegend(answer.most));
+    fill(place, board, height === LOW ? null : shareLegend(answer.most));
   } catch (error) {
     if (error.name !== "AbortError") fill(place, failed(error));
   }
 }
 
 // A column for each stretch of steps, a cell for each power of two: the lighter, the more elements.
-function picture(answer, shares, { low, high, bins, first, last, cursor, tensor }) {
+function picture(answer, shares, { low, high, bins, first, last, cursor, height, tensor }) {
   const most = answer.most,
     n = answer.steps.length;
   return canvas(
-    190,
+    height,
     (pen, width, height) => {
       pen.clearRect(0, 0, width, height);
       const x = timeAxis(pen, width, height, first, last),
@@ -104,7 +105,7 @@ function picture(answer, shares, { low, high, bins, first, last, cursor, tensor 
       pen.textAlign = "right";
       pen.textBaseline = "middle";
       pen.fillStyle = ink("soft");
-      const stride = Math.max(1, Math.ceil((high - low) / 7));
+      const stride = Math.max(1, Math.ceil((high - low) / (height / 24)));
       for (let b = low; b <= high; b += stride)
         pen.fillText(num(2 ** (b + answer.lowest), 2), EDGE.left - 8, EDGE.top + (high - b + 0.5) * tall);
       if (cursor.step !== null) {

@@ -61,14 +61,20 @@ function byteTicks(low, high, most) {
 // Whether two numbers differ by rounding alone: between them are no steps that could be counted.
 const isFlat = (low, high) => high - low <= 1e-12 * Math.max(Math.abs(low), Math.abs(high));
 
-// Round values for the ticks of an axis: 1, 2 or 5 times a power of ten, or powers of ten alone where it is logarithmic.
+// Round values for the ticks of an axis: multiples of 1, 2 or 5 times a power of ten. There are two at least, as one alone
+// says nothing of the scale.
 function ticks(low, high, most) {
   if (!(high > low) || isFlat(low, high)) return [low];
   const rough = high / Math.max(most, 1) - low / Math.max(most, 1),
     power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
-  const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step + 0);
+  const steps = [10, 5, 2, 1, 0.5, 0.2, 0.1].map((m) => m * power),
+    fewest = steps.findLastIndex((s) => s >= rough * 0.999);
+  let found = [];
+  for (const step of steps.slice(fewest)) {
+    found = [];
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step + 0);
+    if (found.length > 1) break;
+  }
   return found;
 }
 function logTicks(low, high, most) {
@@ -84,8 +90,8 @@ function logTicks(low, high, most) {
     if (found.length <= Math.max(most, 2))
       return found.length > 1 ? found : ticks(low, high, most).filter((v) => v > 0);
   }
-  const stride = Math.ceil((to - from + 1) / Math.max(most, 1));
+  const stride = Math.ceil((to - from + 1) / Math.max(most, 2));
   const found = [];
-  for (let k = to; k > from; k -= stride) found.unshift(Number(`1e${k}`));
-  return found;
+  for (let k = to; k >= from; k -= stride) found.unshift(Number(`1e${k}`));
+  return found.filter((v) => v >= low * (1 - 1e-9));
 }

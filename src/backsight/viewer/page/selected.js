@@ -2,7 +2,7 @@
 const MOST_IN_PANEL = 24;
 
 // `told` are the lines of the picture; `inside` says by kind which tensors are in the box, `open` leads to one of them.
-function selectedPanel(box, told, { state, kind, step, inside, open, close, app }) {
+function selectedPanel(box, told, { state, kind, step, inside, code, open, close, app }) {
   const [first, ...rest] = (told || "").split("\n").filter(Boolean);
   const table = h("div", {}),
     panel = h(
@@ -11,7 +11,7 @@ function selectedPanel(box, told, { state, kind, step, inside, open, close, app 
       h("button", { class: "drop", "aria-label": "close the panel", onclick: close }, "×"),
       h("h3", {}, box.title),
       h("p", { class: "soft" }, first),
-      rest.map((line) => h("p", {}, line)),
+      rest.map((line) => h("p", {}, line.startsWith("from ") ? ["from ", codeLine(line.slice(5), code)] : line)),
       table,
     );
   const kinds = Object.entries(inside)

@@ -1,5 +1,6 @@
 // Which of several runs has the lowest loss, and from which step on the others are apart from it: before any chart.
 const CLOSE = 0.05; // curves that differ by less than this share of the larger are together
+const LATE = 0.05; // of the steps of both
 const TAIL = 10; // the end of a run is its last tenth
 
 function endOf(values) {
@@ -36,18 +37,19 @@ function together(one, other) {
   return found;
 }
 
-// The first step from which on two smoothed curves stay apart; null if they are together at the end of the shorter one.
+// The first step from which on two smoothed curves stay apart; null if they are together at the end of the shorter one, or
+// apart so shortly before it that nobody can say whether they stay so.
 function partsAt({ steps, a: mine, b: yours }) {
   const a = smoothed(mine, 0.8),
     b = smoothed(yours, 0.8);
-  let found = null;
+  let since = a.length;
   for (let k = a.length - 1; k >= 0; k--) {
     const [v, w] = [a[k], b[k]],
       apart = Number.isFinite(v) !== Number.isFinite(w) || Math.abs(v - w) > CLOSE * Math.max(Math.abs(v), Math.abs(w));
     if (!apart) break;
-    found = steps[k];
+    since = k;
   }
-  return found;
+  return a.length - since > LATE * a.length ? steps[since] : null;
 }
 
 // How the loss that all of them have ended in each run, and in which it is the lowest; null if they have none.
@@ -134,4 +136,56 @@ function verdict(sets) {
       `Apart: the smoothed curves differ by more than ${percent(CLOSE)} and do not meet again.`,
     ),
   );
+}
+
+// How the loss ended over each number that was chosen for the runs: a point is a run.
+const FEWEST_CHOICES = 3, // two are told by the table
+  WIDE = 10; // the largest is so many times the smallest: a logarithmic scale
+// What was given on a command line is text.
+const asChosen = (value) =>
+  typeof value === "number" || (typeof value === "string" && value.trim()) ? Number(value) : Number.NaN;
+function endingsByChoice(sets) {
+  const { name, ended } = endings(sets) || { ended: [] };
+  const numbers = (sets[0].apart || []).flatMap(([choice]) => {
+    const points = ended
+      .map((row) => ({ ...row, chosen: asChosen(new Map(row.set.chosen).get(choice)) }))
+      .filter(({ chosen }) => Number.isFinite(chosen));
+    return new Set(points.map(({ chosen }) => chosen)).size < FEWEST_CHOICES ? [] : [{ choice, points }];
+  });
+  const isWide = (values) => Math.min(...values) > 0 && Math.max(...values) > WIDE * Math.min(...values);
+  return numbers.map(({ choice, points }) => {
+    const log = isWide(points.map(({ chosen }) => chosen)),
+      there = (v) => (log ? Math.log10(v) : v),
+      back = (v) => (log ? 10 ** v : v),
+      places = points.map(({ chosen }) => there(chosen)),
+      low = Math.min(...places),
+      high = Math.max(...places),
+      margin = (high - low) / 20;
+    const axis = {
+      name: choice,
+      ticks: (from, to, most) =>
+        log ? logTicks(10 ** from, 10 ** to, Math.max(most, 2)).map(Math.log10) : ticks(from, to, most),
+      text: (v) => num(back(v)),
+      told: (v) => `${choice} ${num(back(v))}`,
+      rounded: (v) => places.reduce((a, b) => (Math.abs(b - v) < Math.abs(a - v) ? b : a)),
+    };
+    const lines = points.map(({ set, end }, k) => ({
+      name: set.name,
+      color: set.color,
+      dot: 7,
+      values: [end],
+      at: () => places[k],
+    }));
+    const board = chart({
+      height: 170,
+      first: low - margin,
+      last: high + margin,
+      lines,
+      log: isWide(points.map(({ end }) => end)),
+      label: `${name} at the end over ${choice}, a point for each run`,
+      cursor: newCursor(null),
+      axis,
+    });
+    return panel(`${name} at the end, by ${choice}`, board, null, "a point is a run");
+  });
 }

@@ -16,7 +16,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Place, statement_at
-from backsight.source.body import expressions
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.definitions import values_of
 from backsight.story.changes import Changed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -72,6 +73,8 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
 def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, loss: str) -> str:
     """The fix; where the loss reaches the stepped weights through one value only, each way with what it does."""
     optimizer = step.name
+    if each := _of_each(level, loss):
+        return each
     again = f"ompute {loss} after {optimizer}.step(), with a new forward pass{_repeated(subject, case, level, step)}."
     early = (
         f"(Running backward on every loss before the first step also avoids the error, but then {optimizer} also steps "
@@ -85,6 +88,28 @@ def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, 
         f"If {loss} should not train the parameters of {optimizer}, use {name}.detach() on line {read.line}: its "
         f"backward then needs none of those weights. If it should, c{again} {early}"
     )
+
+
+def _of_each(level: Level | None, loss: str) -> str:
+    """What to write in a loop over losses of one forward pass, `for name, loss in losses.items():`, in which an
+    optimizer steps each time."""
+    body = level.body if level is not None else None
+    for loop in (each for each in statements(body.node) if isinstance(each, ast.For)) if body else ():
+        target, call = loop.target, loop.iter
+        if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call) or callee(call)[1] != "items":
+            continue
+        key, value = ([dotted(each) for each in target.elts] + [None])[:2]
+        held = dotted(callee(call)[0])
+        made = values_of(body, held, loop.lineno) if body is not None and held else []
+        if level is None or body is None or value != loss or not loop.lineno < level.line <= (loop.end_lineno or 0):
+            continue
+        if key and len(made) == 1 and isinstance(made[0], ast.Call):
+            return (
+                f"Compute {loss} anew in each iteration, as its step changes the weights: put `{loss} = "
+                f"{body.text(made[0])}[{key}]` above line {loop.body[0].lineno}. Then backward needs no "
+                "retain_graph=True either."
+            )
+    return ""
 
 
 def _repeated(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:

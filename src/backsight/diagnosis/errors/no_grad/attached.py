@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
 from backsight.diagnosis.evidence.spoken import simple
@@ -87,6 +88,8 @@ def soft(suspect: Suspect) -> str:
     """A comparison as the step of a sigmoid, with what takes its result for a condition; empty where the text does not
     show what the result is for."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    if isinstance(statement, ast.Return) and isinstance(node, ast.Compare):
+        return _stepped(body, statement, node)
     if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Compare) or type(node.ops[0]) not in _ORDER:
         return ""
     name, (low, high) = dotted(statement.targets[0]), (node.left, node.comparators[0])
@@ -106,6 +109,19 @@ def soft(suspect: Suspect) -> str:
     edits = [f"On line {statement.lineno}, write `{rewritten(body, statement, {_as_float(statement, node): new})}`"]
     edits += [f"on line {line}, write `{new}`" for line, new in _conditions(body, statement, name)]
     return "; ".join(edits)
+
+
+def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> str:
+    """A comparison that a function returns as numbers, with the gradient of a sigmoid: the same values."""
+    outer = _as_float(statement, node)
+    if type(node.ops[0]) not in _ORDER or len(node.ops) > 1 or outer is node or _is_index(statement, node):
+        return ""
+    sides = (node.left, node.comparators[0])
+    one, other = (body.text(each) if isinstance(each, ast.Constant) else simple(body.text(each)) for each in sides)
+    step = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
+    through = f"{step} + ({body.text(outer)} - {step}).detach()"
+    new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
+    return f"On line {statement.lineno}, write `{new}`: the same values, with the gradient of a sigmoid" if new else ""
 
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
@@ -167,6 +183,8 @@ def passed_through(suspect: Suspect) -> str:
     while isinstance(inner, ast.Call) and callee(inner)[1] in ("round", "floor", "ceil", "trunc", "sign", "detach"):
         receiver, _ = callee(inner)
         inner = inner.args[0] if dotted(receiver) == "torch" and inner.args else receiver
+    if isinstance(suspect.section.value(dotted(inner) or ""), ModuleType) or isinstance(inner, ast.Constant):
+        return ""
     if inner is None or any(_selects(body, statement, name) for name in bound(statement)) or _is_index(statement, node):
         return ""
     value = simple(body.text(inner))

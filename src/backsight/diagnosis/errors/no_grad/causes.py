@@ -158,6 +158,7 @@ def _tensors(found: Sources) -> Iterator[Fact]:
 
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
     suspect = replace(suspect, beside=_beside(suspect, all_of_them)) if suspect.seen else suspect
+    suspect = replace(suspect, called=_calling(scene, suspect))
     others = list(dict.fromkeys(str(each.cut.place) for each in all_of_them if each.cut.place != suspect.cut.place))
     culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     held = bool(suspect.verdict) and suspect.section.level is not None
@@ -166,7 +167,7 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
         scene.title(_because(culprit)),
         (
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
-            *_helped(scene, suspect),
+            *([shown(suspect.called, f"calls {_name(suspect)}().")] if suspect.called and not suspect.calling else []),
             *fails(scene),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
@@ -176,14 +177,18 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
     )
 
 
-def _helped(scene: Scene, suspect: Suspect) -> Iterator[Fact]:
+def _calling(scene: Scene, suspect: Suspect) -> Place | None:
     """The statement that calls the function which a decorator stands on."""
-    name = getattr(suspect.section.body.node, "name", "")
-    if not suspect.cut.place.text.startswith("@") or suspect.calling is not None or suspect.section.level is not None:
-        return
+    name = _name(suspect)
+    if not suspect.cut.place.text.startswith("@") or suspect.section.level is not None:
+        return None
     running = (section for section in sections(scene.failure) if section.level is not None)
     calls = (place for section in running for call, place in section.calls() if callee(call)[1] == name)
-    yield from (shown(place, f"calls {name}().") for place in [next(calls, None)] if place is not None)
+    return next(calls, None)
+
+
+def _name(suspect: Suspect) -> str:
+    return getattr(suspect.section.body.node, "name", "")
 
 
 def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import torch
@@ -17,11 +18,12 @@ from backsight.diagnosis.errors.no_grad.attached import (
     soft,
 )
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
+from backsight.diagnosis.evidence.first_order import with_graph
 from backsight.diagnosis.wording import listed
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.bindings import bound, spots, uses
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.definitions import gathers, values_of
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
@@ -35,6 +37,13 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
         return (
             f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around the derivative "
             f"and what computes {loss}: a derivative needs a graph even when nothing is trained."
+        )
+    if derivative and suspect.cut.kind == "no_grad" and suspect.cut.place.text.startswith("with "):
+        place = suspect.cut.place
+        return (
+            f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it; or put `with "
+            f"torch.enable_grad():` around the derivative and what computes {loss}: a derivative needs a graph even "
+            "when nothing is trained."
         )
     also = f" {in_one_piece(copied)}." if copied and in_one_piece(copied) else ""
     if copied and not also:
@@ -128,6 +137,11 @@ def _fix(suspect: Suspect) -> str:
         case "frozen":
             return f"Make some input of {expression} require grad."
         case "gradient":
+            body, node = suspect.section.body, node_of(suspect.section, suspect.cut)
+            statement = statement_at(body, *suspect.cut.place.position)
+            new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
+            if new:
+                return f"On line {suspect.cut.place.line}, write `{new}`, so that this gradient has its own graph."
             return "Pass create_graph=True where that gradient is computed, so it has its own graph."
         case "number":
             return _of_number(suspect, operand, function)
@@ -314,9 +328,8 @@ def _of_block(suspect: Suspect) -> str:
             return (
                 f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}."
             )
-        return (
-            f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on functions that only evaluate."  # type: ignore[union-attr]  # a decorator stands on a function
-        )
+        name = getattr(suspect.section.body.node, "name", "")
+        return f"Remove @{expression} from {name}{_other_calls(suspect, name, expression)}."
     if suspect.seen:
         what, block = (suspect.calling or suspect.inside[0][0]).text, suspect.cut.place.text.rstrip(":")
         return f"Compute `{what}` outside the block `{block}` when it should be trained."
@@ -343,6 +356,105 @@ def _of_block(suspect: Suspect) -> str:
         return f"Move {texts} above line {suspect.cut.place.line}, dedented one level."
     belong = "belongs" if len(places) == 1 else "belong"
     return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level."
+
+
+def _other_calls(suspect: Suspect, name: str, expression: str) -> str:
+    """What to do with the other calls of a decorated function, which would require grad then: a target has to stay
+    without, and what only evaluates is cheaper without."""
+    trained = suspect.called
+    calls = [] if trained is None or name in _OF_MANY else list(_calls_of(trained.file, name))
+    others = [(body, each) for body, each in calls if trained and each.lineno != trained.line]
+    if trained is None or not others or len(others) > _MOST_CALLS:
+        return "; it belongs on functions that only evaluate"
+    targets = [(body, each) for body, each in others if _is_target(body, each, trained)]
+    evaluating = [each for body, each in others if not _leads_to_loss(body, each)]
+    kept = [*(each for _, each in targets), *evaluating]
+    block = f"`with {expression if '(' in expression else 'torch.no_grad()'}:`"
+    if kept:
+        lines = [f"line {each.lineno}, `{body.text(each)}`" for body, each in others if each in kept]
+        many = f"the calls whose results are {'targets or ' if targets else ''}only looked at"
+        one = "the call whose result is a target" if targets else "the call whose result is only looked at"
+        return f", and put {block} around {one if len(lines) == 1 else many}: {', and '.join(lines)}"
+    return "; it belongs on functions that only evaluate"
+
+
+_MOST_CALLS = 4
+_OF_MANY = frozenset({"step", "zero_grad", "forward", "update", "sample", "apply"})
+"""Names that the methods of other objects have as well."""
+
+
+def _calls_of(file: str, name: str) -> Iterator[tuple[Body, ast.stmt]]:
+    """The statements of a file that call a function by this name outside of a block without gradients."""
+    for body in functions(file):
+        for spot in spots(body.node):
+            called = any(callee(call)[1] == name for call in calls_in(spot.node))
+            if called and not any(_records_nothing(arm) for arm, _ in spot.arms) and not _is_decorated(body):
+                yield body, spot.node
+
+
+def _records_nothing(block: ast.stmt) -> bool:
+    return isinstance(block, ast.With) and any(callee(call)[1] in _OFF for call in calls_in(block))
+
+
+def _is_decorated(body: Body) -> bool:
+    marks = getattr(body.node, "decorator_list", [])
+    return any(
+        (dotted(each.func if isinstance(each, ast.Call) else each) or "").rpartition(".")[2] in _OFF for each in marks
+    )
+
+
+_OFF = ("no_grad", "inference_mode")
+
+
+def _is_target(body: Body, statement: ast.stmt, trained: Place) -> bool:
+    """Whether a loss of the same function is computed with the result of a statement as its target, and with that of
+    the trained call as what it compares with it."""
+    if not any(each.lineno == trained.line for each in statements(body.node)):
+        return False
+    for each in statements(body.node):
+        for node in calls_in(each):
+            pair = node.args[:2] if _LOSS.search(callee(node)[1]) else []
+            if len(pair) == 2 and _comes_from(body, pair[1], each, statement.lineno):
+                return _comes_from(body, pair[0], each, trained.line) and not _comes_from(
+                    body, pair[0], each, statement.lineno
+                )
+    return any(_TARGET.search(name) for name in bound(statement))
+
+
+_LOSS = re.compile(r"loss|criterion|crit$|mse|bce|huber", re.IGNORECASE)
+_TARGET = re.compile(r"target|expected|bootstrap|next|teacher", re.IGNORECASE)
+
+
+def _comes_from(body: Body, value: ast.expr, at: ast.stmt, line: int) -> bool:
+    """Whether an expression is computed from what a line assigns."""
+    found = ancestors(body, body.text(value), at.lineno).values()
+    return any(place.line == line for each in found for place in each.bound)
+
+
+def _leads_to_loss(body: Body, statement: ast.stmt) -> bool:
+    """Whether a function that runs backward, or returns what it computes, may compute that from the statement."""
+    names = bound(statement)
+    for each in statements(body.node):
+        for goal in _goals(each):
+            places = (p for a in ancestors(body, goal, each.lineno).values() for p in a.bound)
+            if each is statement or any(place.line == statement.lineno for place in places if names):
+                return not _only_numbers(statement)
+    return False
+
+
+def _goals(statement: ast.stmt) -> Iterator[str]:
+    """What a statement returns, or runs backward on."""
+    if isinstance(statement, ast.Return) and statement.value is not None:
+        yield ast.unparse(statement.value)
+    for call in calls_in(statement):
+        receiver, method = callee(call)
+        if method == "backward" and receiver is not None:
+            yield ast.unparse(receiver)
+
+
+def _only_numbers(statement: ast.stmt) -> bool:
+    """Whether a statement makes numbers or positions of what it computes."""
+    return any(callee(call)[1] in ("int", "float", "item", "argmax", "tolist", "numpy") for call in calls_in(statement))
 
 
 def _of_a_caller(suspect: Suspect) -> Place | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import torch
 
 from backsight.diagnosis.errors.no_grad.suspects import why
@@ -10,7 +12,8 @@ from backsight.diagnosis.evidence.spoken import differentiated, names_of, passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Cut, cuts
+from backsight.source import Cut, Place, assignments, cuts
+from backsight.source.body import functions
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
 
@@ -31,7 +34,8 @@ def input_without_grad(failure: Failure) -> Finding:
     found = known[id(bare[0][1])] if bare else None
     verb = "does" if len(called) == 1 else "do"
     cut = _cut(found, first)
-    evidence: list[Fact] = [shown(cut.place, f"{why(cut)}.")] if cut else _made(found, first)
+    outer = None if found is None or found.assigned or found.given else _enclosing(found)
+    evidence: list[Fact] = [shown(cut.place, f"{why(cut)}.")] if cut else _made(found, first, outer)
     evidence += passed(found)
     if failure.user:
         asked = [name for name, t in zip(written, failure.inputs, strict=True) if any(t is each for _, each in bare)]
@@ -40,14 +44,30 @@ def input_without_grad(failure: Failure) -> Finding:
         f"{listed(called) or 'An input of autograd.grad()'} {verb} not require grad, so nothing was recorded for "
         f"{'it' if len(called) == 1 else 'them'}.",
         tuple(evidence),
-        f"Call {first}.requires_grad_() {_where(found)}; the forward pass must come after that.",
-        source=str(cut.place if cut else (found and (found.assigned or found.given)) or failure.source),
+        f"Call {first}.requires_grad_() {_where(found, outer)}; the forward pass must come after that.",
+        source=str(cut.place if cut else (found and (found.assigned or found.given or outer)) or failure.source),
         exact=bool(bare),
     )
 
 
-def _where(found: Handed | None) -> str:
+def _enclosing(found: Handed) -> Place | None:
+    """Where the function around the running one gives the variable its value, for one that an inner function reads."""
+    body, code = found.level.body, found.level.frame.f_code
+    if body is None or found.name not in code.co_freevars:
+        return None
+    line = body.node.lineno if isinstance(body.node, ast.FunctionDef) else found.level.line
+    around = [
+        each for each in functions(body.file) if isinstance(each.node, ast.FunctionDef) and each.node is not body.node
+    ]
+    inside = [each for each in around if each.node.lineno <= line <= (each.node.end_lineno or 0)]  # type: ignore[union-attr]
+    places = [places[-1] for each in inside if (places := assignments(each, found.name))]
+    return places[-1] if places else None
+
+
+def _where(found: Handed | None, outer: Place | None) -> str:
     """Before anything is computed from it: in the function that has the variable."""
+    if outer is not None:
+        return f"below line {outer.line}, {outer.text}"
     if found is not None and found.assigned is not None:
         return f"below line {found.assigned.line}, {found.assigned.text}"
     if found is None or found.given is None:
@@ -61,8 +81,8 @@ def _cut(found: Handed | None, name: str) -> Cut | None:
     return every[0] if every else None
 
 
-def _made(found: Handed | None, name: str) -> list[Fact]:
-    place = found.made if found else None
+def _made(found: Handed | None, name: str, outer: Place | None) -> list[Fact]:
+    place = (found.made if found else None) or outer
     if found is None or place is None:
         return []
     lines: list[Fact] = [shown(place, "creates it without requires_grad=True.")]

@@ -35,6 +35,7 @@ class Suspect:
     behind: where the values that were copied had lost their history before.
     seen: whether a watch has seen it happen.
     calling: the statement in the block through which what is `inside` ran, in another function.
+    called: the statement that calls the function on which a decorator stands.
     beside: what the same statement cuts off in the same way.
     """
 
@@ -46,6 +47,7 @@ class Suspect:
     behind: Suspect | None = None
     seen: bool = False
     calling: Place | None = None
+    called: Place | None = None
     beside: tuple[Suspect, ...] = ()
 
     @property

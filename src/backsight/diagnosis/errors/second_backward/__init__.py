@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.second_backward.carried import carried_over, steps_seen
+from backsight.diagnosis.errors.second_backward.contexts import freed_context
+from backsight.diagnosis.errors.second_backward.derived import differentiated, differentiated_again
 from backsight.diagnosis.errors.second_backward.joined import held_since_step, joined
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.errors.second_backward.once import (
     computed_before,
     computed_once,
     computed_outside,
-    differentiated,
     kept_for_later,
 )
 from backsight.diagnosis.evidence.case import Case
@@ -32,6 +33,7 @@ from backsight.story.failure import Failure, Level, around_engine
 Clue = Callable[[Case], Finding | None]
 
 CLUES: tuple[Clue, ...] = (
+    differentiated_again,
     same_loss,
     another_loss,
     computed_once,
@@ -48,6 +50,8 @@ CLUES: tuple[Clue, ...] = (
 @explains("BS201", r"backward through the graph a second time")
 def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the variable that joins this loss to a graph which was already freed."""
+    if (told := freed_context(failure)) is not None:
+        return told
     failure = around_engine(failure)
     if not any(getattr(root, "requires_grad", False) for root in failure.roots):
         return _unlocated(failure, ())

@@ -6,7 +6,8 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.joined import joined_at
 from backsight.diagnosis.evidence.carried import Carried, carried, detaching
 from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import results_in
+from backsight.diagnosis.evidence.holders import below, results_in
+from backsight.diagnosis.evidence.joints import joint_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of, unwatched, were
 from backsight.findings.evidence import Certainty
@@ -59,6 +60,7 @@ def _finding(case: Case, found: Carried) -> Finding:
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
     value = results_in(level.value(name))
     fix = _kept(level, leaf, name, assigned) if leaf else f"{detaching(found)} {_why_not_retain(case)}"
+    fix = _stored_results(case) or fix if leaf is None else fix
     shape = f", {tensor_of(value[0].shape)}," if len(value) == 1 else ""
     return explanation(
         f"{name}{shape} carries the graph of one {span} into the next, and backward() has freed that graph.",
@@ -73,6 +75,20 @@ def _finding(case: Case, found: Carried) -> Finding:
         fix,
         source=str(assigned),
         exact=bool(seen),
+    )
+
+
+def _stored_results(case: Case) -> str:
+    """What to do about stored results that are all of what a loss trains through: without their graphs, it trains
+    nothing."""
+    graph, joint = case.graph, joint_of(case)
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    beside = below(graph, [root for root, _ in graph.root_edges], without=set(case.joints))
+    if not owned or joint is None or joint.made is None or owned & set(beside):
+        return ""
+    return (
+        f"Store what line {joint.made.line}, `{joint.made.place.text}`, is computed from, and compute it again in each "
+        f"step: it is all that {case.loss} trains through, and detached, it would train nothing."
     )
 
 

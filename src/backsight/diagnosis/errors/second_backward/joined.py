@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
 from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in
+from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in, structure
 from backsight.diagnosis.evidence.joints import (
     Joint,
     assigned,
@@ -29,15 +30,17 @@ from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
 from backsight.findings.evidence import Fact
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots, stored_arguments, uses
+from backsight.source.bindings import bound, spots, stored_arguments, target_names, uses
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
+from backsight.source.rewriting import rewritten
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.fixes import every_time
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
+from backsight.story.stepping import steps_in
 from backsight.tape import Node
 from backsight.tracing import Line
 from backsight.tracing.steps import parameters
@@ -133,7 +136,7 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
 def _written_into(case: Case, joint: Joint) -> Finding | None:
     """An attribute into whose tensor each pass writes, `self.cache[t] = k`, each with its graph."""
     made = joint.made
-    body = body_around(made.file, made.line) if made is not None and joint.old.op == "CopySlices" else None
+    body = body_around(made.file, made.line) if made is not None and joint.old.op in _WRITES else None
     statement = statement_at(body, *made.place.position) if body and made else None
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     name = dotted(target.value) if isinstance(target, ast.Subscript) else None
@@ -145,9 +148,21 @@ def _written_into(case: Case, joint: Joint) -> Finding | None:
         "them.",
         (shown(made.place, f"writes into {name} a tensor that is still attached to its graph."), *_freed(case)),
         f"Drop the old graphs at the start of each pass: {name} = {name}.detach(). Or store only values: "
-        f"{body.text(target) if target is not None else name} = {value}.detach().",
+        f"{_values_only(body, name) or f'{body.text(target) if target is not None else name} = {value}.detach()'}.",
         source=str(made),
     )
+
+
+def _values_only(body: Body, name: str) -> str:
+    """Each of several statements that write into a part of a tensor, with values alone; empty of a single one."""
+    found = [
+        f"on line {each.lineno}, `{body.text(each.targets[0])} = {simple(body.text(each.value))}.detach()`"
+        for each in statements(body.node)
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Subscript)
+        and dotted(each.targets[0].value) == name
+    ]
+    return listed(found) if len(found) > 1 else ""
 
 
 def _parametrized_once(case: Case, joint: Joint) -> Finding | None:
@@ -211,7 +226,17 @@ def _stored_at(case: Case, name: str) -> Place | None:
     return found[0] if len(found) == 1 else None
 
 
-def _computed_again(case: Case, name: str) -> str:
+def _in_method_of(case: Case, joint: Joint, name: str) -> Place | None:
+    """The statement that uses an attribute again, where a method of the object that keeps it does."""
+    owner = name.rpartition(".")[0]
+    held = next((value for level in case.failure.users if owner and (value := level.value(owner)) is not None), None)
+    used = joint.used.place if joint.used else None
+    body = body_around(used.file, used.line) if used else None
+    is_own = body is not None and any(each.node is body.node for each in methods_of(type(held)))
+    return used if is_own and getattr(body.node if body else None, "name", "") != "__getitem__" else None
+
+
+def _computed_again(case: Case, name: str, called: str = "") -> str:
     """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
     and an argument what the constructor has kept of it. Empty where not all of it is kept."""
     place, (owner, _, attribute) = _stored_at(case, name), name.rpartition(".")
@@ -219,6 +244,7 @@ def _computed_again(case: Case, name: str) -> str:
     statement = statement_at(body, *place.position) if body and place else None
     if body is None or not isinstance(body.node, ast.FunctionDef) or not isinstance(statement, ast.Assign):
         return ""
+    owner = called or owner
     kept = {value: f"{owner}.{key}" for key, value in stored_arguments(body)} | {"self": owner}
     given = {each.arg for each in body.node.args.args}
     value = copy.deepcopy(statement.value)
@@ -248,7 +274,7 @@ def _freed(case: Case) -> Iterator[Fact]:
 def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None, *, known: bool) -> str:
     if keeping is not None:
         return kept_detached(container, keeping)
-    init = _assigned_once(case, name)
+    init = _assigned_once(case, name.partition("[")[0])
     if init is not None or (
         joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint)
     ):
@@ -259,11 +285,13 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
                 f"Put the whole value into the parameter: {whole}. As it is, the nn.Parameter inside is registered "
                 "nowhere, and no optimizer trains it."
             )
-        return _untrained(case, joint) or (
+        return _untrained(case, joint, name) or (
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and {where} "
             "runs only once."
         )
     here = _local(case, joint)
+    if other := detached_for(case, [joint.old.index]):
+        return other
     if here is not None and (here.loop is None or here.inner):
         return here.fix
     if passes_before(case) and is_of_this_pass(case, joint):
@@ -273,17 +301,100 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             f"Look for what keeps {name} from one iteration to the next. Detach a state that is carried over: state = "
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
-    without = _untrained(case, joint)
+    without = _untrained(case, joint, name)
     if without:
         return without
     other = once_without_graph(case, [joint.old.index])
     uncached = _uncached(joint)
     if uncached:
         return f"Recompute {name} each time it is read: {uncached}.{other}"
+    used = _in_method_of(case, joint, name)
+    again = _computed_again(case, name, "self") if used else ""
+    if used and again:
+        return f"Compute {name} each time it is used: put `{again}` above line {used.line}.{other}"
+    if rows := _embedded(case, joint, name):
+        return rows
     again = _computed_again(case, name)
     if again:
         return f"Recompute {name} at the start of each iteration: {again}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
+
+
+def detached_for(case: Case, nodes: Sequence[int]) -> str:
+    """What to write where a loss reaches an old result that its own optimizer does not train: the statement that reads
+    the result, with `.detach()`. Empty where the step after this backward is not known, or trains part of it."""
+    level, graph = case.failure.user, case.graph
+    steps = [each for each in steps_in(level) if each.place.line > level.line] if level else []
+    trained = frozenset[int]().union(*(each.trained for each in steps))
+    behind = set(below(graph, nodes))
+    needed = {id(leaf.tensor()): leaf.node in behind for leaf in graph.leaves}
+    old = {each for each, is_old in needed.items() if is_old}
+    known = all(each.trained for each in steps)
+    if level is None or level.body is None or not known or not old or old & trained or not trained & set(needed):
+        return ""
+    for name, ancestor in case.ancestors(level).items():
+        statement = statement_at(level.body, *ancestor.read.position)
+        if not set(made_in(graph, level.value(name))) & set(nodes) or statement is None:
+            continue
+        every = [*expressions(statement)]
+        sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
+        read = [node for node in every if dotted(node) == name and id(node) not in sizes]
+        new = rewritten(level.body, statement, dict.fromkeys(read, f"{name}.detach()"))
+        if is_tensor(level.value(name)) and read and new:
+            return (
+                f"On line {statement.lineno}, write `{new}`: {steps[0].call} trains nothing that {name} is computed "
+                "from, so this backward need not go there."
+            )
+    return ""
+
+
+_SIZES = frozenset({"size", "shape", "ndim", "dim", "dtype", "device", "numel"})
+
+
+def _embedded(case: Case, joint: Joint, name: str) -> str:
+    """A dataset that keeps what a module computed of all its rows, `self.rows = encoder(x)`: it keeps the rows, and the
+    loop computes, of each batch."""
+    place, level = _stored_at(case, name), case.failure.user
+    body = body_around(place.file, place.line) if place else None
+    statement = statement_at(body, *place.position) if body and place else None
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    used = body_around(joint.used.file, joint.used.line) if joint.used else None
+    if level is None or level.body is None or body is None or not isinstance(call, ast.Call) or len(call.args) != 1:
+        return ""
+    facts = next(iter(loops(level)), None)
+    module = _given_for(case, body, dotted(call.func) or "")
+    loop = statement_at(level.body, *facts.loop.position) if facts else None
+    if getattr(used.node if used else None, "name", "") != "__getitem__" or not module or not isinstance(loop, ast.For):
+        return ""
+    batch = [each for each in target_names(loop.target) if joint.old.index in _behind(case, level, each)]
+    if len(batch) != 1 or statement is None:
+        return ""
+    new = rewritten(body, statement, {call: body.text(call.args[0])})
+    return (
+        f"Let the dataset keep the rows themselves, and compute on each batch: on line {statement.lineno}, write "
+        f"`{new}`, and put `{batch[0]} = {module}({batch[0]})` above line {loop.body[0].lineno}. (Detached, "
+        f"{dotted(call.func)} would not be trained.)"
+    )
+
+
+def _behind(case: Case, level: Level, name: str) -> set[int]:
+    return set(below(case.graph, made_in(case.graph, level.value(name))))
+
+
+def _given_for(case: Case, init: Body, argument: str) -> str:
+    """What the only call of a class gives to its constructor for an argument, if that is a module."""
+    if not isinstance(init.node, ast.FunctionDef) or argument not in (names := [a.arg for a in init.node.args.args]):
+        return ""
+    at = names.index(argument) - 1
+    for level in case.failure.users:
+        for each in statements(level.body.node) if level.body else ():
+            for call in calls_in(each):
+                cls = value_of(level, call.func)
+                own = isinstance(cls, type) and any(body.node is init.node for body in methods_of(cls))
+                text = level.body.text(call.args[at]) if own and level.body and at < len(call.args) else ""
+                if text and is_module(level.value(text)):
+                    return text
+    return ""
 
 
 def _uncached(joint: Joint) -> str:
@@ -303,7 +414,7 @@ def _uncached(joint: Joint) -> str:
 _CACHING = {"cached_property": "write `@property` on", "cache": "remove", "lru_cache": "remove"}
 
 
-def _untrained(case: Case, joint: Joint) -> str:
+def _untrained(case: Case, joint: Joint, name: str) -> str:
     """What to do where optimizers train other parts of this graph, and nothing that the old result is computed from."""
     behind = set(below(case.graph, [joint.old.index]))
     made, owned = joint.made, {leaf.node for leaf in case.graph.leaves if leaf.owner}
@@ -313,6 +424,13 @@ def _untrained(case: Case, joint: Joint) -> str:
         return ""
     if getattr(body.node if body else None, "name", "") in ("forward", "__call__"):
         return ""
+    held = (level.value(name) for level in case.failure.users)
+    single = len(statement.targets) == 1 and not isinstance(statement.targets[0], ast.Tuple)
+    new = (
+        rewritten(body, statement, {statement.value: f"{simple(body.text(statement.value))}.detach()"}) if body else ""
+    )
+    if new and single and any(is_tensor(each) for each in held) and "…" not in new:
+        return f"No optimizer trains what it is computed from: on line {made.line}, write `{new}`."
     return f"No optimizer trains what it is computed from: put line {made.line} inside `with torch.no_grad():`."
 
 
@@ -460,8 +578,45 @@ def _is_module(joint: Joint) -> bool:
     return any(isinstance(each, ast.FunctionDef) and each.name == "forward" for each in (around.body if around else ()))
 
 
+_WRITES = ("CopySlices", "IndexPut")
+"""The operations of `x[a:b] = y` and of `x[positions] = y`."""
+
+
+def _among_others(case: Case) -> Finding | None:
+    """The loss is one of several in a list, which share operations: the backward of another has freed them."""
+    for level in case.failure.users:
+        for name, value in level.variables.items():
+            losses = results_in(value) if type(value) in (list, tuple) else []
+            at = next((k for k, each in enumerate(losses) if each is case.root), 0)
+            shared = [each for each in losses[:at] if case.graph.shared(structure(each))]
+            if not shared or level.body is None or case.failure.user is None:
+                continue
+            line = keeping_graph(case.failure.user)
+            fix = (
+                f"Keep the graph for the next one: on line {case.failure.user.line}, write `{line}`."
+                if line
+                else f"Add the losses and call backward once: sum({name}).backward()."
+            )
+            return explanation(
+                f"The losses in {name} share operations, and the backward of an earlier one has freed them.",
+                (
+                    shown(level.place, f"goes through {name}."),
+                    *(
+                        [shown(case.failure.user.place, "frees the graph of each.")]
+                        if level != case.failure.user
+                        else []
+                    ),
+                ),
+                fix,
+                source=str(case.failure.user.place),
+            )
+    return None
+
+
 def _all_of_it(case: Case) -> Finding:
     earlier, level = case.earlier, case.failure.user
+    if (told := _among_others(case)) is not None:
+        return told
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
     seen = earlier.line if earlier is not None else None
     if seen is not None and level is not None and (seen.file, seen.line) != (level.place.file, level.place.line):
@@ -509,7 +664,8 @@ _PATH = re.compile(r"[A-Za-z_][\w.]*(\[[\w.\"']+\])*")
 def filled(case: Case, container: str) -> Keeping | None:
     """The statement that puts things into a container, in a function that runs or a method of its owner's class."""
     bodies = (pair for level in case.failure.users for pair in _bodies(level, container))
-    return next((each for body, name in bodies for each in keepings(body, name)), None)
+    found = [each for body, name in bodies for each in keepings(body, name)]
+    return next((each for each in found if not each.cached), next(iter(found), None))  # the first of all may be zeros
 
 
 def cached(case: Case, attribute: str) -> Keeping | None:

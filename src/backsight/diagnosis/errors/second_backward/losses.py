@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
 from backsight.diagnosis.evidence.case import Case, loops, names_read
-from backsight.diagnosis.evidence.holders import border, made_in, results_in, structure
+from backsight.diagnosis.evidence.holders import border, made_in, node_of, results_held, results_in, structure
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots
+from backsight.source import Place, assignments, backward_roots, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives
-from backsight.story.failure import Level
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.changes import changed_names
+from backsight.source.rewriting import rewritten
+from backsight.story.failure import Level, function_of
 from backsight.story.handed import handed
 from backsight.story.stepping import Step, steps_in
 from backsight.tape import Graph, Node
@@ -40,7 +45,9 @@ def same_loss(case: Case) -> Finding | None:
                 continue  # a property, or what a call has returned: computed whenever it is asked for
             for facts in loops(level):
                 if name not in facts.assigned:
-                    return _once_before_loop(level, name, facts.loop)
+                    asks = level is case.failure.user and not _is_trained_in(level, facts.loop)
+                    kept = keeping_graph(level, facts.assigned) if asks else ""
+                    return _once_before_loop(level, name, facts.loop, kept)
     return None
 
 
@@ -87,7 +94,18 @@ def _called_twice(level: Level, name: str, before: Place) -> Finding:
     )
 
 
-def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
+def _is_trained_in(level: Level, loop: Place) -> bool:
+    """Whether a loop may change what its loss is computed from: an optimizer steps, or it works in place."""
+    around = statement_at(level.body, *loop.position)
+    for node in ast.walk(around) if around is not None else ():
+        if isinstance(node, ast.Call) and callee(node)[1] in ("step", "backward"):
+            return True
+        if isinstance(node, ast.stmt) and changed_names(node):
+            return True
+    return around is None
+
+
+def _once_before_loop(level: Level, name: str, loop: Place, kept: str = "") -> Finding:
     made = assignments(level.body, name, before=loop.line)
     where = shown(made[-1], "computes it before the loop.") if made else f"{level.function} receives it once."
     return explanation(
@@ -97,8 +115,11 @@ def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
             shown(loop, "does not compute it again."),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights have changed.",
-        source=str(made[-1]) if made else str(level.place),
+        f"Keep its graph, as no weight changes in the loop: on line {level.line}, write `{kept}`."
+        if kept
+        else f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights have "
+        "changed.",
+        source=str(level.place) if kept else str(made[-1]) if made else str(level.place),
     )
 
 
@@ -158,6 +179,11 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         if seen and seen.others:
             fix = f"Compute {apart} from {through}.detach(), and add the losses, which share more than that: {add}."
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
+    if not through and _steps_elsewhere(case, level, place, shared):
+        cut = _cut_where_computed(case, level, other, place, joints)
+        if cut:
+            evidence.append(f"The optimizer step after {other}.backward() does not update what both share.")
+            return explanation(_freed_title(other, loss, through), tuple(evidence), cut, str(place))
     if part := _trains_a_part(case, level, place, shared):
         evidence.append(f"{part} in between trains only a part of what they share: each loss has its own optimizer.")
         fix = (
@@ -254,6 +280,26 @@ def _held(case: Case, level: Level, joints: set[tuple[int, int]]) -> str | None:
     names = [(level, name) for name in case.ancestors(level)]
     names += [(each, name) for each in case.failure.users for name in each.variables if not name.startswith("_")]
     return next((name for at, name in names if nodes & set(made_in(case.graph, at.value(name)))), None)
+
+
+def _cut_where_computed(case: Case, level: Level, other: str, place: Place, joints: set[tuple[int, int]]) -> str:
+    """What to write in the method that computes a loss from what an object keeps, `self.fake`: each detached."""
+    nodes = {i for i, key in enumerate(case.graph.identities) if key in joints}
+    held = ((node_of(case.graph, tensor), name.path) for tensor, name in results_held(case.failure.frames))
+    kept = {f"self.{path.rpartition('.')[2]}" for node, path in held if node in nodes and "." in path}
+    made = assignments(level.body, other, before=place.line)
+    statement = statement_at(level.body, *made[-1].position) if made else None
+    call = next(calls_in(statement), None)
+    function = function_of(level.value(dotted(call.func) or "")) if call is not None else None
+    body = function_at(function.__code__) if function is not None else None
+    edits = []
+    for each in statements(body.node) if body is not None else ():
+        read = [node for node in expressions(each) if dotted(node) in kept]
+        new = rewritten(body, each, {node: f"{dotted(node)}.detach()" for node in read}) if read and body else ""
+        edits += [f"on line {each.lineno}, write `{new}`"] if new else []
+    if not edits or not kept:
+        return ""
+    return f"Its optimizer does not train what computes {listed(sorted(kept))}: {'; '.join(edits)}."
 
 
 def _freed_title(other: str, loss: str, through: str | None) -> str:

@@ -11,6 +11,7 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.joined import (
     cached,
     computed_along,
+    detached_for,
     emptied,
     filled,
     kept_detached,
@@ -33,7 +34,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.body import body_around, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -90,40 +91,11 @@ def computed_outside(case: Case) -> Finding | None:
     )
 
 
-def differentiated(case: Case) -> Finding | None:
-    """A part of the loss was differentiated on the way, by `torch.autograd.grad`, which freed what it went through."""
-    earlier, level = case.earlier, case.failure.user
-    stepped = case.watch.steps.marks.get(threading.get_ident(), -1) if case.watch else -1
-    if earlier is None or earlier.line is None or level is None or earlier.mark <= stepped:
-        return None
-    body = body_around(earlier.line.file, earlier.line.line)
-    statement = statement_at(body, *earlier.line.place.position) if body else None
-    call = next((each for each in calls_in(statement) if (dotted(each.func) or "") in _GRAD), None)
-    if body is None or call is None or (earlier.line.file, earlier.line.line) == (level.place.file, level.place.line):
-        return None
-    if keyword(call, "create_graph", "retain_graph") is not None or len(call.args) > 3:
-        return None
-    text = body.text(call)
-    of = simple(body.text(call.args[0])) if call.args else "its outputs"
-    return explanation(
-        f"torch.autograd.grad() freed the graph of {of}, and {case.loss}.backward() needs it, too.",
-        (
-            shown(earlier.line, f"differentiates {of}, and frees what it goes through."),
-            shown(level.place, "needs it again."),
-        ),
-        f"Keep it: {text.rstrip(') ,')}, create_graph=True), so that {case.loss} trains through this gradient, too. If "
-        "it needs only the gradient's values, retain_graph=True is enough.",
-        source=str(earlier.line),
-    )
-
-
-_GRAD = ("torch.autograd.grad", "autograd.grad", "grad")
-
-
 def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> Finding | None:
     """It was put together from what a container keeps: to put it together again would not help."""
     name, inside = ancestor.name, set(below(case.graph, nodes)) - set(nodes)
-    for (container, within), node in _kept_results(case):
+    every = list(_kept_results(case))
+    for (container, within), node in every:
         apart = within and container.partition(".")[0] != name
         keeping = filled(case, container) if apart and node in inside else None
         if keeping is not None:
@@ -133,12 +105,29 @@ def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
                 "results computed before the loop, whose graph the first backward() freed.",
                 shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
                 shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
-                fix=kept_detached(container, keeping, emptied=True)
+                fix=kept_detached(container, keeping, emptied=True) + _too(case, every, container)
                 if _trained_without(case, nodes)
                 else f"Keep what {keeping.value or name} is computed from, and compute {name} from it inside the loop: "
                 "the loss trains through it, so it needs a new graph in every iteration.",
             )
     return None
+
+
+def _too(case: Case, every: list[tuple[_Kept, int]], container: str) -> str:
+    """What to do about the other containers that keep results from before: the next errors."""
+    owner, others = container.rpartition(".")[0], dict[str, Keeping]()
+    for kept, node in every:
+        variable, keeping = kept.variable, None
+        if (
+            kept.inside
+            and variable != container
+            and variable.rpartition(".")[0] == owner
+            and needs_saved(case.graph, node)
+        ):
+            keeping = filled(case, variable) if variable not in others and (not case.old or node in case.old) else None
+        if keeping is not None:
+            others[variable] = keeping
+    return "".join(f" {kept_detached(variable, keeping, emptied=True)}" for variable, keeping in others.items())
 
 
 def kept_for_later(case: Case) -> Finding | None:
@@ -250,6 +239,7 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
     fix = f"{plain} Otherwise, {inside}." if plain else f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
     added = "" if summed or plain else _added(case, level, facts)
     fix = f"{added} Or {inside}." if added else fix
+    fix = "" if summed else detached_for(case, nodes) or fix
     return explanation(
         f"{name} is computed once, before the loop, and the first backward() has freed its graph."
         if not summed

@@ -1,0 +1,83 @@
+"""BS163: a loss asks two outputs of a model to be alike, and nothing else: all outputs become the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from backsight.diagnosis.evidence.holders import below, given
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import if_known, numbered, warning
+from backsight.tape import Graph, Node
+from backsight.tracing import current
+
+CODES = ("BS163",)
+
+_LIKENESS = frozenset(
+    {"Neg", "Mean", "Sum", "Mul", "Add", "Sub", "Rsub", "Div", "Expand", "ClampMin", "Clamp", "Maximum", "Pow", "Sqrt"}
+    | {"LinalgVectorNorm", "Norm", "MseLoss", "View", "UnsafeView", "ReshapeAlias", "Select", "Squeeze", "Unsqueeze"}
+    | {"Stack", "Slice", "SmoothL1Loss", "Abs", "CosineSimilarity", "SumToSize", "ToCopy"}
+)
+"""What a similarity of two outputs, or a distance between them, is made of."""
+
+_COMPARE = frozenset({"Mul", "Sub", "MseLoss"})
+
+
+def collapsed(
+    graph: Graph, made: Collection[tuple[int, int]], first: float, latest: float, since: int
+) -> Finding | None:
+    """Return the finding that all outputs have become alike, if the loss is a similarity of two of them alone: with
+    gradients to both sides, and with nothing that pushes samples apart.
+
+    made: what identifies the nodes of what modules have returned in this step.
+    """
+    border = {index for index, each in enumerate(graph.identities) if each in made}
+    outside = _before(graph, border)
+    if not border or any(node.op not in _LIKENESS for node in outside):
+        return None
+    compares = [node for node in outside if node.op in _COMPARE and _is_of_both(graph, node, border)]
+    if not compares:
+        return None
+    node, watch = compares[0], current()
+    line = watch.line_of(node) if watch is not None else None
+    operation = watch.operation_of(node) if watch is not None else None
+    texts = [each.text for each in operation.operands] if operation is not None else []
+    target = texts[1] if len(texts) > 1 and texts[1].isidentifier() else "the target"
+    return warning(
+        "BS163",
+        "The outputs have collapsed: they are nearly the same for all samples.",
+        (
+            f"The cosine between outputs of different samples was {first:.2f} at first, and is {latest:.3f} at step "
+            f"{numbered(since)}.",
+            if_known(line, "compares two outputs of the model, with gradients to both."),
+            "The loss asks only that they are alike: a constant output is its minimum.",
+        ),
+        f"Stop the gradient on one side: {target}.detach(), with a predictor on the other side, as in SimSiam. Or add "
+        "a term that pushes different samples apart.",
+        line,
+        nodes=(node.index,),
+        since=since,
+    )
+
+
+def _before(graph: Graph, border: set[int]) -> list[Node]:
+    """Return what stands between the loss and some nodes."""
+    found = [node for node in graph.roots if node.index not in border]
+    seen = {node.index for node in found}
+    for node in found:  # grows as we go
+        for each in given(node):
+            if each.index not in border and each.index not in seen:
+                seen.add(each.index)
+                found.append(each)
+    return found
+
+
+def _is_of_both(graph: Graph, node: Node, border: set[int]) -> bool:
+    """Whether an operation compares two results of the same parameters."""
+    inputs = given(node)
+    if len(inputs) != 2 or inputs[0].index == inputs[1].index:
+        return False
+    one, other = (set(below(graph, [each.index])) for each in inputs)
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    # A norm is computed from what it divides: neither side may lie below the other.
+    apart = inputs[0].index not in other and inputs[1].index not in one
+    return apart and bool(one & other & owned) and bool(one & border) and bool(other & border)

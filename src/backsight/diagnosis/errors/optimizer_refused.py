@@ -1,0 +1,287 @@
+"""An optimizer that refuses what it is given: sparse gradients, dense ones, vectors, several groups.
+
+PyTorch stops at the first tensor of the kind, and names none: here all are named, each with the statement to change.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from backsight.diagnosis.evidence.gradients import holder_of
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming.plain import class_name
+from backsight.snapshot import groups
+from backsight.source import Body, Place
+from backsight.source.bindings import target_names
+from backsight.source.body import callee, calls_in, dotted, functions, is_constant, keyword, statements
+from backsight.source.rewriting import rewritten
+from backsight.story.files import user_files
+from backsight.story.memory import gradient_of, is_tensor
+from backsight.text import as_code
+
+_SPARSE = re.compile(r"does not support sparse gradients|weight_decay option is not compatible with sparse gradients")
+_DENSE = "does not support dense gradients"
+_NOT_2D = "Muon only supports 2D parameters"
+_GROUPS = "LBFGS doesn't support per-parameter options"
+_ASKING = ("sparse", "sparse_grad")
+"""The arguments of nn.Embedding, F.embedding and torch.gather that make a gradient sparse."""
+
+_MOST = 4
+
+
+def optimizer_refused(found: Refusal) -> Finding | None:
+    """Name what an optimizer does not take, where it was made, and what to make instead; None for another error."""
+    message = found.failure.message
+    if _GROUPS in message:
+        return _one_group(found)
+    optimizer = _optimizer(found)
+    if optimizer is None:
+        return _clipped(found)
+    case = _Case(found, optimizer)
+    if _SPARSE.search(message):
+        return _sparse(case)
+    if _DENSE in message:
+        return _dense(case)
+    return _of_vectors(case) if message.startswith(_NOT_2D) else None
+
+
+def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
+    held = (each.variables.get("self") for each in reversed(found.below))
+    return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
+
+
+_NO_NORM = re.compile(r"Could not run 'aten::\w*norm\w*(?:\.\w+)?' with arguments from the 'Sparse")
+
+
+def _clipped(found: Refusal) -> Finding | None:
+    """clip_grad_norm_() of sparse gradients, whose norm PyTorch does not compute."""
+    held = [each.variables.get("parameters") for each in found.below if "clip_grad" in each.frame.f_code.co_name]
+    given = [*held[0]] if held and isinstance(held[0], list | tuple) else []
+    sparse = [each for each in given if is_tensor(each) and (g := gradient_of(each)) is not None and g.is_sparse]
+    if not _NO_NORM.search(found.failure.message) or not sparse:
+        return None
+    return _sparse(_Case(found, None, tuple(given)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """An optimizer that has refused a tensor; None for the clipping of gradients, with what it was given."""
+
+    found: Refusal
+    optimizer: torch.optim.Optimizer | None
+    clipped: tuple[torch.Tensor, ...] = ()
+
+    @cached_property
+    def held(self) -> list[torch.Tensor]:
+        if self.optimizer is None:
+            return [*self.clipped]
+        return [each for group in groups(self.optimizer) for each in group["params"] if is_tensor(each)]
+
+    @property
+    def kind(self) -> str:
+        return class_name(type(self.optimizer)) if self.optimizer is not None else "clip_grad_norm_()"
+
+    @cached_property
+    def name(self) -> str:
+        names = names_of(self.found.failure, [self.optimizer]) if self.optimizer is not None else [""]
+        return f"{as_code(names[0])} ({self.kind})" if names[0] else self.kind
+
+    def with_gradient(self, *, sparse: bool) -> list[torch.Tensor]:
+        """What has a gradient of this kind."""
+        gradients = ((each, gradient_of(each)) for each in self.held)
+        return [each for each, gradient in gradients if gradient is not None and gradient.is_sparse is sparse]
+
+    def named(self, tensors: list[torch.Tensor]) -> list[str]:
+        """What the program calls each: the module that has it, else a variable."""
+        return [as_code(name or described(each)) for each, name in zip(tensors, self.paths(tensors), strict=True)]
+
+    def paths(self, tensors: list[torch.Tensor]) -> list[str]:
+        failure = self.found.failure
+        holders = [holder_of(failure, each) for each in tensors[:_MOST]]
+        others = [name if ".param_groups[" not in name else "" for name in names_of(failure, tensors)]
+        known = [each.path if each else name for each, name in zip(holders, others, strict=False)]
+        return [*known, *others[len(known) :]]
+
+    def told(self, title: str, evidence: list[Fact], fix: str, source: Place | None) -> Finding:
+        level = self.found.level
+        lines = (*evidence, shown(level.place, "failed."))
+        return Finding(UNKNOWN, "error", title, lines, fix, source=str(source or level.place), exact=source is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A statement that makes a module or computes with an argument of this name: where it is, and what it gives."""
+
+    body: Body
+    statement: ast.stmt
+    call: ast.Call
+    value: ast.expr
+
+    @property
+    def place(self) -> Place:
+        return self.body.place(self.statement)
+
+    @property
+    def targets(self) -> set[str]:
+        """What it is assigned to, the last part alone: `user_emb` of `self.user_emb = nn.Embedding(...)`."""
+        targets = self.statement.targets if isinstance(self.statement, ast.Assign) else []
+        names = (dotted(each) or "" for each in targets)
+        return {name.rpartition(".")[2] for name in names} | target_names(*targets)
+
+    def with_value(self, new: str, *others: _Asked) -> str:
+        """The statement with another value, of several calls in it in each."""
+        changes = {each.value: new for each in (self, *others) if each.statement is self.statement}
+        return rewritten(self.body, self.statement, changes)
+
+
+def _asked(case: _Case, *names: str) -> Iterator[_Asked]:
+    for file in user_files(case.found.failure):
+        for body in functions(file):
+            for each in statements(body.node):
+                for call in calls_in(each):
+                    value = keyword(call, *names)
+                    if value is not None and not is_constant(value, False):
+                        yield _Asked(body, each, call, value)
+
+
+def _sparse(case: _Case) -> Finding | None:
+    """Every parameter with a sparse gradient, and the statements that ask for one."""
+    sparse = case.with_gradient(sparse=True)
+    if not sparse:
+        return None
+    names, paths = case.named(sparse), case.paths(sparse)
+    every = list(_asked(case, *_ASKING))
+    parts = {part for path in paths for part in path.split(".")}
+    known = [each for each in every if each.targets & parts] or every
+    every, known = known, list({each.statement: each for each in known}.values())
+    has = "has a sparse gradient" if len(names) == 1 else "have sparse gradients"
+    dense = "write " + listed(
+        [f"`{each.with_value('False', *every)}` on line {each.place.line}" for each in known], _MOST
+    )
+    where = listed([*map(str, dict.fromkeys(each.place.line for each in known))], 9)
+    if not known:
+        dense = "make what looks it up with sparse=False"
+    elif len(known) > 3 or not all(each.with_value("False") for each in known):
+        dense = f"write {_argument(known[0])}=False on lines {where}"
+    given = _list_of(paths)
+    one = "it an optimizer of its" if len(names) == 1 else "them an optimizer of their"
+    own = f"torch.optim.SparseAdam({given})" if given else "torch.optim.SparseAdam"
+    fix = (
+        f"Ask for dense gradients: {dense}. Or, if the tables are so large that sparse updates pay off, give {one} "
+        f"own, {own}, leave {'it' if len(names) == 1 else 'them'} out of this one, and call zero_grad() and step() on "
+        "both."
+    )
+    if case.optimizer is None:
+        fix = f"Ask for dense gradients: {dense}. Or clip the others alone, and leave out what has p.grad.is_sparse."
+    if "weight_decay" in case.found.failure.message:
+        fix = f"{_no_decay(case)} Or ask for dense gradients: {dense}."
+    return case.told(
+        f"{case.name} does not take sparse gradients, and {listed(names, _MOST)} {has}.",
+        [shown(each.place, f"asks for a sparse gradient ({_argument(each)}={_text(each)}).") for each in known[:_MOST]],
+        fix,
+        known[0].place if known else None,
+    )
+
+
+def _argument(asked: _Asked) -> str:
+    return next((each.arg or "" for each in asked.call.keywords if each.value is asked.value), "")
+
+
+def _text(asked: _Asked) -> str:
+    return asked.body.text(asked.value)
+
+
+def _list_of(paths: list[str]) -> str:
+    return f"[{', '.join(paths)}]" if all(paths) and len(paths) <= _MOST else ""
+
+
+def _no_decay(case: _Case) -> str:
+    """How Adagrad is made without the weight decay that it cannot apply to sparse gradients."""
+    for each in _asked(case, "weight_decay"):
+        if callee(each.call)[1] == case.kind:
+            return f"Write `{each.with_value('0')}` on line {each.place.line}: no decay for sparse gradients."
+    return f"Make {case.kind} with weight_decay=0."
+
+
+def _dense(case: _Case) -> Finding | None:
+    """SparseAdam is given what has a dense gradient: every parameter of it, and where an embedding may be sparse."""
+    dense = case.with_gradient(sparse=False)
+    if not dense:
+        return None
+    names, others = case.named(dense), case.with_gradient(sparse=True)
+    has = "has a dense gradient" if len(names) == 1 else "have dense gradients"
+    keep = _list_of(case.paths(others)) if others else ""
+    fix = (
+        f"Give SparseAdam only what has a sparse gradient, torch.optim.SparseAdam({keep}), and the rest to an "
+        "optimizer of its own, torch.optim.Adam; call zero_grad() and step() on both."
+        if keep
+        else "Make the embeddings with sparse=True, give their weights alone to SparseAdam, and the rest to "
+        "torch.optim.Adam; call zero_grad() and step() on both. Or use torch.optim.Adam for everything."
+    )
+    return case.told(
+        f"{case.name} takes sparse gradients only, and {listed(names, _MOST)} {has}.", [], fix, case.found.level.place
+    )
+
+
+def _of_vectors(case: _Case) -> Finding | None:
+    """Muon is given biases, norms or kernels: how it is given matrices alone."""
+    call, body = case.found.expression, case.found.level.body
+    given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    if body is None or given is None or not isinstance(call, ast.Call):
+        return None
+    text = body.text(given)
+    fix = (
+        f"Give it the matrices alone and the rest to AdamW: matrices = [p for p in {text} if p.ndim == 2]; rest = [p "
+        f"for p in {text} if p.ndim != 2]; {body.text(call.func)}(matrices, ...) and torch.optim.AdamW(rest), with "
+        "zero_grad() and step() on both. Embeddings and the last layer are usually left to AdamW as well."
+    )
+    wrong = [each for each in case.held if each.dim() != 2]
+    which = f"{counted(len(wrong), 'parameter')} of {len(case.held)}" if wrong else "some of its parameters"
+    return case.told(f"Muon trains matrices only, and {which} have another number of dimensions.", [], fix, None)
+
+
+def _one_group(found: Refusal) -> Finding | None:
+    """LBFGS is given several groups: the same parameters as one list."""
+    call, body = found.expression, found.level.body
+    statement = found.level.statement
+    if not isinstance(call, ast.Call) or body is None or statement is None or not call.args:
+        return None
+    given = call.args[0]
+    entries = given.elts if isinstance(given, ast.List | ast.Tuple) else []
+    parts = [
+        next((v for k, v in zip(each.keys, each.values, strict=True) if is_text(k, "params")), None)
+        for each in entries
+        if isinstance(each, ast.Dict)
+    ]
+    if parts and all(parts):
+        flat = ", ".join(f"*{body.text(each)}" for each in parts if each is not None)
+        fix = (
+            f"Give it one list: write `{rewritten(body, statement, {given: f'[{flat}]'})}` on line {statement.lineno}."
+        )
+    else:
+        name = body.text(given)
+        flat = f"[p for group in {name} for p in group['params']]"
+        fix = f"Give it one list: write `{rewritten(body, statement, {given: flat})}` on line {statement.lineno}."
+    return Finding(
+        UNKNOWN,
+        "error",
+        "LBFGS takes one group of parameters, and it is given several.",
+        (shown(found.level.place, "failed."),),
+        f"{fix} All of them share one step size.",
+        source=str(found.level.place),
+    )
+
+
+def is_text(node: ast.expr | None, text: str) -> bool:
+    """Whether a node is this string."""
+    return isinstance(node, ast.Constant) and node.value == text

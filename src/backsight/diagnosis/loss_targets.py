@@ -1,0 +1,152 @@
+"""BS117, BS122, BS160, BS162: losses that are given, or add up, what they do not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import if_known, shown, warning
+from backsight.source import assignments
+from backsight.source.body import body_around
+from backsight.tracing import Told
+
+_LEAST = 3
+"""Looks at which a divergence has to be next to nothing."""
+
+
+def named_operand(told: Told, *at: int | str, otherwise: str) -> str:
+    """Return how the program wrote an argument, if that is a name, or an attribute, or an item of one."""
+    text = next((told.operands[each] for each in at if told.operands.get(each)), "")
+    return text if text and len(text) <= 40 else otherwise
+
+
+_ZERO = {
+    "cosine_embedding_loss": "A target of 0 adds 0 to the loss: pairs that differ train nothing.",
+    "margin_ranking_loss": "A target of 0 adds the margin, whatever the scores are: such pairs train nothing.",
+    "soft_margin_loss": "A target of 0 adds log(2), whatever the score is: such samples train nothing.",
+    "hinge_embedding_loss": "A target of 0 counts as both, 1 and -1: pairs that differ are never pushed apart.",
+}
+
+
+def _signs(told: Told) -> Finding:
+    op, (zeros, total) = told.seen.op, told.seen.numbers
+    target = named_operand(
+        told, 2 if op in ("cosine_embedding_loss", "margin_ranking_loss") else 1, "target", otherwise=""
+    )
+    given = f"`{target}`" if target else "its target"
+    return warning(
+        "BS122",
+        f"{op} expects targets of 1 and -1, but gets 1 and 0.",
+        (shown(told.line.place, f"gets {given}, of which {zeros:g} of {total:g} entries are 0."), _ZERO[op]),
+        f"Pass 2 * {target or 'target'} - 1 in place of {target or 'the target'}.",
+        told.line.place,
+    )
+
+
+def _range(told: Told) -> Finding:
+    low, high, share = told.seen.numbers
+    target = named_operand(told, 1, "target", otherwise="target")
+    if low < 0:
+        fix = f"Pass ({target} + 1) / 2 if they are 1 and -1."
+    elif high > 200:
+        fix = f"Pass {target} / 255 if they are pixels."
+    else:
+        fix = "Use cross_entropy if they are classes."
+    return warning(
+        "BS122",
+        f"binary_cross_entropy_with_logits expects targets from 0 to 1, but gets {low:g} to {high:g}.",
+        (
+            shown(told.line.place, f"compares with `{target}`: {share:.0%} of its entries lie outside."),
+            "For these the loss has no minimum: it falls without bound as the logits grow.",
+        ),
+        f"{fix} Or scale them to the range from 0 to 1.",
+        told.line.place,
+    )
+
+
+def _blank(told: Told) -> Finding:
+    blanks, total, blank = told.seen.numbers
+    return warning(
+        "BS122",
+        f"ctc_loss expects targets without the blank, {blank:g}, but {blanks:g} of {total:g} entries are the blank.",
+        (
+            shown(told.line.place, "compares with these targets."),
+            "The blank stands between symbols and for none of them: what the model learns of it is contradictory.",
+        ),
+        "Number the symbols from 1 on and give the model one more output. Or pass blank=... with a class that no "
+        "target has.",
+        told.line.place,
+    )
+
+
+def _logs(told: Told) -> Finding:
+    low, high = told.seen.numbers
+    target = named_operand(told, 1, "target", otherwise="target")
+    return warning(
+        "BS122",
+        "kl_div with log_target=True expects log-probabilities as its target, but gets probabilities.",
+        (shown(told.line.place, f"compares with `{target}`, whose entries are between {low:.2g} and {high:.2g}."),),
+        f"Remove log_target=True. Or pass {target}.log().",
+        told.line.place,
+    )
+
+
+def _outer(told: Told) -> Finding:
+    (rows,) = told.seen.numbers
+    target = named_operand(told, 1, "target", otherwise="the target")
+    body = body_around(told.line.file, told.line.line)
+    made = assignments(body, target, before=told.line.line)
+    return warning(
+        "BS117",
+        f"{target} has shape {rows:g}×{rows:g}, but the prediction has {rows:g} entries: each is compared with all.",
+        (
+            if_known(made[-1] if made else None, f"makes {rows:g}×{rows:g} of {rows:g}×1 and {rows:g}."),
+            shown(told.line.place, "compares every prediction with every target."),
+        ),
+        "Give what it is made of the same shape: .squeeze(1) on what has shape N×1, or no unsqueeze(1).",
+        made[-1] if made else told.line.place,
+    )
+
+
+def _scales(told: Told) -> Finding | None:
+    total, samples, each = told.seen.numbers
+    if not told.seen.latest or told.seen.times < _LEAST:
+        return None
+    return warning(
+        "BS162",
+        f"The reconstruction is averaged over {total:,.0f} entries, but the KL divergence is summed over the batch.",
+        (
+            if_known(told.other, f"sums over all {samples:g} samples."),
+            shown(told.line.place, f"adds both: the KL divergence weighs {total:,.0f} times as much as in the ELBO."),
+            f"It has fallen to {each:.2g} for each sample: the code tells the decoder nothing about its sample.",
+        ),
+        f'Sum the reconstruction as well, reduction="sum". Or divide the KL divergence by {total:,.0f}, the number of '
+        "entries.",
+        told.line.place,
+    )
+
+
+def _same(told: Told) -> Finding:
+    names = ("anchor", "positive", "negative")
+    one, other = (names[int(at)] for at in told.seen.numbers)
+    texts = [told.operands.get(int(at), "") for at in told.seen.numbers]
+    both = f"`{texts[0]}` and `{texts[1]}`" if all(texts) and texts[0] != texts[1] else f"The {one} and the {other}"
+    return warning(
+        "BS160",
+        f"{both} are the same values: the {one} and the {other} of {told.seen.op}.",
+        (shown(told.line.place, f"gets the {one} as the {other}, so their distance is always 0."),),
+        f"Pass another sample as the {other}.",
+        told.line.place,
+    )
+
+
+OF_LOSSES: dict[str, Callable[[Told], Finding | None]] = {
+    "signs": _signs,
+    "range": _range,
+    "blank": _blank,
+    "logs": _logs,
+    "outer": _outer,
+    "scales": _scales,
+    "same": _same,
+}
+"""By the kind of what is peculiar."""

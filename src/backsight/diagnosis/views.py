@@ -1,0 +1,235 @@
+"""BS160: one view of the data stands for two: the other is never used, or both are one tensor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from types import CodeType
+from typing import NamedTuple
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import if_known, shown, warning
+from backsight.source import Body, Place, function_at, statement_at
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.rewriting import rewritten
+from backsight.tracing import Change
+
+CODES = ("BS160",)
+
+_Where = tuple[CodeType, int, int]
+
+
+class _Result(NamedTuple):
+    """A variable that a statement gives the result of a call."""
+
+    name: str
+    call: ast.Call
+    statement: ast.stmt
+
+
+class _Twice(NamedTuple):
+    """A statement that reads one variable twice, where another one could be meant, and what it would be then."""
+
+    place: Place
+    instead: str
+
+
+def unused_view(used: _Where, unused: _Where, since: int) -> Finding | None:
+    """Return the finding that one of two results of a model never matters: no gradient comes back to it, the text never
+    reads it, and a statement reads the other one twice.
+    """
+    body = function_at(used[0])
+    one, other = (_result(body, each) for each in (used, unused))
+    if body is None or used[0] is not unused[0] or one is None or other is None or one.name == other.name:
+        return None
+    found = _twice(body, body.node, one.name, other.name)
+    handed = None
+    if found is None and not _is_read(body.node, other.name, but=other.statement, without_calls=True):
+        found, handed = _in_a_function(body, one.name, other.name)
+    if found is None or (handed is None and _is_read(body.node, other.name, but=other.statement)):
+        return None
+    return warning(
+        "BS160",
+        f"{other.name} is computed in each step, but never used: {one.name} stands for both.",
+        (
+            shown(body.place(other.statement), f"computes {other.name}, to which no gradient comes back."),
+            if_known(handed, "passes both on."),
+            shown(found.place, "reads one of them twice."),
+        ),
+        f"Use the other one as well: {found.instead}." if found.instead else f"Use {other.name} as well.",
+        found.place,
+        since=since,
+    )
+
+
+def same_view(one: _Where, other: _Where, writes: Sequence[Change], since: int) -> Finding | None:
+    """Return the finding that two views are one tensor: the program writes into it, and gives it two names."""
+    body, second = function_at(one[0]), function_at(other[0])
+    calls = [_call(b, where) for b, where in ((body, one), (second, other))]
+    names = [dotted(each[0].args[0]) if each is not None and each[0].args else None for each in calls]
+    lines = list(dict.fromkeys(each.line.place for each in writes if each.line is not None))
+    if body is None or None in names or names[0] == names[1] or not lines:
+        return None
+    made = [_made(body, name or "", one[1]) for name in names]
+    sources = {ast.unparse(each[1].args[0]) for each in made if each is not None and each[1].args}
+    if None in made or len(sources) != 1:
+        return None
+    source, texts = next(iter(sources)), []
+    for each in made:
+        if each is not None:
+            statement, call = each
+            texts.append(rewritten(body, statement, {call.args[0]: f"{source}.clone()"}))
+    place = body.place(made[1][0])  # type: ignore[index]  # there is one
+    return warning(
+        "BS160",
+        f"{names[0]} and {names[1]} are the same tensor: both views are {source}, modified in place.",
+        (
+            shown(body.place(made[0][0]), f"returns {source} itself."),  # type: ignore[index]
+            shown(place, "returns it again, and changes the first view with it."),
+            *(shown(line, "modifies it in place.") for line in lines[:2]),
+            "So the model returns the same for both, and learns nothing from comparing them.",
+        ),
+        f"Give each a copy: {'; '.join(dict.fromkeys(texts))}."
+        if all(texts)
+        else f"Give each a copy: {source}.clone().",
+        place,
+        since=since,
+    )
+
+
+def same_values(one: _Where, other: _Where, since: int) -> Finding | None:
+    """Return the finding that a loop gives a model two views of a batch that have the same values."""
+    body = function_at(one[0])
+    calls = [_call(body, where) for where in (one, other)]
+    names = [dotted(each[0].args[0]) if each is not None and each[0].args else None for each in calls]
+    if body is None or one[0] is not other[0] or None in names or names[0] == names[1]:
+        return None
+    loops = [
+        each
+        for each in statements(body.node)
+        if isinstance(each, ast.For) and set(names) <= {n.id for n in ast.walk(each.target) if isinstance(n, ast.Name)}
+    ]
+    if len(loops) != 1 or calls[1] is None:
+        return None
+    place, used = body.place(loops[0]), body.place(calls[1][1])
+    return warning(
+        "BS160",
+        f"{names[0]} and {names[1]} have the same values: the data returns one view twice.",
+        (
+            shown(place, f"takes both from {ast.unparse(loops[0].iter)}."),
+            shown(used, "gives the model both, and gets the same result twice."),
+            "So the model learns nothing from comparing them.",
+        ),
+        "Draw the augmentation anew for each view: keep no augmented sample, and no generator that is seeded again.",
+        place,
+        since=since,
+    )
+
+
+def _call(body: Body | None, where: _Where) -> tuple[ast.Call, ast.stmt] | None:
+    """Return the call at a place: the only one there, or the one at its column."""
+    _, line, column = where
+    statement = statement_at(body, line, column if column >= 0 else None) if body is not None else None
+    calls = list(calls_in(statement))
+    found = [each for each in calls if (each.lineno, each.col_offset) == (line, column)] or calls
+    chosen = min(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0), default=None)
+    known = chosen is not None and (column >= 0 or len(calls) == 1)
+    return (chosen, statement) if known and chosen is not None and statement is not None else None
+
+
+def _result(body: Body | None, where: _Where) -> _Result | None:
+    found = _call(body, where)
+    if found is None or not isinstance(found[1], ast.Assign) or len(found[1].targets) != 1:
+        return None
+    call, statement = found[0], found[1]
+    target, value = found[1].targets[0], found[1].value
+    pairs = [(target, value)]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs = list(zip(target.elts, value.elts, strict=True))
+    for goal, given in pairs:
+        if isinstance(goal, ast.Name) and call in ast.walk(given):
+            return _Result(goal.id, call, statement)
+    return None
+
+
+def _reads(node: ast.AST, name: str) -> list[ast.Name]:
+    return [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
+    ]
+
+
+def _is_read(scope: ast.AST, name: str, but: ast.stmt | None, *, without_calls: bool = False) -> bool:
+    """Whether a function reads a variable; `without_calls`: beside what it hands on to another function."""
+    skipped = set(map(id, ast.walk(but))) if but is not None else set()
+    handed = {
+        id(given)
+        for call in ast.walk(scope)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and without_calls
+        for given in call.args
+    }
+    return any(id(each) not in skipped and id(each) not in handed for each in _reads(scope, name))
+
+
+def _twice(body: Body, scope: ast.AST, used: str, unused: str) -> _Twice | None:
+    """Return the only statement in which an expression is given one variable twice, in a function that never reads the
+    other."""
+    found = []
+    for statement in statements(body.node):
+        for node in expressions(statement):
+            given = _given(node)
+            twice = [each for each in given if isinstance(each, ast.Name) and each.id == used]
+            if len(twice) == 2 and not hasattr(statement, "body"):
+                found.append(_Twice(body.place(statement), rewritten(body, statement, {twice[1]: unused})))
+    return found[0] if len(found) == 1 else None
+
+
+def _given(node: ast.expr) -> Sequence[ast.expr]:
+    match node:
+        case ast.Call(args=args):
+            return args
+        case ast.List(elts=elts) | ast.Tuple(elts=elts):
+            return elts
+        case ast.BinOp(left=left, right=ast.Call(func=ast.Attribute(value=value, attr="t" | "transpose"))):
+            return (left, value)
+        case ast.BinOp(left=left, right=ast.Attribute(value=value, attr="T" | "mT")):
+            return (left, value)
+    return ()
+
+
+def _in_a_function(body: Body, used: str, unused: str) -> tuple[_Twice | None, Place | None]:
+    """Return such a statement of a function that both are handed on to, and the statement that does so."""
+    for statement in statements(body.node):
+        for call in calls_in(statement):
+            names = [dotted(each) for each in call.args]
+            if used not in names or unused not in names:
+                continue
+            for other in _defined(body.file, callee(call)[1]):
+                parameters = [each.arg for each in other.node.args.args]  # type: ignore[union-attr]
+                shift = parameters[:1] == ["self"]
+                pair = [
+                    parameters[at + shift] for at in map(names.index, (used, unused)) if at + shift < len(parameters)
+                ]
+                if len(pair) == 2 and not _reads(other.node, pair[1]):
+                    found = _twice(other, other.node, *pair)
+                    if found is not None:
+                        return found, body.place(statement)
+    return None, None
+
+
+def _defined(file: str, name: str) -> Iterator[Body]:
+    for body in functions(file):
+        if isinstance(body.node, ast.FunctionDef) and body.node.name in (name, "forward", "__call__"):
+            yield body
+
+
+def _made(body: Body, name: str, before: int) -> tuple[ast.Assign, ast.Call] | None:
+    """Return the last statement before a line that gives a variable the result of a call."""
+    found = [
+        (each, each.value)
+        for each in statements(body.node)
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and each.lineno <= before
+        if any(dotted(goal) == name for goal in each.targets)
+    ]
+    return found[-1] if found else None
