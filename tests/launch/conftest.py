@@ -38,11 +38,17 @@ class Workbench:
 
     folder: Path
     real: bool = False
+    torn_down: bool = True
 
     @property
     def forked(self) -> Workbench:
         """The same for a run that another one is compared with, of which a fork tells as much."""
         return replace(self, real=False)
+
+    @property
+    def at_once(self) -> Workbench:
+        """The same for a run of which only what is said matters, and not how its objects are torn down."""
+        return replace(self, torn_down=False)
 
     def write(self, name: str, source: str | bytes) -> Path:
         path = self.folder / name
@@ -88,7 +94,7 @@ class Workbench:
         if not self.real and interrupted_at is None:
             stderr = subprocess.STDOUT if merged else None
             given = {"cwd": self.folder, "env": env, "input": stdin, "stderr": stderr, "timeout": LIMIT}
-            done = fresh.run(command, **given)
+            done = fresh.run(command, **given, torn_down=self.torn_down)
             return Ended(done.returncode, done.stdout, done.stderr)
         process = subprocess.Popen(
             command,

@@ -10,7 +10,7 @@ from silent_healthy import HEALTHY
 
 def said(bench, source):
     bench.write("train.py", HEAD + source.lstrip("\n"))
-    ended = bench.observed("train.py")
+    ended = bench.at_once.observed("train.py")
     assert ended.status == 0, ended.err
     return ended.err
 

@@ -130,6 +130,19 @@ def test_a_training_that_ended_earlier_is_said_to(summed):
     assert "A ended after 5 steps, and B after 4 steps" in bs.diff(a, b).notes
 
 
+SMALL = """\
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(6, 4)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+
 @pytest.fixture
 def forking(monkeypatch):
     """Have the programs that are run again and again forked; by commands they are in `tests/launch/test_tracing.py`."""
@@ -174,6 +187,26 @@ def test_what_is_not_reproducible_later_is_named_in_itself(capfd):
     assert "order = torch.randperm(48, generator=unseeded)" in said.out
     assert run_twice([LATER, "unseeded"], (0, 1)) == 1
     assert "both agree to the last bit in steps 0 to 5; they part at step 6" in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_training_that_is_reproducible_and_one_that_is_not(tmp_path, capfd):
+    script = tmp_path / "train.py"
+    script.write_text(SMALL)
+    assert run_twice([str(script)], (0, 1)) == 0
+    script.write_text(SMALL.replace("torch.manual_seed(0)", "torch.seed()"))
+    assert run_twice([str(script)], (0, 1)) == 1
+    assert "BS504" in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_draw_of_pythons_own_generator_is_told_as_that(tmp_path, capfd):
+    script = tmp_path / "train.py"
+    script.write_text(SMALL.replace("x = torch.randn(6, 4)", "x = torch.randn(6, 4) * __import__('random').random()"))
+    run_twice([str(script)], (0, 1))
+    out = capfd.readouterr().out
+    assert "The state of Python's random generator differs" in out
+    assert "hash seed" not in out
 
 
 def test_the_command_says_of_folders_that_a_later_step_differs(tmp_path):
