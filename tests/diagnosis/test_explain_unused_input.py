@@ -42,8 +42,8 @@ class Net(nn.Module):
         return self.head(self.body(x))
 
 def inner_step(model, x):
-    loss = model(x).pow(2).mean()  # here
-    return torch.autograd.grad(loss, model.parameters())
+    loss = model(x).pow(2).mean()
+    return torch.autograd.grad(loss, model.parameters())  # here
 
 inner_step(Net(), torch.randn(4, 3))
 """

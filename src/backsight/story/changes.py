@@ -25,7 +25,7 @@ from backsight.story.memory import storage_of
 from backsight.story.scenes import Scene, scenes
 from backsight.story.sections import Section
 from backsight.story.spelling import is_spelled
-from backsight.story.stepping import steps_in
+from backsight.story.stepping import open_step, steps_in
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 from backsight.tape.ops import op_name
@@ -102,8 +102,10 @@ def _seen(subject: Subject) -> list[Changed]:
 
 def _told(subject: Subject, line: Line, change: Change, saver: Place | None) -> Changed:
     scene, place = _scene_at(subject, line), replace(line.place, text=line.text)
-    if change.kind == "optimizer":
-        name = (line.segment or line.text).partition(".step(")[0]
+    opened = open_step(subject.failure, subject.optimizer) if subject.is_weight else None
+    is_open = opened is not None and (opened.outer.place.file, opened.outer.line) == (line.file, line.line)
+    if change.kind == "optimizer" or is_open:  # an optimizer that calls a closure has not told that it stepped
+        name = (line.segment or line.text).partition(".step(")[0].rpartition("= ")[2].strip()
         return Changed(place, scene, name, "seen", "optimizer", saver)
     inside = change.via.endswith(".forward") and not subject.is_weight
     module, path = _module(subject, {change.op}) if inside else ("", "")

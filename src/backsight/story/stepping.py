@@ -12,7 +12,7 @@ import torch
 from backsight.source import Body, Place
 from backsight.source.body import callee, expressions, statements
 from backsight.story.evaluated import value_of
-from backsight.story.failure import method
+from backsight.story.failure import Failure, Level, method
 from backsight.tracing.steps import parameters
 
 
@@ -74,3 +74,31 @@ def is_optimizer(value: object) -> bool:
     kind = type(value)
     likewise = all(method(kind, name) is not None for name in ("step", "zero_grad"))
     return issubclass(kind, torch.optim.Optimizer) or (likewise and not issubclass(kind, torch.nn.Module))
+
+
+@dataclass(frozen=True, eq=False)
+class OpenStep:
+    """A step that has not returned: it is calling a closure, in which the failure came.
+
+    outer: the level that steps. inner: the closure's. levels: every level of the user's code.
+    """
+
+    outer: Level
+    inner: Level
+    levels: tuple[Level, ...]
+
+
+def open_step(failure: Failure, optimizer: object) -> OpenStep | None:
+    """The step of `optimizer` in which the failure came, if there is one."""
+    frames = [level.frame for level in failure.levels]
+    running = (
+        k
+        for k, level in enumerate(failure.levels)
+        if level.frame.f_code.co_name == "step" and level.value("self") is optimizer is not None
+    )
+    step = next(running, None)
+    if step is None:
+        return None
+    outer = [each for each in failure.users if frames.index(each.frame) < step]
+    inner = [each for each in failure.users if frames.index(each.frame) > step]
+    return OpenStep(outer[0], inner[-1], failure.users) if outer and inner else None

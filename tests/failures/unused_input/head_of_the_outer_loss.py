@@ -1,7 +1,7 @@
 # code: BS204
 # variable: self.model.amplitude.weight
-# cause: loss = (prediction - y).square().mean()
-# fix: allow_unused=True
+# cause: grads = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+# fix: allow_unused=True on line 28
 import torch
 from torch import nn
 from torch.func import functional_call

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
+from backsight.diagnosis.errors.leaf_entries import entries
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.disabled import disabled_at
 from backsight.diagnosis.evidence.holders import results_in, structure
@@ -253,6 +254,7 @@ def _computation(found: Written) -> Case:
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     fix = f"Modify a copy: put {new} = {name}.clone() before line {found.level.line}, and use {new}{_below(found)}."
+    fix = (not away and entries(found)) or fix
     rebuilt = _rebuilt(found, away) if away else ""
     if not rebuilt and _is_lost(found):
         return Case(

@@ -492,12 +492,13 @@ def takes_no_part(case: Unused) -> Finding:
     one = len(case.names) == 1
     names = listed(case.names)
     again = _written_again(case) if one else ""
+    allowed = "" if again else _allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
         "compute it.",
         (*_computed(case), *_indices(case), case.asked),
-        again or _left_out(case, names),
-        source=str(case.made) if case.made else case.failure.source,
+        again or allowed or _left_out(case, names),
+        source=str(case.made) if case.made and not allowed else case.failure.source,
     )
 
 
@@ -526,14 +527,20 @@ def _written_again(case: Unused) -> str:
 _SAME_VALUES = frozenset({"requires_grad_", "detach", "clone"})
 
 
-def _left_out(case: Unused, names: str) -> str:
-    one = len(case.names) == 1
+def _allowed(case: Unused) -> str:
+    """What to pass on the line that asks for the gradients of parameters, only some of which take part."""
+    one, where = len(case.names) == 1, f" on line {case.at.line}" if case.at else ""
     if len(case.names) < len(case.failure.inputs) and all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
         return (
-            "Pass allow_unused=True, which returns None where an input takes no part, and skip what is None: "
+            f"Pass allow_unused=True{where}, which returns None where an input takes no part, and skip what is None: "
             f"`if g is not None`. Or leave {'it' if one else 'them'} out of the inputs; if {case.output} should depend "
             f"on {'it' if one else 'them'}, compute it from {'it' if one else 'them'}."
         )
+    return ""
+
+
+def _left_out(case: Unused, names: str) -> str:
+    one = len(case.names) == 1
     return (
         f"Compute {case.output} from {names} too, or leave {names if one else 'them'} out of the inputs. If a gradient "
         "may be missing, allow_unused=True returns None for it."

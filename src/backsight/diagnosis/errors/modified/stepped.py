@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from backsight.diagnosis.errors.modified.closures import within_closure
 from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.carried import Carried, carried, detaching
@@ -28,6 +29,8 @@ from backsight.tracing.steps import parameters
 def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | None:
     """The first of the steps that fits: one before the failing line, or one whose iteration the backward reaches."""
     case = Case(subject.failure, subject.survey)
+    if within := within_closure(subject, case, steps):
+        return within
     old, roots = subject.node.index in case.old, {root for root, _ in case.graph.root_edges}
     joint = joint_of(case, subject.node.index) if steps else None
     found = (carried(case) or passed_on_by_one(case, joint)) if steps else None

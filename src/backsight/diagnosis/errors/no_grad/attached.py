@@ -12,6 +12,7 @@ from backsight.source import Body, assignments, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, statements
 from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
 
 _CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "long", "int"})
 _COPYING = frozenset({"tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor"})
@@ -96,13 +97,14 @@ def soft(suspect: Suspect) -> str:
     if name is None or len(node.ops) > 1 or _selects(body, statement, name) or _is_index(statement, node):
         return ""
     one, other = simple(body.text(low)), simple(body.text(high))
-    bound_at = next((each.value for each in (low, high) if isinstance(each, ast.Constant)), None)
-    above = isinstance(node.ops[0], ast.Gt | ast.GtE) is isinstance(high, ast.Constant)
-    if type(bound_at) is float and 0 < bound_at < 1:  # a threshold of probabilities
-        value = one if isinstance(high, ast.Constant) else other
+    known = {each: value_of(suspect.section, each) for each in (low, high)}
+    limit = next((each for each in known if isinstance(each, ast.Constant) or type(known[each]) is float), None)
+    bound_at, value = None if limit is None else known[limit], one if limit is high else other
+    is_written = isinstance(limit, ast.Constant)  # of a limit with a name, only the other side tells what it bounds
+    above = isinstance(node.ops[0], ast.Gt | ast.GtE) is (limit is high)
+    if type(bound_at) is float and 0 < bound_at < 1 and (is_written or "prob" in value.lower()):
         new = value if above else f"(1 - {value})"
-    elif bound_at == 0:
-        value = one if isinstance(high, ast.Constant) else other
+    elif bound_at == 0 and is_written:
         new = f"torch.sigmoid({'' if above else '-'}{value})"
     else:
         new = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
@@ -34,6 +34,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
+from backsight.source.bindings import bound, uses
 from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
@@ -348,7 +349,42 @@ def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> 
     if not any(each.lineno == made[0].line for each in statements(level.body.node)):  # of another function
         return f"compute {name} inside the loop{_along(level, made)}"
     which = f"line {lines[0]}, `{made[0].text}`," if len(lines) == 1 else f"lines {listed([*map(str, lines)])}"
+    after = _after(level, lines, facts.loop.line)
+    if any(not _is_data(level.value(each)) for statement in after for each in _bound(statement)):
+        return f"run {which} again at the start of the loop at line {facts.loop.line}"  # what is built must stay
+    if after:
+        parts = sorted({*lines, *(line for each in after for line in range(each.lineno, (each.end_lineno or 0) + 1))})
+        whole = [*range(parts[0], parts[-1] + 1)] == parts
+        which = f"lines {parts[0]} to {parts[-1]}" if whole else f"lines {listed([*map(str, parts)])}"
+        which += f" (what {'is' if len(after) == 1 else 'was'} computed from line {lines[-1]} moves along)"
     return f"move {which} inside the loop at line {facts.loop.line}"
+
+
+def _after(level: Level, lines: Sequence[int], loop: int) -> list[ast.stmt]:
+    """The statements between those lines and the loop that read what they bind, and so on."""
+    every = [*statements(level.body.node)] if level.body else []
+    names = set[str]().union(*(bound(each) for each in every if each.lineno in lines))
+    found: list[ast.stmt] = []
+    for each in every:
+        end = each.end_lineno or each.lineno
+        if not lines[0] < each.lineno <= end < loop or each.lineno in lines:
+            continue
+        inside = (one for one in ast.walk(each) if isinstance(one, ast.stmt))
+        if each.lineno > max([0, *(one.end_lineno or 0 for one in found)]) and any(
+            use.name in names and not use.binds for one in inside for use in uses(one)
+        ):
+            found.append(each)
+            names |= _bound(each)
+    return found
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    return set[str]().union(*(bound(each) for each in ast.walk(statement) if isinstance(each, ast.stmt)))
+
+
+def _is_data(value: object) -> bool:
+    """Whether a value may be computed anew in every iteration: not a model, an optimizer or a record of the run."""
+    return is_tensor(value) or value is None or type(value) in (int, float, bool, str)
 
 
 def _along(level: Level, made: list[Place]) -> str:
