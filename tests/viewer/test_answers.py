@@ -336,3 +336,16 @@ def test_an_integer_that_a_browser_would_round_is_text():
         "11545331569842905123",
         True,
     ]
+
+
+def test_what_a_page_asks_first_is_read_before_it_asks(library, monkeypatch):
+    asked = []
+    ask = Library.ask
+    monkeypatch.setattr(Library, "ask", lambda *given: asked.append(given[1:3]) or ask(*given))
+    library.warm()
+    newest = library.names()[0]
+    assert asked == [(newest, "about"), (newest, "heatmap")]
+
+
+def test_a_folder_without_a_run_is_not_read_before(tmp_path):
+    Library(tmp_path).warm()

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,6 +122,16 @@ class Library:
                 return QUESTIONS[question](run if question == ABOUT else asked.of(run), asked)
         except (NotInRun, ValueError) as error:
             raise BadQuestion(_cut(str(error))) from error
+
+    def warm(self) -> None:
+        """Answer what a page asks first of the newest run, so that the first one need not wait until that is read.
+
+        Whatever cannot be answered is told to the page that asks for it.
+        """
+        for name in self.names()[:1]:
+            with suppress(Exception):
+                kinds = self.ask(name, ABOUT, {})["kinds"]
+                self.ask(name, "heatmap", {"kind": kinds[0], "stat": "l2", "columns": "600"})
 
     def difference(self, name: str, other: str) -> str:
         """Return a page on where two runs that were traced diverge, operation by operation.

@@ -48,6 +48,7 @@ def serve(
     sys.setswitchinterval(TURN)
     _give_memory_back()
     with Server(library, port) as server:
+        threading.Thread(target=library.warm, name="backsight-warming", daemon=True).start()
         if ready is not None:
             ready(server.url)
         if open_browser:
