@@ -6686,4 +6686,16 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS118 a linear schedule that goes on below zero": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: 1 - done / 30)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y).clamp(max=9)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    schedule.step()  #!
+""",
 }

@@ -15,6 +15,7 @@ from backsight.diagnosis.wording import numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
+from backsight.snapshot import groups
 from backsight.source import Place, function_at
 from backsight.source.body import LOOPS, callee, dotted, statements
 
@@ -30,9 +31,11 @@ def faded(
     kind = type(of[0]).__name__ if of else "the schedule"
     if kind == "ReduceLROnPlateau":
         return _plateaued(of[0], name, peak, rate, since, frame)
-    steps = steps_of(of[0], frame) if of else []
+    steps, negative = steps_of(of[0], frame) if of else [], lowest_rate(optimizer) < 0
     evidence: list[Fact] = [
-        f"It was {peak:.3g} and is now {rate:.3g}: since step {numbered(since)} no step moves anything."
+        f"It fell from {peak:.3g} and is negative since step {numbered(since)}: each step goes up the gradient."
+        if negative
+        else _fell(peak, rate, since)
     ]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {kind}."))
@@ -46,7 +49,7 @@ def faded(
     return Finding(
         "BS118",
         "warning",
-        f"The learning rate of {name} has decayed to 0.",
+        f"The learning rate of {name} is negative." if negative else f"The learning rate of {name} has decayed to 0.",
         tuple(evidence),
         f"Step {kind} where {name}.step() is called, once for each. Or make it {often} times as long."
         if often > 1
@@ -55,6 +58,15 @@ def faded(
         source=str(steps[0]) if len(steps) == 1 else None,
         since=since,
     )
+
+
+def lowest_rate(optimizer: torch.optim.Optimizer) -> float:
+    """Return the lowest learning rate of an optimizer's groups; 0 if it has none that is a number."""
+    return min((rate for group in groups(optimizer) if type(rate := group.get("lr")) in (int, float)), default=0.0)
+
+
+def _fell(peak: float, rate: float, since: int) -> str:
+    return f"It fell from {peak:.3g} to {rate:.3g}: since step {numbered(since)} no step moves anything."
 
 
 _SMALL = 0.01
@@ -108,9 +120,7 @@ def _plateaued(schedule: Any, name: str, peak: float, rate: float, since: int, f
     opposite = "a higher value is better, as of an accuracy" if falls else "a lower value is better, as of a loss"
     steps, made = steps_of(schedule, frame), constructions(frame, schedule, named(schedule, ""))
     metric = _given_to_step(frame, steps[0]) if len(steps) == 1 else ""
-    evidence: list[Fact] = [
-        f"It was {peak:.3g} and is now {rate:.3g}: since step {numbered(since)} no step moves anything."
-    ]
+    evidence: list[Fact] = [_fell(peak, rate, since)]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"gives it {metric or 'the metric'}."))
     if len(made) == 1:

@@ -9,7 +9,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.optimizers import shrinking
-from backsight.diagnosis.schedules import counts_batches, faded, multiplies
+from backsight.diagnosis.schedules import counts_batches, faded, lowest_rate, multiplies
 from backsight.launch.sign import Sign, Step
 from backsight.snapshot import groups
 from backsight.tape import Living
@@ -38,6 +38,7 @@ class _Rate:
     peak: float = 0.0
     steps: int = 0
     faded_since: int = 0
+    is_negative: bool = False
     low_since: int = 0
     """The first of its own steps in a row with a low rate."""
     early: Finding | None = None
@@ -111,11 +112,14 @@ class Rates(Sign):
     def _fade(self, known: _Rate, rate: float, step: Step) -> None:
         """Tell, and go on telling, that a rate has been lost for some steps."""
         known.faded_since = known.faded_since or step.number
-        if (told := self._faded.get(step.key)) is not None:
-            self._faded[step.key] = *told[:2], step.number
-        elif step.number - known.faded_since == _LASTING - 1:
+        told = self._faded.get(step.key)
+        turns = not known.is_negative and lowest_rate(step.optimizer) < 0
+        known.is_negative |= turns
+        if step.number - known.faded_since == _LASTING - 1 or (told is not None and turns):
             found = faded(step.optimizer, step.steps, known.peak, rate, known.faded_since, step.caller())
             self._faded[step.key] = found, known.faded_since, step.number
+        elif told is not None:
+            self._faded[step.key] = *told[:2], step.number
 
 
 class Decay(Sign):
