@@ -4930,4 +4930,21 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "a critic of Wasserstein distances, whose weights are clipped": """
+critic, maker = net(), nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 4))
+of_critic, of_maker = (torch.optim.RMSprop(each.parameters(), lr=1e-3) for each in (critic, maker))
+for step in range(150):
+    real, _ = batch()
+    of_critic.zero_grad()
+    gap = critic(maker(torch.randn(8, 4)).detach()).mean() - critic(real + 3).mean()
+    gap.backward()
+    of_critic.step()
+    with torch.no_grad():
+        for weight in critic.parameters():
+            weight.clamp_(-0.05, 0.05)
+    of_maker.zero_grad()
+    loss = -critic(maker(torch.randn(8, 4))).mean()
+    loss.backward()
+    of_maker.step()
+""",
 }

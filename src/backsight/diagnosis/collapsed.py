@@ -20,6 +20,7 @@ _LIKENESS = frozenset(
 """What a similarity of two outputs, or a distance between them, is made of."""
 
 _COMPARE = frozenset({"Mul", "Sub", "MseLoss"})
+_REDUCE = frozenset({"Mean", "Sum"})
 
 
 def collapsed(
@@ -75,6 +76,8 @@ def _is_of_both(graph: Graph, node: Node, border: set[int]) -> bool:
     """Whether an operation compares two results of the same parameters."""
     inputs = given(node)
     if len(inputs) != 2 or inputs[0].index == inputs[1].index:
+        return False
+    if any(each.op in _REDUCE for each in inputs):  # a critic's mean minus another is no distance
         return False
     one, other = (set(below(graph, [each.index])) for each in inputs)
     owned = {leaf.node for leaf in graph.leaves if leaf.owner}

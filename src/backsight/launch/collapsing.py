@@ -79,7 +79,8 @@ def _rows(held: Any) -> torch.Tensor | None:
     found = next((t for t in tensors_in(held) if isinstance(t, torch.Tensor) and t.is_floating_point()), None)
     if found is None or not is_readable(found) or found.dim() < 2 or len(found) < _FEWEST or found.numel() > _LARGEST:
         return None
-    return found.detach().reshape(len(found), -1)
+    rows = found.detach().reshape(len(found), -1)
+    return rows if rows.shape[1] > 1 else None  # single numbers have no direction
 
 
 def _cosine(rows: torch.Tensor) -> float:
