@@ -61,8 +61,9 @@ def faded(
 
 
 def lowest_rate(optimizer: torch.optim.Optimizer) -> float:
-    """Return the lowest learning rate of an optimizer's groups; 0 if it has none that is a number."""
-    return min((rate for group in groups(optimizer) if type(rate := group.get("lr")) in (int, float)), default=0.0)
+    """Return the lowest learning rate of an optimizer's groups; 0 if none is a number."""
+    rates = (group.get("lr") for group in groups(optimizer))
+    return min((float(each) for each in rates if type(each) is float or type(each) is int), default=0.0)
 
 
 def _fell(peak: float, rate: float, since: int) -> str:

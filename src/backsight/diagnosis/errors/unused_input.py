@@ -24,6 +24,7 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
+from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten
@@ -531,12 +532,52 @@ def _allowed(case: Unused) -> str:
     """What to pass on the line that asks for the gradients of parameters, only some of which take part."""
     one, where = len(case.names) == 1, f" on line {case.at.line}" if case.at else ""
     if len(case.names) < len(case.failure.inputs) and all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
+        skipped = _where_they_are_read(case) or "skip what is None: `if g is not None`"
+        them = "it" if one else "them"
         return (
-            f"Pass allow_unused=True{where}, which returns None where an input takes no part, and skip what is None: "
-            f"`if g is not None`. Or leave {'it' if one else 'them'} out of the inputs; if {case.output} should depend "
-            f"on {'it' if one else 'them'}, compute it from {'it' if one else 'them'}."
+            f"Pass allow_unused=True{where}, which returns None where an input takes no part, and {skipped}. Or leave "
+            f"{them} out of the inputs; if {case.output} should depend on {them}, compute it from {them}."
         )
     return ""
+
+
+def _where_they_are_read(case: Unused) -> str:
+    """What to write where a comprehension updates each input by its gradient: an entry without one stays, in its place.
+
+    `fast = [w - lr * g for w, g in zip(fast, grads)]`
+    """
+    body = case.failure.user.body if case.failure.user else None
+    asks = statement_at(body, *case.at.position) if body and case.at else None
+    if body is None or asks is None:
+        return ""
+    made = bound(asks)
+    for statement in (each for each in statements(body.node) if each.lineno > asks.lineno):
+        for node in expressions(statement):
+            match node:
+                case ast.ListComp(elt=entry, generators=[of]) | ast.DictComp(value=entry, generators=[of]):
+                    pass
+                case _:
+                    continue
+            pairs = _zipped(of)
+            grads = [target for target, given in pairs if given in made]
+            weights = [target for target, given in pairs if given not in made]
+            if len(grads) == len(weights) == 1:
+                chosen = f"{weights[0]} if {grads[0]} is None else {ast.unparse(entry)}"
+                line = rewritten(body, statement, {entry: chosen})
+                return f"keep those without a gradient: on line {statement.lineno}, write `{line}`" if line else ""
+    return ""
+
+
+def _zipped(of: ast.comprehension) -> list[tuple[str, str]]:
+    """The names that a comprehension over `zip(...)` gives to what it goes through, with what that is called."""
+    match of:
+        case ast.comprehension(target=ast.Tuple(elts=elts), iter=ast.Call(args=args) as call, ifs=[]) if callee(call)[
+            1
+        ] == "zip" and len(elts) == len(args):
+            last = (each.elts[-1] if isinstance(each, ast.Tuple) else each for each in elts)
+            names = [(dotted(one) or "", dotted(other) or "") for one, other in zip(last, args, strict=True)]
+            return names if all(name for name, _ in names) else []
+    return []
 
 
 def _left_out(case: Unused, names: str) -> str:
