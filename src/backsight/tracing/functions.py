@@ -127,7 +127,12 @@ class Functions(TorchFunctionMode):
         if call.kind is Kind.BACKWARD:
             return self._backward(call, types)
         lightly = self._lightly if not types or PLAIN_TYPES.issuperset(types) else self._guarded
-        written: Written = (lightly(before, call) or []) if may_write(call) else []
+        try:
+            writes = may_write(call)
+        except BaseException as failure:
+            self._fail(failure)
+            writes = False
+        written: Written = (lightly(before, call) or []) if writes else []
         result = self._as_caller(call.caller, call.function, call.args, call.kwargs)
         lightly(self._tell, call, result, written)
         return result

@@ -26,6 +26,8 @@ def assigned_parameter(found: Refusal) -> str:
     targets = _computed(level, statement)
     if level.body is None or not isinstance(statement, ast.Assign) or not targets:
         return ""
+    if any(use.name == targets[0] and not use.binds for use in uses(statement)):
+        return ""  # it is computed from the parameter, which therefore cannot go first
     owner, _, name = targets[0].rpartition(".")
     value = level.body.text(statement.value)
     overwrite = f"Only to overwrite the values: `with torch.no_grad(): {targets[0]}.copy_({value})`."
