@@ -60,6 +60,8 @@ class Evaluating(Sign):
         self._input: tuple[weakref.ref[Any] | None, int] = None, 0
         self._fine = 0
         self._meant = False
+        self._known = -1
+        self._is_worth_it = False
 
     def each_step(self, step: Step) -> None:
         self._unhook()
@@ -67,7 +69,10 @@ class Evaluating(Sign):
             frames = list(program_frames(step.caller()))
             self._training = frozenset(each.f_code for each in frames) | self._training
             self._ids = {id(p) for each in step.optimizers for p in parameters(each)}
-        if self._fine >= _ENOUGH or self._meant or has_compiled() or not self._is_worth_it(step):
+            self._known = -1
+        if self._known != len(self._modes.models):
+            self._known, self._is_worth_it = len(self._modes.models), self._has_modes()
+        if not self._is_worth_it or self._fine >= _ENOUGH or self._meant or has_compiled():
             return
         self._steps, self._left, self._input = step.number, _CALLS, (None, 0)
         self._inner.clear()
@@ -81,7 +86,7 @@ class Evaluating(Sign):
     def findings(self) -> list[Finding]:
         return [] if self._meant else [*self._found.values()][:1]
 
-    def _is_worth_it(self, step: Step) -> bool:
+    def _has_modes(self) -> bool:
         """Whether any model of the training computes something else in training mode."""
         return any(
             each.modal or self._drops(model) for each in self._modes.models if (model := each.model()) is not None

@@ -66,6 +66,13 @@ class _Weight:
         """Return which share of what was set to zero is zero now."""
         return float((_sample(weight) == 0)[self.zeros].float().mean()) if self.zeros is not None else 1.0
 
+    def is_as_expected(self, weight: torch.Tensor) -> bool:
+        """Whether it was changed just as often as between the steps before, and lies where it lay: mostly."""
+        if version(weight) != self.version + self.changes or weight.data_ptr() != self.place or self.is_new:
+            return False
+        self.version += self.changes
+        return self.changes > 0
+
     def is_changed(self, weight: torch.Tensor) -> bool:
         """Whether something else than a step may have changed it: it was changed more or less often than before."""
         changes, place = version(weight) - self.version, weight.data_ptr()
@@ -88,22 +95,24 @@ class Pruned(Sign):
         self, optimizer: torch.optim.Optimizer, key: int, number: int, caller: Callable[[], FrameType]
     ) -> None:
         """Note that an optimizer is about to make a step, after a number of others."""
-        if self._looks >= _LOOKS or is_captured():
+        if self._looks >= _LOOKS:
             return
         known = self._weights.at(key)
         if known is None:
+            if is_captured():
+                return
             known = list(self._followed(optimizer))
             self._weights.put(key, optimizer, known)
         undone = []
         for each in known:
             weight = each.weight()
-            if weight is None:
+            if weight is None or each.is_as_expected(weight):
                 continue
-            if each.is_new and each.left(weight) < 0.5:
+            if each.is_new and not is_captured() and each.left(weight) < 0.5:
                 each.is_undone = True
                 undone.append(each)
             each.is_new = False
-            if each.is_changed(weight):
+            if each.is_changed(weight) and not is_captured():
                 self._look(each, weight, number)
         if undone and self._finding is None:
             self._tell(undone, caller())
@@ -127,7 +136,11 @@ class Pruned(Sign):
 
     def _followed(self, optimizer: torch.optim.Optimizer) -> Iterator[_Weight]:
         """Yield the weights of a new optimizer; of those that another one has trained, what is known already."""
-        found = [p for p in parameters(optimizer) if p.dim() > 1 and is_readable(p) and p.layout == torch.strided]
+        found = [
+            p
+            for p in parameters(optimizer)
+            if p.dim() > 1 and is_readable(p) and p.layout == torch.strided and version(p) >= 0
+        ]
         for each in found[:_MOST]:
             known = self._of.get(id(each))
             if known is None or known.weight() is not each:

@@ -42,6 +42,7 @@ class _Rate:
     low_since: int = 0
     """The first of its own steps in a row with a low rate."""
     early: Finding | None = None
+    is_scheduled: bool = False
     factor: float = 0.0
     """The largest that any schedule has made of the rate that a group began with."""
     rising: int = 0
@@ -93,6 +94,10 @@ class Rates(Sign):
 
     def _multiplied(self, known: _Rate, step: Step) -> None:
         """Look, once a factor has stopped rising, whether it is so small that it may be a rate."""
+        if not step.steps & (step.steps - 1):
+            known.is_scheduled = _factor(step.optimizer) is not None
+        if not known.is_scheduled:
+            return
         factor = _factor(step.optimizer)
         if factor is None or factor > known.factor:
             known.factor, known.rising = factor or 0.0, step.steps
