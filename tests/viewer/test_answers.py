@@ -255,6 +255,20 @@ def test_every_number_of_a_run_is_a_line_or_the_same_in_all_steps(library):
     assert answer["epoch"] is None
 
 
+def test_while_a_run_is_recorded_numbers_that_were_noted_once_are_the_same_in_all_steps(tmp_path):
+    writer = RunWriter(tmp_path / "run")
+    writer.scalars(0, {"lr": 0.1, "momentum": 0.9})
+    for step in range(4):
+        writer.scalars(step, {"loss": 1.0 / (1 + step)})
+        writer.mark(step, **({"best": 0.5} if step == 1 else {"phase": "warm"}))
+    writer.scalars(3, {"lr": 0.01})
+    writer.flush()
+    answer = Library(tmp_path).ask("run", "metrics", {})
+    writer.close()
+    assert answer["constants"] == {"momentum": 0.9}
+    assert {"loss", "lr", "best"} <= answer["lines"].keys()
+
+
 def test_numbers_of_some_steps_are_asked_for(library):
     answer = library.ask("first", "metrics", {"first": "10", "last": "20"})
     assert answer["lines"]["loss"]["steps"] == list(range(10, 21))

@@ -20,8 +20,11 @@ def metrics(run: Run, asked: Asked) -> Answer:
     columns, window = asked.columns(600), asked.window()
     lines, constants = {}, {}
     found = run.scalars(rank=asked.rank, columns=columns)
+    losses, marked = loss_names(run, found), run.tags(asked.rank)[0]
+    # A number of an optimizer is noted once, and again when it changes: alone, it holds for all steps so far.
+    once = set(found).difference(losses, marked) if len(run.steps) > 1 else set()
     for name, each in found.items():
-        if len(each) > 1 and (each.values == each.values[0]).all():
+        if (len(each) > 1 or name in once) and (each.values == each.values[0]).all():
             constants[name] = plain(float(each.values[0]))
             continue
         there = _within(each.steps, window)
@@ -35,7 +38,7 @@ def metrics(run: Run, asked: Asked) -> Answer:
         "lines": lines,
         "words": {name: [[step, plain(value)] for step, value in held[:MOST_WORDS]] for name, held in words.items()},
         "constants": constants,
-        "losses": loss_names(run, found),
+        "losses": losses,
         "clock": {"steps": steps[at].tolist(), "seconds": packed(seconds[at] - seconds[:1], "f8")},
         "epoch": None if epoch is None else numbers_line(epoch.steps, epoch.values, columns),
     }
