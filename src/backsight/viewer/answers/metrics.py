@@ -22,7 +22,8 @@ def metrics(run: Run, asked: Asked) -> Answer:
     found = run.scalars(rank=asked.rank, columns=columns)
     losses, marked = loss_names(run, found), run.tags(asked.rank)[0]
     # A number of an optimizer is noted once, and again when it changes: alone, it holds for all steps so far.
-    once = set(found).difference(losses, marked) if len(run.steps) > 1 else set()
+    goes_on = any(len(each) > 1 for each in found.values())
+    once = set(found).difference(losses, marked) if goes_on else set()
     for name, each in found.items():
         if (len(each) > 1 or name in once) and (each.values == each.values[0]).all():
             constants[name] = plain(float(each.values[0]))
