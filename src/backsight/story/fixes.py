@@ -421,14 +421,21 @@ def _of_list(body: Body, text: str, name: str = "") -> str:
 
 
 class _Listed(ast.NodeTransformer):
-    """Reads the parts of a tensor from a list: `parts[t - 1]` for `x[:, t - 1]`."""
+    """Reads the parts of a tensor from a list: `parts[t - 1]` for `x[:, t - 1]`, `parts[t][1:]` for `x[t, 1:]`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        return ast.Subscript(ast.Name("parts"), _part(node), ast.Load()) if dotted(node.value) == self.name else node
+        if dotted(node.value) != self.name:
+            return node
+        index, every = _part(node), node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        part = ast.Subscript(ast.Name("parts"), index, ast.Load())
+        rest = [each for each in every if each is not index]
+        if all(ast.unparse(each) == ":" for each in rest):
+            return part
+        return ast.Subscript(part, ast.Tuple(rest, ast.Load()) if len(rest) > 1 else rest[0], ast.Load())
 
 
 def _part(node: ast.Subscript) -> ast.expr:
