@@ -6698,4 +6698,34 @@ for step in range(80):
     optimizer.step()
     schedule.step()  #!
 """,
+    "BS102 a summary that a helper detaches, before a choice that the model makes itself": """
+def cut_off(state):
+    return state.detach()  #!
+
+class Teller(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.reads = nn.Linear(4, 8)
+        self.words = nn.Embedding(5, 8)
+        self.cell = nn.GRUCell(8, 8)
+        self.says = nn.Linear(8, 5)
+
+    def forward(self, x):
+        state, word, told = cut_off(torch.tanh(self.reads(x))), torch.zeros(len(x), dtype=torch.long), []
+        for _ in range(3):
+            state = self.cell(self.words(word), state)
+            told.append(self.says(state))
+            word = told[-1].argmax(-1)
+        return torch.stack(told, 1)
+
+model = Teller()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    right = (x[:, :3] > 0).long()
+    loss = F.cross_entropy(model(x).flatten(0, 1), right.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -49,8 +49,12 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     if seen is not None:
         return _severed(scene, optimizer, names, total, seen)
     cut = None if other and not in_vain else severing(scene, {id(p) for p in missing}, names, wanted=in_vain)
-    if cut is not None and (met := _worked_around(_met(scene, missing))) is not None:
-        return _severed(scene, optimizer, names, total, met)
+    if cut is not None and (met := _met(scene, missing)):  # what was seen of these parameters goes before what was read
+        known = _worked_around(met)
+        if known is None and all(each.line is None or each.line.place.line != cut.place.line for each in met):
+            known = min(met, key=lambda each: each.by == "derivative")
+        if known is not None:
+            return _severed(scene, optimizer, names, total, known)
     if _are_trained_by_none(scene, optimizer, missing):
         copied = copied_values(scene.models.values(), {id(p) for p in missing})
         if copied is not None:
