@@ -67,7 +67,7 @@ def lowest_rate(optimizer: torch.optim.Optimizer) -> float:
 
 
 def _fell(peak: float, rate: float, since: int) -> str:
-    return f"It fell from {peak:.3g} to {rate:.3g}: since step {numbered(since)} steps change nothing."
+    return f"It fell from {peak:.3g} to {rate:.3g}: since step {numbered(since)}, steps change nothing."
 
 
 _SMALL = 0.01
