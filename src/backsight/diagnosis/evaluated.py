@@ -156,7 +156,7 @@ def always_on(module: nn.Module, found: list[tuple[Place, str, str]], since: int
     return warning(
         "BS155",
         f"{name} drops values in evaluation mode too.",
-        (shown(place, "drops values in any mode: it does not know of eval()."), called),
+        (shown(place, "drops values in any mode: it ignores eval()."), called),
         f"Follow the mode of the module: {written}.{more}",
         place,
         since=since,

@@ -24,7 +24,7 @@ _ZERO = {
     "cosine_embedding_loss": "A target of 0 adds 0 to the loss: pairs that differ train nothing.",
     "margin_ranking_loss": "A target of 0 adds the margin, whatever the scores are: such pairs train nothing.",
     "soft_margin_loss": "A target of 0 adds log(2), whatever the score is: such samples train nothing.",
-    "hinge_embedding_loss": "A target of 0 counts as both, 1 and -1: pairs that differ are never pushed apart.",
+    "hinge_embedding_loss": "A target of 0 counts as both 1 and -1: pairs that differ are never pushed apart.",
 }
 
 
@@ -71,7 +71,7 @@ def _blank(told: Told) -> Finding:
         f"ctc_loss expects targets without the blank, {blank:g}, but {blanks:g} of {total:g} entries are the blank.",
         (
             shown(told.line.place, "compares with these targets."),
-            "The blank stands between symbols and for none of them: what the model learns of it is contradictory.",
+            "The blank separates symbols and stands for none of them: these targets contradict that.",
         ),
         "Number the symbols from 1 on and give the model one more output. Or pass blank=... with a class that no "
         "target has.",
@@ -100,10 +100,10 @@ def _outer(told: Told) -> Finding:
         "BS117",
         f"{target} has shape {rows:g}×{rows:g}, but the prediction has {rows:g} entries: each is compared with all.",
         (
-            if_known(made[-1] if made else None, f"makes {rows:g}×{rows:g} of {rows:g}×1 and {rows:g}."),
+            if_known(made[-1] if made else None, f"broadcasts {rows:g}×1 and {rows:g} to {rows:g}×{rows:g}."),
             shown(told.line.place, "compares every prediction with every target."),
         ),
-        "Give what it is made of the same shape: .squeeze(1) on what has shape N×1, or no unsqueeze(1).",
+        "Give its operands the same shape: .squeeze(1) on what has shape N×1, or no unsqueeze(1).",
         made[-1] if made else told.line.place,
     )
 

@@ -57,7 +57,7 @@ def _mask(told: Told) -> Finding:
     mask = named_operand(told, 1, "index", otherwise="the mask")
     return warning(
         "BS158",
-        f"{mask} is a mask of whole numbers, so it is used as an index: it selects rows 0 and 1 again and again.",
+        f"{mask} is a mask of integers, so it is used as an index: it selects rows 0 and 1 again and again.",
         (
             shown(told.line.place, f"selects {total:g} rows: {ones:g} times row 1, and {total - ones:g} times row 0."),
             "Only a mask of dtype bool selects the rows at which it is True.",
@@ -75,7 +75,7 @@ def _quotient(told: Told) -> Finding:
         "BS158",
         f"`{text}` is always 0: // drops the fraction.",
         (
-            shown(told.line.place, f"divides whole numbers of at most {high:g} by {by:g}."),
+            shown(told.line.place, f"divides integers of at most {high:g} by {by:g}."),
             if_known(_elsewhere(told), "computes with the result as if it were a fraction."),
         ),
         f"Divide with /: {one} / {other}." if one and other else "Divide with / in place of //.",
@@ -91,8 +91,8 @@ def _truncated(told: Told) -> Finding:
         "BS158",
         f"`{text}` is always 0: {told.seen.op}() drops the fraction.",
         (
-            shown(told.line.place, f"makes whole numbers of values between {low:.2g} and {high:.2g}."),
-            if_known(_elsewhere(told), "takes them for classes."),
+            shown(told.line.place, f"converts values between {low:.2g} and {high:.2g} to integers."),
+            if_known(_elsewhere(told), "uses them as classes."),
         ),
         f"Scale them to the number of classes first: (n * {of}).long(), with n classes. Or pass them to a linear layer "
         "as they are.",
@@ -117,7 +117,7 @@ def _drawn(told: Told) -> Finding | None:
         "BS158",
         f"`{text}` always draws {low:g}: high is not included.",
         (shown(told.line.place, f"draws from {low:g} up to, and not including, {high:g}."),),
-        f"Draw from one more: {ast.unparse(call)}.",
+        f"Raise high by one: {ast.unparse(call)}.",
         told.line.place,
     )
 
@@ -145,11 +145,9 @@ def _inverted(told: Told) -> Finding:
     pads, total = told.seen.numbers
     return warning(
         "BS165",
-        "The padding mask is inverted: attention sees the padding alone.",
+        "The padding mask is inverted: attention sees only the padding.",
         (
-            shown(
-                told.line.place, f"hides the {total - pads:g} tokens of {total:g}, and none of the {pads:g} of padding."
-            ),
+            shown(told.line.place, f"hides all {total - pads:g} tokens and none of the {pads:g} padding positions."),
             "In key_padding_mask and src_key_padding_mask, True means: hide this position.",
         ),
         "Pass the opposite: tokens == padding_idx, or ~mask.",

@@ -43,7 +43,7 @@ def regrown(weights: Sequence[tuple[torch.Tensor, float]], since: int, frame: Fr
             "gradients, momentum or weight decay move them.",
             shown(place, "sets them to zero once, not after each step.", "read") if place is not None else None,
         ),
-        f"Apply the mask after each step, from the pruning on: call {again} below {line}."
+        f"Once pruned, apply the mask after each step: call {again} below {line}."
         if again is not None
         else f"Keep the mask, and multiply the weights by it after {line}, or prune with torch.nn.utils.prune, which "
         "applies it in each forward pass.",

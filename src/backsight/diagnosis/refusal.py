@@ -166,7 +166,7 @@ _REMEDIES: dict[str, str] = {
     "the model require grad: inputs.requires_grad_() before the forward pass.",
     r"(?:non-leaf Tensor to|cannot assign '.*' (?:object )?(?:as|to)) parameter '(?P<name>\w+)'": "To compute with a "
     "tensor in place of the parameter and keep its graph: torch.func.functional_call({module}, {{'{name}': value}}, "
-    "(x,)). Only to overwrite the values: `with torch.no_grad(): {module}.{name}.copy_(value)`.",
+    "(x,)). To overwrite only the values: `with torch.no_grad(): {module}.{name}.copy_(value)`.",
     r"would mutate a captured Tensor": "Compute a new tensor instead of changing one from outside the function, or "
     "pass it to the function as an argument.",
     r"save_for_backward can only save": "Store what is not a tensor as an attribute of ctx: ctx.scale = scale, and "

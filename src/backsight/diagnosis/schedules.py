@@ -33,7 +33,7 @@ def faded(
         return _plateaued(of[0], name, peak, rate, since, frame)
     steps, negative = steps_of(of[0], frame) if of else [], lowest_rate(optimizer) < 0
     evidence: list[Fact] = [
-        f"It fell from {peak:.3g} and is negative since step {numbered(since)}: each step goes up the gradient."
+        f"It fell from {peak:.3g} and is negative since step {numbered(since)}: each step moves up the gradient."
         if negative
         else _fell(peak, rate, since)
     ]
@@ -67,7 +67,7 @@ def lowest_rate(optimizer: torch.optim.Optimizer) -> float:
 
 
 def _fell(peak: float, rate: float, since: int) -> str:
-    return f"It fell from {peak:.3g} to {rate:.3g}: since step {numbered(since)} no step moves anything."
+    return f"It fell from {peak:.3g} to {rate:.3g}: since step {numbered(since)}, steps change nothing."
 
 
 _SMALL = 0.01

@@ -96,11 +96,11 @@ def _writes_back(body: Body, members: str) -> bool:
 def _finding(place: Place, trained: Place, called: Place, members: str, parameters: str) -> Finding:
     return warning(
         "BS164",
-        f"{members} are not trained: {parameters} are copies of their parameters, and the optimizer holds these.",
+        f"{members} are not trained: {parameters} are copies, and the optimizer trains only those.",
         (
-            shown(place, "copies the parameters into stacked ones."),
+            shown(place, "copies the parameters into stacked tensors."),
             shown(trained, "trains the copies.", "read"),
-            shown(called, "calls the modules, with the parameters that they began with.", "read"),
+            shown(called, "calls the modules, which still have their initial parameters.", "read"),
         ),
         f"Predict with the trained parameters: functional_call under vmap, as in training. Or copy row k of each "
         f"tensor in {parameters} back into {members}[k] after training.",

@@ -114,7 +114,7 @@ def loads_the_start(twin: Twin, since: int, loads: int, frame: FrameType) -> Fin
         "BS138",
         f"{name} never changes, although it should follow {other}.",
         (
-            f"It was loaded at least {loads} times since step {numbered(since)}, with the values that it had already.",
+            f"It was loaded at least {loads} times since step {numbered(since)}, with the values it already had.",
             shown(found[0].place, "loads the same values each time.", "read"),
             shown(kept, "stores them once; training does not change them.", "read"),
         ),

@@ -64,25 +64,25 @@ def _finding(
     place: Place, model: ast.expr, name: str, state: str, found: _Skipped, entries: int, strict: bool, since: int
 ) -> Finding:
     every = found.names == entries
-    first = f"they begin with {found.extra!r} there" if found.extra else f"in the model with {found.missing!r}"
+    longer, prefix = (state, found.extra) if found.extra else (name, found.missing)
     renamed = f"k.removeprefix({found.extra!r})" if found.extra else f"{found.missing!r} + k"
     loose = ", strict=False" if strict or not every else ""
     return warning(
         "BS167",
-        f"load_state_dict() loaded nothing of {state} into {name}: no name fits."
+        f"load_state_dict() loaded nothing of {state} into {name}: no name matches."
         if every
-        else f"load_state_dict() skipped {found.names} of the {entries} names of {state}: they do not fit {name}.",
+        else f"load_state_dict() skipped {found.names} of the {entries} names of {state}: {name} has no such names.",
         (
             shown(
                 place,
-                "skips what does not fit, because of strict=False: "
+                "skips names without a match, because of strict=False: "
                 + (f"all {entries} names." if every else f"{found.names} names."),
             ),
-            f"The names differ by a prefix: {first}.",
+            f"The names differ by a prefix: those of {longer} begin with {prefix!r}.",
         ),
         f"Rename them: {ast.unparse(model)}.load_state_dict({{{renamed}: v for k, v in {state}.items()}}{loose})."
         if every
-        else f"Rename them before loading: {renamed} for each name k of these.",
+        else f"Rename them before loading: {renamed} for each such name k.",
         place,
         since=since,
     )

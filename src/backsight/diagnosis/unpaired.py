@@ -60,7 +60,7 @@ def drawn_in_part(frame: FrameType) -> Iterator[Finding]:
             "BS166",
             f"{name} draws only the first {count} samples: its sampler has {count} weights.",
             (
-                if_known(place, f"takes {count} weights for those of samples 0 to {count - 1}."),
+                if_known(place, f"uses {count} weights as those of samples 0 to {count - 1}."),
                 "WeightedRandomSampler needs a weight for each sample, not for each class: no other sample is drawn.",
             ),
             f"Give it the weight of each sample's class: {given or 'class_weights'}[labels].",
@@ -118,8 +118,8 @@ def _finding(
         (
             if_known(one, "draws the samples in an order of its own."),
             if_known(other, "draws them in another."),
-            shown(together, "goes through both side by side."),
-            shown(compared, "takes the rows of both for pairs."),
+            shown(together, "iterates over both in parallel."),
+            shown(compared, "treats rows of both as pairs."),
         ),
         f"Draw pairs from one loader: DataLoader({pairs}, ..., shuffle=True). Or shuffle neither.",
         one or together,

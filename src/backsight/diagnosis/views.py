@@ -50,10 +50,10 @@ def unused_view(used: _Where, unused: _Where, since: int) -> Finding | None:
         return None
     return warning(
         "BS160",
-        f"{other.name} is computed in each step, but never used: {one.name} stands for both.",
+        f"{other.name} is computed in each step, but never used: {one.name} is used twice.",
         (
-            shown(body.place(other.statement), f"computes {other.name}, to which no gradient comes back."),
-            if_known(handed, "passes both on."),
+            shown(body.place(other.statement), f"computes {other.name}, which gets no gradient."),
+            if_known(handed, "passes both."),
             shown(found.place, "reads one of them twice."),
         ),
         f"Use the other one as well: {found.instead}." if found.instead else f"Use {other.name} as well.",

@@ -169,7 +169,7 @@ def _told_hidden(title: str, hidden: Told, since: int | None, finite: bool) -> F
     fix = "Replace what is not finite in the inputs, with torch.nan_to_num, before you compute with them"
     if not computed and checked:
         fix = f"Keep the mask, and compute with torch.nan_to_num({checked}) in place of {checked}"
-    hides = "hides the rest from the loss, not from the backward: there its gradient is 0 * NaN, which is NaN."
+    hides = "hides the rest from the loss, but not from backward: there, its gradient is 0 * NaN, which is NaN."
     return Finding(
         "BS108",
         "warning",
@@ -177,10 +177,10 @@ def _told_hidden(title: str, hidden: Told, since: int | None, finite: bool) -> F
         (
             *((f"The weights have been NaN since step {numbered(since)}.",) if since else ()),
             *(("The loss of that step is finite: only its gradient is not.",) if finite else ()),
-            *((shown(hidden.other.place, "tells what is finite."),) if hidden.other is not None else ()),
+            *((shown(hidden.other.place, "checks what is finite."),) if hidden.other is not None else ()),
             shown(hidden.line.place, hides),
         ),
-        f"{fix}: around the result it is too late.{'' if finite else f' To be sure, run it again: {_command()}.'}",
+        f"{fix}: around the result, it comes too late.{'' if finite else f' To be sure, run it again: {_command()}.'}",
         source=str(hidden.line.place),
         exact=finite,
         since=since,
@@ -191,7 +191,7 @@ def _told(
     title: str, singular: Sequence[Singular], hidden: Sequence[Told], audited: bool, since: int | None
 ) -> Finding:
     again = "To be sure, run it again" if len(singular) == 1 and not hidden else "Run it again"
-    hides = "hides what is not finite from the loss, not from the backward."
+    hides = "hides what is not finite from the loss, but not from backward."
     return Finding(
         "BS108",
         "warning",

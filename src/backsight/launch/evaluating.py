@@ -118,7 +118,7 @@ class Evaluating(Sign):
         except BaseException as failure:  # of ours: no failure of the program
             self._meant = True
             self._unhook()
-            failed("evaluations are not looked at anymore", ours(failure))
+            failed("evaluations are no longer checked", ours(failure))
 
     def _trains(self, at: Site) -> None:
         """Note a place that calls a model with gradients: it evaluates nothing, such as the actions of a policy."""

@@ -341,11 +341,11 @@ def _same_part(body: Body, statement: ast.stmt, name: str, anywhere: bool = Fals
     value = body.text(statement.value)
     if value.endswith("…"):
         return (
-            f"Write into a copy, which is the next {name}: new = {name}.clone() above line {statement.lineno}, "
+            f"Write into a copy that becomes the next {name}: new = {name}.clone() above line {statement.lineno}, "
             f"{' = '.join(written)} = ... there, and {name} = new below it."
         )
     return (
-        f"On line {statement.lineno}, write into a copy, which is the next {name}: new = {name}.clone(); "
+        f"On line {statement.lineno}, write into a copy that becomes the next {name}: new = {name}.clone(); "
         f"{' = '.join(written)} = {value}; {name} = new."
     )
 

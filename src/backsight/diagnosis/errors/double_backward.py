@@ -136,10 +136,10 @@ def _computed_again(cls: type) -> str:
     texts = [places[0].text for places in made.values()]
     if any("ctx" in text or "…" in text for text in texts):
         return ""
-    verb = "has" if len(lost) == 1 else "have"
+    what = "an intermediate result that forward saves, has" if len(lost) == 1 else "which forward saves, have"
     return (
-        f"below line {unpacked.lineno}, put `{'; '.join(texts)}`: {listed([each for each in lost if each], 3)}, saved "
-        f"amid forward, {verb} no graph"
+        f"below line {unpacked.lineno}, put `{'; '.join(texts)}`: {listed([each for each in lost if each], 3)}, "
+        f"{what} no graph"
     )
 
 

@@ -506,7 +506,7 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     condition: Place | None
     if skipped is not None:
         condition, ran = skipped
-        lines = (shown(condition, "decides whether there is a backward since then."), shown(ran, "is that backward."))
+        lines = (shown(condition, "decides whether backward runs before this step."), shown(ran, "is that backward."))
     else:
         condition = out.condition if out else misused.asked
         lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)

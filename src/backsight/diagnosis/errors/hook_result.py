@@ -273,7 +273,7 @@ def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -
             if place != each.place and not _keeps(value, each.first):
                 flat = _flattened(each) if said.get("what") == "size" else None
                 if flat is not None and flat.line != place.line:
-                    yield shown(flat, f"makes {each.first} flat, of one dimension.")
+                    yield shown(flat, f"flattens {each.first} to one dimension.")
                 is_flat = ", which is flat" if flat is not None else ""
                 yield shown(place, f"is the value it returns{is_flat}.")
     if failure.user:

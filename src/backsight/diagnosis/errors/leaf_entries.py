@@ -31,7 +31,7 @@ def entries(found: Written) -> str:
         stacked = f", or torch.stack({new}) on {_lines(whole)}" if whole else ""
         single = _lines([each.lineno for each in reading if each.lineno not in whole])
         return (
-            f"Keep the entries in a list, which takes a new tensor for each: put {new} = list({found.name}) above line "
+            f"Keep the entries in a list, where each can be replaced: put {new} = list({found.name}) above line "
             f"{loop.lineno}, and use {new} instead of {found.name} on {single}{stacked}."
         )
     above = _lines([each.lineno for each in writing])

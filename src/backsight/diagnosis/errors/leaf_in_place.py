@@ -104,8 +104,8 @@ def _adapted(found: Written) -> Case | None:
     grads = [each for each in statements(body.node) if each.lineno < loop.lineno and _derives(each)]
     graph = f" Second derivatives also need create_graph=True on line {grads[-1].lineno}." if grads else ""
     return Case(
-        f"updates {found.here}, which {held} holds" + (f" since line {made[0].line}." if made else "."),
-        f"{found.label} is trained by what is computed from {held}, so the update has to give another tensor.",
+        f"updates {found.here}, held in {held}" + (f" since line {made[0].line}." if made else "."),
+        f"{found.label} trains through what is computed from {held}, so the update must create a new tensor.",
         f"Build a new dict in place of the loop on line {loop.lineno}: {rebuilt}. (Under torch.no_grad(), the update "
         f"would overwrite {found.label} itself.){graph}",
     )

@@ -169,8 +169,8 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
         skipped = f"if torch.is_tensor({lost.name}): {lost.level.place.text}"
         return explanation(
             _title(lost, made),
-            (shown(written, f"returns a number in place of a loss, {lost.value}."), asked),
-            f"Skip it, as it has nothing to train: on line {lost.level.line}, write `{skipped}`.",
+            (shown(written, f"returns the number {lost.value} instead of a loss."), asked),
+            f"Skip it, because it trains nothing: on line {lost.level.line}, write `{skipped}`.",
             source=str(written),
         )
     lines = (shown(made.place, f"{made.does}."), asked) if made else (asked,)

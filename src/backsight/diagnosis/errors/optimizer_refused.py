@@ -275,9 +275,9 @@ def _one_group(found: Refusal) -> Finding | None:
     return Finding(
         UNKNOWN,
         "error",
-        "LBFGS takes one group of parameters, and it is given several.",
+        "LBFGS takes one parameter group, but got several.",
         (shown(found.level.place, "failed."),),
-        f"{fix} All of them share one step size.",
+        f"{fix} All of them then share the same lr.",
         source=str(found.level.place),
     )
 

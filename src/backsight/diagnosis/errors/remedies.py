@@ -97,7 +97,7 @@ def _shape_of_gradient(found: Refusal, match: Match) -> Remedy | None:
     if made and factory:
         line = rewritten(level.body, made[0], {made[1]: factory})
         place = level.body.place(made[0])
-        return Remedy(f"It must have the shape of {text}: on line {place.line}, write `{line}`.", (), place)
+        return Remedy(f"The gradient must have the shape of {text}: on line {place.line}, write `{line}`.", (), place)
     sizes = [shape_of(value_of(level, each)) for each in (output, given)]
     if _broadcasts(sizes[1], sizes[0]):
         statement = level.statement
@@ -106,7 +106,11 @@ def _shape_of_gradient(found: Refusal, match: Match) -> Remedy | None:
             if statement
             else ""
         )
-        return Remedy(f"It must have the shape of {text}: on line {level.line}, write `{line}`.") if line else None
+        return (
+            Remedy(f"The gradient must have the shape of {text}: on line {level.line}, write `{line}`.")
+            if line
+            else None
+        )
     return (
         Remedy(f"Give one number for each element of {text}: a tensor of shape {shaped(sizes[0])}.")
         if sizes[0]
@@ -155,11 +159,11 @@ def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     returning = next((each for each in statements(body.node) if isinstance(each, ast.Return)), None)
     instead = _without_underscore(body, changing) if changing is not None else ""
     plain = (
-        f"Or do not work in place: remove line {marks[0][0].lineno}, and write `{instead}` on line {changing.lineno}."
+        f"Or modify nothing in place: remove line {marks[0][0].lineno} and write `{instead}` on line {changing.lineno}."
         if instead and changing is not None
         else f"Or remove line {marks[0][0].lineno}, and compute a new tensor instead of changing {name}."
     )
-    lines = [shown(body.place(marks[0][0]), f"says that forward changes {name} in place.")]
+    lines = [shown(body.place(marks[0][0]), f"declares that forward modifies {name} in place.")]
     lines += [shown(body.place(returning), f"does not return {name} itself.")] if returning else []
     return Remedy(
         f"Return {name} itself as one of the outputs. {plain}", tuple(lines), body.place(returning or marks[0][0])
@@ -195,7 +199,7 @@ def _detached_view(found: Refusal, match: Match) -> Remedy | None:
         alone = len(loop.body) == 1
         where = f"lines {loop.lineno} to {statement.lineno}" if alone else f"line {statement.lineno}, below the loop"
         return Remedy(
-            f"{name} is a view, of which only a detached copy can be had: write `{whole} = {kind}{name}.detach() for "
+            f"{name} is a view, which cannot be detached in place: write `{whole} = {kind}{name}.detach() for "
             f"{name} in {whole}{end}` instead of {where}."
         )
     return Remedy(f"{name} is a view: on line {statement.lineno}, write `{name} = {name}.detach()`.")
@@ -223,7 +227,7 @@ def _not_mapped(found: Refusal, match: Match) -> Remedy | None:
         line = rewritten(body, level.statement, new)  # type: ignore[arg-type]  # expressions, both
     how = f"on line {level.statement.lineno}, write `{line}`" if line else f"pass in_dims={dims} to vmap"
     return Remedy(
-        f"All mapped tensors have {common[0][0]} along their first dimension, {listed(names, 3)} "
+        f"The first dimension of the other mapped tensors has size {common[0][0]}; {listed(names, 3)} "
         f"{'has' if len(names) == 1 else 'have'} {', '.join(str(sizes[k][0]) for k in odd)}. If every call takes all "
         f"of {listed(names, 3)}, {how}. If not, give {'it' if len(names) == 1 else 'them'} {common[0][0]} rows."
     )
@@ -272,7 +276,7 @@ def _without_jvp(found: Refusal, match: Match) -> Remedy | None:
     with_context = first is not None and first.arg in ("ctx", "context", "self", "_")
     define = (
         f"define `@staticmethod def jvp(ctx, *tangents)` in {name}, which returns the derivative of the output along "
-        "the tangents, from what `ctx.save_for_forward(...)` has kept beside save_for_backward"
+        "the tangents, from tensors that forward saves with `ctx.save_for_forward(...)` as well"
     )
     if with_context:
         return Remedy(
@@ -281,7 +285,7 @@ def _without_jvp(found: Refusal, match: Match) -> Remedy | None:
     line = rewritten(body, statement, {call.func: f"{body.text(call.func).removesuffix('apply')}forward"})
     return Remedy(
         f"If forward uses only PyTorch operations that have a derivative, let PyTorch differentiate it: on line "
-        f"{statement.lineno}, write `{line}`. Else {define}."
+        f"{statement.lineno}, write `{line}`. Otherwise, {define}."
     )
 
 
@@ -301,7 +305,7 @@ def _hook_of_leaves(found: Refusal, match: Match) -> Remedy | None:
             f"it is computed from: on line {level.statement.lineno}, write `{each}`."
         )
     return Remedy(
-        f"{name} is a result, and has no .grad. For its gradient, {name}.register_hook(...), whose hook is given the "
+        f"{name} is a result, and has no .grad. For its gradient, {name}.register_hook(...), whose hook receives the "
         "gradient; for an update in backward, register this hook on the parameters."
     )
 
@@ -321,8 +325,8 @@ def _packing(found: Refusal, match: Match) -> Remedy | None:
                 place, name = body.place(each), min(names)
                 how = f"write `{new}` on line {place.line}" if new else f"compute with a copy, {name}.clone()"
                 return Remedy(
-                    f"Leave {name} as it is, as the program goes on with it: {how}.",
-                    (shown(place, f"changes {name}, which is the tensor of the program itself."),),
+                    f"Leave {name} unchanged, because the program still uses it: {how}.",
+                    (shown(place, f"modifies {name}, the program's own tensor, in place."),),
                     place,
                 )
     return None
@@ -440,7 +444,7 @@ def _other_keys(found: Refusal, match: Match) -> Remedy | None:
             new = f"{{{key}: v for k, v in {given}.items()}}"
             line = rewritten(level.body, level.statement, {call.args[1]: new}) or new
             return Remedy(
-                f"The names in {given} {'lack the prefix' if adding else 'have a prefix too many,'} {prefix}: on line "
+                f"The names in {given} {'lack the prefix' if adding else 'have the extra prefix'} {prefix!r}: on line "
                 f"{level.statement.lineno}, write `{line}`.",
                 lines,
             )
@@ -467,8 +471,8 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
             if plain and not any(needs_gradient(value) for _, value in data):
                 return Remedy(
                     f"To get a gradient although all parameters behind {name} are frozen, make the input require grad: "
-                    f"put `{plain[0]}.requires_grad_()` above line {level.line}. Where none is needed, ask only if "
-                    f"there is one: `if {name}.requires_grad:`.",
+                    f"put `{plain[0]}.requires_grad_()` above line {level.line}. Where none is needed, call it only "
+                    f"under `if {name}.requires_grad:`.",
                     (shown(level.place, f"runs the model on {plain[0]}, which does not require grad."),)
                     if level is not found.level
                     else (),
@@ -607,7 +611,7 @@ def _one_for_each(found: Refusal, match: Match) -> Remedy | None:
                 new = [read if one == meant else f"torch.zeros_like({one})" for one in names]
                 line = rewritten(body, statement, {call.args[0]: f"({', '.join(new)})"})
                 return Remedy(
-                    f"Give one cotangent for each of {listed(names, 3)}, zeros for what is not to be differentiated: "
+                    f"Give one cotangent for each of {listed(names, 3)}, zeros for what should not be differentiated: "
                     f"on line {statement.lineno}, write `{line}`.",
                     (shown(body.place(each), f"returns {listed(names, 3)}."),),
                 )

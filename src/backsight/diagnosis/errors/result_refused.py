@@ -199,7 +199,7 @@ class Refused:
                     arrays = _arrays(level)
                     lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
                     return (
-                        f"Compute it in PyTorch, because the loss depends on {name} through this result alone: "
+                        f"Compute it in PyTorch, because the loss depends on {name} only through this result: "
                         f"{lines or f'use {name} itself, and the functions of torch'}. With "
                         f"{simple(self.text or name)}.detach().numpy(), the loss would have no graph."
                     )

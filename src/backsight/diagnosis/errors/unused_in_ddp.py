@@ -82,7 +82,7 @@ def _searching(failure: Failure) -> str:
     if len(found) != 1:
         return ""
     ((place, written),) = found.items()
-    return f"Steps need not use all parameters if DDP looks for them: on line {place.line}, write {written}."
+    return f"A step may leave parameters unused if DDP looks for them: on line {place.line}, write {written}."
 
 
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:

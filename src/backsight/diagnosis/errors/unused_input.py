@@ -532,10 +532,10 @@ def _allowed(case: Unused) -> str:
     """What to pass on the line that asks for the gradients of parameters, only some of which take part."""
     one, where = len(case.names) == 1, f" on line {case.at.line}" if case.at else ""
     if len(case.names) < len(case.failure.inputs) and all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
-        skipped = _where_they_are_read(case) or "skip what is None: `if g is not None`"
+        skipped = _where_they_are_read(case) or "skip each None: `if g is not None`"
         them = "it" if one else "them"
         return (
-            f"Pass allow_unused=True{where}, which returns None where an input takes no part, and {skipped}. Or leave "
+            f"Pass allow_unused=True{where}, which returns None for an unused input, and {skipped}. Or leave "
             f"{them} out of the inputs; if {case.output} should depend on {them}, compute it from {them}."
         )
     return ""

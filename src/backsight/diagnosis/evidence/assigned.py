@@ -30,7 +30,7 @@ def assigned_parameter(found: Refusal) -> str:
         return ""  # it is computed from the parameter, which therefore cannot go first
     owner, _, name = targets[0].rpartition(".")
     value = level.body.text(statement.value)
-    overwrite = f"Only to overwrite the values: `with torch.no_grad(): {targets[0]}.copy_({value})`."
+    overwrite = f"To overwrite only the values: `with torch.no_grad(): {targets[0]}.copy_({value})`."
     if any(each.function.rpartition(".")[2] == "__init__" for each in found.failure.users):
         own = all(use.name.startswith("self") for use in uses(statement.value) if not use.binds)
         called = _call_of(found, owner, name, value) if own else ""

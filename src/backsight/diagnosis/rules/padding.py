@@ -78,13 +78,12 @@ def _finding(scene: Scene, name: str, number: int, times: int, rows: int) -> Fin
         "BS157",
         f"{name} never learns row {number}: it is the padding, and samples use it.",
         (
-            f"{times} of {rows} samples of this batch have the number {number}; padding_idx={number} drops their "
-            "gradient.",
+            f"{times} of {rows} samples of this batch have index {number}; padding_idx={number} drops their gradient.",
             if_known(place, f"declares row {number} to be padding."),
         ),
         f"Remove padding_idx: nothing is padded here. Or number the items from {number + 1}, with one more row."
         if not number
-        else f"Remove padding_idx, or give the items no number {number}.",
+        else f"Remove padding_idx, or give no item the index {number}.",
         place,
     )
 

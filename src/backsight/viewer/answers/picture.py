@@ -80,7 +80,7 @@ def _drawing(held: Graph, *, fold: bool, inputs: bool) -> tuple[Drawing, Scene]:
 def _direction(asked: Asked) -> Direction:
     wanted = asked.word("direction", "auto")
     if wanted not in get_args(Direction):
-        raise BadQuestion(f"direction is down, right or auto, not {wanted}.")
+        raise BadQuestion(f"direction must be down, right or auto, not {wanted}.")
     return cast(Direction, wanted)
 
 

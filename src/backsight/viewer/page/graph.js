@@ -171,7 +171,7 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
           "button",
           {
             class: "toggle",
-            title: "show inputs, and what else needs no gradient, as far as an operation keeps it",
+            title: "show inputs and everything else that needs no gradient, as far as operations save it",
             "aria-pressed": String(Boolean(state.inputs)),
             onclick: () => go({ inputs: state.inputs ? undefined : "1" }),
           },

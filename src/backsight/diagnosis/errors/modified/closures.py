@@ -82,7 +82,7 @@ def _around(body: Body | None) -> Body | None:
 def _inside(opened: OpenStep, closure: str, name: str, around: Body | None, made: Place | None) -> str:
     """Which lines to move into the closure."""
     retained = " Then backward needs no retain_graph=True either." if "retain_graph" in _text(opened.inner) else ""
-    fresh = f"then each call computes {name or 'it'} with the weights of that moment."
+    fresh = f"then each call computes {name or 'it'} with the current weights."
     if around is None or made is None or closure == "the closure":
         what = f"{name}" if name else "everything that its loss depends on"
         return f"Compute {what} inside {closure}: {fresh}{retained}"

@@ -108,7 +108,7 @@ def _of_each(level: Level | None, loss: str) -> str:
             continue
         if key and len(made) == 1 and isinstance(made[0], ast.Call):
             return (
-                f"Compute {loss} anew in each iteration, as its step changes the weights: put `{loss} = "
+                f"Recompute {loss} in each iteration, because the step changes the weights: put `{loss} = "
                 f"{body.text(made[0])}[{key}]` above line {loop.body[0].lineno}. Then backward needs no "
                 "retain_graph=True either."
             )

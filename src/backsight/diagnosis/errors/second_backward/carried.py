@@ -88,7 +88,7 @@ def _stored_results(case: Case) -> str:
         return ""
     return (
         f"Store what line {joint.made.line}, `{joint.made.place.text}`, is computed from, and compute it again in each "
-        f"step: it is all that {case.loss} trains through, and detached, it would train nothing."
+        f"step: it is all that {case.loss} trains through; detached, it would train nothing."
     )
 
 

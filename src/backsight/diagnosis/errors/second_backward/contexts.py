@@ -30,7 +30,7 @@ def freed_context(failure: Failure) -> Finding | None:
     saving = list(_saving(failure))
     ran = next((each.place for each in failure.users[1:]), None) if is_function(level.frame) else None
     sure: Certainty | None = None if len(saving) == 1 else "read"
-    lines = [shown(place, "saves them, until backward has used them.", sure) for _, place, _ in saving[:1]]
+    lines = [shown(place, "saves them until backward has used them.", sure) for _, place, _ in saving[:1]]
     return explanation(
         f"{name} is read after backward() has freed it.",
         (
@@ -67,6 +67,6 @@ def _fix(level: Level, read: ast.expr, saving: list[tuple[Body, Place, ast.Call]
     held = level.body.text(read.value)
     line = rewritten(level.body, level.statement, {read: f"{held}.kept"})
     return (
-        f"Read it before backward(). Or keep it beside: below line {place.line}, put `{context}.kept = ({kept},)`, and "
-        f"on line {level.statement.lineno} write `{line}`. That holds the memory as long as {held} lives."
+        f"Read it before backward(). Or keep a reference: below line {place.line}, put `{context}.kept = ({kept},)`, "
+        f"and on line {level.statement.lineno} write `{line}`. That keeps the memory for as long as {held} lives."
     )

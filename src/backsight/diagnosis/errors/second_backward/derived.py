@@ -45,12 +45,12 @@ def differentiated_again(case: Case) -> Finding | None:
     return explanation(
         f"torch.autograd.grad() freed the graph of {of}, and the next iteration differentiates it again.",
         (
-            shown(place, f"differentiates {of}, and frees what it goes through."),
+            shown(place, f"differentiates {of}, which frees its graph."),
             *([] if same else [shown(level.place, "needs it again in the next iteration.")]),
-            shown(facts.loop, "does not compute that graph anew."),
+            shown(facts.loop, "does not recompute that graph."),
         ),
         f"Keep the graph for the next iteration: on line {place.line}, write `{_retaining(body, statement, call)}`. "
-        "Nothing is stepped in this loop, so the graph still fits the weights.",
+        "No optimizer steps in this loop, so the graph still matches the weights.",
         source=str(place),
         exact=case.earlier is not None,
     )
@@ -72,7 +72,7 @@ def differentiated(case: Case) -> Finding | None:
     return explanation(
         f"torch.autograd.grad() freed the graph of {of}, and {case.loss}.backward() needs it, too.",
         (
-            shown(earlier.line, f"differentiates {of}, and frees what it goes through."),
+            shown(earlier.line, f"differentiates {of}, which frees its graph."),
             shown(level.place, "needs it again."),
         ),
         f"Keep it: {text.rstrip(') ,')}, create_graph=True), so that {case.loss} trains through this gradient, too. If "

@@ -371,8 +371,8 @@ def _embedded(case: Case, joint: Joint, name: str) -> str:
         return ""
     new = rewritten(body, statement, {call: body.text(call.args[0])})
     return (
-        f"Let the dataset keep the rows themselves, and compute on each batch: on line {statement.lineno}, write "
-        f"`{new}`, and put `{batch[0]} = {module}({batch[0]})` above line {loop.body[0].lineno}. (Detached, "
+        f"Keep the raw rows in the dataset, and embed each batch: on line {statement.lineno}, write "
+        f"`{new}`, and put `{batch[0]} = {module}({batch[0]})` above line {loop.body[0].lineno}. (With detach(), "
         f"{dotted(call.func)} would not be trained.)"
     )
 
@@ -430,8 +430,8 @@ def _untrained(case: Case, joint: Joint, name: str) -> str:
         rewritten(body, statement, {statement.value: f"{simple(body.text(statement.value))}.detach()"}) if body else ""
     )
     if new and single and any(is_tensor(each) for each in held) and "…" not in new:
-        return f"No optimizer trains what it is computed from: on line {made.line}, write `{new}`."
-    return f"No optimizer trains what it is computed from: put line {made.line} inside `with torch.no_grad():`."
+        return f"No optimizer trains anything it is computed from: on line {made.line}, write `{new}`."
+    return f"No optimizer trains anything it is computed from: put line {made.line} inside `with torch.no_grad():`."
 
 
 def _as_parameter(case: Case, joint: Joint, made: Place | None) -> str:
@@ -600,7 +600,7 @@ def _among_others(case: Case) -> Finding | None:
             return explanation(
                 f"The losses in {name} share operations, and the backward of an earlier one has freed them.",
                 (
-                    shown(level.place, f"goes through {name}."),
+                    shown(level.place, f"loops over {name}."),
                     *(
                         [shown(case.failure.user.place, "frees the graph of each.")]
                         if level != case.failure.user

@@ -356,7 +356,7 @@ def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> 
         parts = sorted({*lines, *(line for each in after for line in range(each.lineno, (each.end_lineno or 0) + 1))})
         whole = [*range(parts[0], parts[-1] + 1)] == parts
         which = f"lines {parts[0]} to {parts[-1]}" if whole else f"lines {listed([*map(str, parts)])}"
-        which += f" (what {'is' if len(after) == 1 else 'was'} computed from line {lines[-1]} moves along)"
+        which += f" (what {'is' if len(after) == 1 else 'was'} computed from line {lines[-1]} moves too)"
     return f"move {which} inside the loop at line {facts.loop.line}"
 
 
