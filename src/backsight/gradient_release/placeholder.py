@@ -152,7 +152,7 @@ def _honour(gone: Any, factor: Any) -> None:
     if number != 1.0:
         raise GradientGone(
             f"{_told(gone)} It is too late to scale it by {number:.3g}, as clip_grad_norm_ does after backward. Call "
-            "release.clip(max_norm) once before training instead; it clips exactly."
+            "release.clip(max_norm) once before training instead: the same clipping, up to rounding."
         )
 
 

@@ -40,7 +40,7 @@ def used_too_early(name: str, ledger: Ledger) -> str:
     """Say that a parameter is used for a further forward before its optimizer's step."""
     return (
         f"{name} is used in another forward before optimizer.step(), after it took this step inside backward: "
-        f"{taken_by(ledger)} took it, and the others did not. {_for_another_backward(ledger)} To evaluate, call "
+        f"{taken_by(ledger)} took it already. {_for_another_backward(ledger)} To evaluate, call "
         "optimizer.step() first."
     )
 
@@ -49,7 +49,7 @@ def read_too_early(name: str, ledger: Ledger) -> str:
     """Say that a parameter is read between backward and step."""
     return (
         f"{name} is read between backward() and optimizer.step(), where the ordinary loop has old weights. Here "
-        f"{taken_by(ledger)} took this step inside backward, and the others did not. Read, evaluate, average and save "
+        f"{taken_by(ledger)} took this step already, inside backward. Read, evaluate, average and save "
         "a model after optimizer.step()."
     )
 
