@@ -79,7 +79,7 @@ examples:
   backsight run train.py            explain its errors, audit its first steps
   backsight run --record train.py   also record every tensor of its models
   backsight view                    show the recordings in a browser
-  backsight diff OLD NEW            find the operation where two programs, or traces of them, diverge
+  backsight diff OLD NEW            find the operation where programs diverge
   backsight verify layers.py        test every torch.autograd.Function in a file
   backsight explain BS201           what a code means, with a corrected program
 

@@ -25,7 +25,7 @@ def metrics(run: Run, asked: Asked) -> Answer:
     goes_on = any(len(each) > 1 for each in found.values())
     once = set(found).difference(losses, marked) if goes_on else set()
     for name, each in found.items():
-        if (len(each) > 1 or name in once) and (each.values == each.values[0]).all():
+        if (len(each) > 1 or (name in once and not each.unit)) and (each.values == each.values[0]).all():
             constants[name] = plain(float(each.values[0]))
             continue
         there = _within(each.steps, window)
