@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.modes import BATCH_NORMS, DROPOUTS
+from backsight.diagnosis.modes import BATCH_NORMS, DROPOUTS, in_mode
 from backsight.diagnosis.program import calls_around, named, program_frames
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.naming.plain import namespace
@@ -91,14 +91,14 @@ def _in_training(kinds: list[type]) -> str:
     >>> _in_training([nn.Dropout, nn.BatchNorm1d])
     'Dropout drops values; BatchNorm1d normalizes by each batch, and updates its running statistics with this data.'
     """
-    norms = [each.__name__ for each in kinds if issubclass(each, BATCH_NORMS)]
-    others = [each.__name__ for each in kinds if not issubclass(each, BATCH_NORMS)]
-    told = [f"{listed(others, 3)} {'drops' if len(others) == 1 else 'drop'} values"] if others else []
-    if norms:
-        one = len(norms) == 1
-        does = "normalizes by each batch, and updates its" if one else "normalize by each batch, and update their"
-        told.append(f"{listed(norms, 3)} {does} running statistics with this data")
-    return f"{'; '.join(told)}."
+    return in_mode(
+        kinds,
+        ("drops values", "drop values"),
+        (
+            "normalizes by each batch, and updates its running statistics with this data",
+            "normalize by each batch, and update their running statistics with this data",
+        ),
+    )
 
 
 def dropping(module: nn.Module) -> Iterator[tuple[Place, str, str]]:

@@ -59,14 +59,23 @@ def _in_evaluation(kinds: Sequence[type]) -> str:
     >>> _in_evaluation([nn.Dropout, nn.BatchNorm1d])
     'Dropout is off; BatchNorm1d uses its running statistics and does not update them.'
     """
-    norms = [each.__name__ for each in kinds if issubclass(each, BATCH_NORMS)]
-    others = [each.__name__ for each in kinds if not issubclass(each, BATCH_NORMS)]
-    told = [f"{listed(others, 3)} {'is' if len(others) == 1 else 'are'} off"] if others else []
-    if norms:
-        one = len(norms) == 1
-        uses = "uses its running statistics and does" if one else "use their running statistics and do"
-        told.append(f"{listed(norms, 3)} {uses} not update them")
-    return f"{'; '.join(told)}."
+    return in_mode(
+        kinds,
+        ("is off", "are off"),
+        (
+            "uses its running statistics and does not update them",
+            "use their running statistics and do not update them",
+        ),
+    )
+
+
+def in_mode(kinds: Sequence[type], dropping: tuple[str, str], norms: tuple[str, str]) -> str:
+    """Say what modules do in a mode: those that drop values, then batch normalizations; of one, and of several."""
+    sorts = (
+        ([each.__name__ for each in kinds if not issubclass(each, BATCH_NORMS)], dropping),
+        ([each.__name__ for each in kinds if issubclass(each, BATCH_NORMS)], norms),
+    )
+    return f"{'; '.join(f'{listed(names, 3)} {does[len(names) > 1]}' for names, does in sorts if names)}."
 
 
 def _evaluations(frame: FrameType) -> Iterator[tuple[Place, str]]:

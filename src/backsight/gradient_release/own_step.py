@@ -69,8 +69,8 @@ class OwnStep:
         """Say that a state is stored which belongs to no step."""
         if self._stepping.ledger.stepped:
             warnings.warn(
-                f"state_dict() in the middle of a step: {listed(self._stepping.stepped, 3)} took it inside backward, "
-                "and the others did not. Save model and optimizer after optimizer.step().",
+                f"state_dict() in the middle of a step: {listed(self._stepping.stepped, 3)} took it inside backward "
+                "already. Save model and optimizer after optimizer.step().",
                 ReleaseWarning,
                 stacklevel=4,
             )

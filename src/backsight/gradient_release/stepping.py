@@ -221,8 +221,8 @@ class Stepping:
         """
         if self.ledger.stepped:
             raise ReleaseError(
-                f"remove() in the middle of a step: {listed(self.stepped, 3)} took it inside the backward pass, and "
-                "the others did not. Call optimizer.step() first."
+                f"remove() in the middle of a step: {listed(self.stepped, 3)} took it inside the backward pass "
+                "already. Call optimizer.step() first."
             )
         self.ledger.close()
         self.averaging.close()

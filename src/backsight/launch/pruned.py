@@ -67,7 +67,7 @@ class _Weight:
         return float((_sample(weight) == 0)[self.zeros].float().mean()) if self.zeros is not None else 1.0
 
     def is_as_expected(self, weight: torch.Tensor) -> bool:
-        """Whether it was changed just as often as between the steps before, and lies where it lay: mostly."""
+        """Whether it was changed as often as between the steps before, and lies where it lay: then that is counted."""
         if version(weight) != self.version + self.changes or weight.data_ptr() != self.place or self.is_new:
             return False
         self.version += self.changes
