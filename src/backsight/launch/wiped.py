@@ -51,8 +51,8 @@ class Wiped(Sign):
             return
         lost = [each for ref in refs if (each := ref()) is not None]
         if at != steps and before == site and not self._found:
-            idle = {id(each) for each in audit.optimizers} - {id(each) for each in audit.stepping(since)}
-            self._found += _in_turns(site, [each for each in lost if _is_gone(each)], idle, steps)
+            gone = [each for each in lost if _is_gone(each)]
+            self._found += _in_turns(site, gone, audit.stepping(since), steps)
         if at != steps or before == site or not lost or len(lost) < len(refs) or not all(map(_is_gone, lost)):
             return
         self._times[before, site] += 1
@@ -61,17 +61,19 @@ class Wiped(Sign):
             self._found += [found] if found is not None else []
 
 
-def _in_turns(site: Site, lost: Sequence[torch.Tensor], idle: set[int], since: int) -> list[Finding]:
-    """Return the finding of an optimizer of lost gradients that has made no step since a backward of the same line.
-
-    idle: the ids of those that made steps before, and none since.
-    """
-    ids, body = {id(each) for each in lost}, body_around(*site) if idle else None
-    if not ids or body is None:
+def _in_turns(
+    site: Site, lost: Sequence[torch.Tensor], stepped: Sequence[torch.optim.Optimizer], since: int
+) -> list[Finding]:
+    """Return the finding of an optimizer of lost gradients that has made no step since a backward of the same line."""
+    used = {id(p) for each in stepped for p in parameters(each)}
+    ids = {id(each) for each in lost}
+    body = body_around(*site) if stepped and ids - used else None
+    if body is None:
         return []
     names = []
     for each, name in search((), collect=(torch.optim.Optimizer,)).found:
-        held = parameters(each) if isinstance(each, torch.optim.Optimizer) and id(each) in idle else []
+        is_idle = isinstance(each, torch.optim.Optimizer) and not any(each is other for other in stepped)
+        held = parameters(each) if is_idle else []
         if held and all(id(p) in ids for p in held):
             names.append(name.path)
     turns = zeroed_in_turns(body, site[1], names) if names else None
