@@ -40,7 +40,7 @@ class Lost(Sign):
     """Reads some values of each optimizer's smallest parameter, if it is in the memory of this machine."""
 
     def __init__(self) -> None:
-        self._small: Living[weakref.ref[torch.Tensor]] = Living()
+        self._small: Living[_Values] = Living()
         self._lost: dict[int, tuple[int, str, bool]] = {}
 
     @property
@@ -51,23 +51,41 @@ class Lost(Sign):
 
     def doubled(self, step: Step) -> None:
         if step.steps == 1 and (small := _smallest(step.optimizer)) is not None:
-            self._small.put(step.key, step.optimizer, weakref.ref(small))
+            self._small.put(step.key, step.optimizer, _Values(small))
 
     def each_step(self, step: Step) -> None:
-        ref = self._small.at(step.key)
-        held = ref() if ref is not None else None
-        number = _NUMBERS.get(held.dtype) if held is not None and held.is_cpu and held.is_contiguous() else None
-        place = held.data_ptr() if held is not None and number is not None else 0
-        if held is None or number is None or not place:  # moved to a device since, or given back
+        small = self._small.at(step.key)
+        held = small.tensor() if small is not None else None
+        if small is None or held is None:
             return
-        # Read in place, by no operation of PyTorch's: a profiler of the program's would show one in each step.
-        values: list[float] = (number * min(held.numel(), _READ)).from_address(place)[:]
+        values = small.read(held)
         if isfinite(sum(values)) or all(value == value for value in values):
-            self._lost.pop(step.key, None)
+            if self._lost:
+                self._lost.pop(step.key, None)
         elif step.key not in self._lost:
             with no_torch_function():
                 name = next((each.path for each in search([held]).names[0] if "param_groups[" not in each.path), "")
             self._lost[step.key] = step.number, name, _is_loss_finite()
+
+
+class _Values:
+    """Some values of a tensor, read in place, by no operation: a program's profiler would show one in each step."""
+
+    __slots__ = ("_array", "_dtype", "_numel", "_place", "tensor")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = weakref.ref(tensor)
+        self._place, self._numel, self._dtype = 0, 0, tensor.dtype
+        self._array: Any = ()
+
+    def read(self, held: torch.Tensor) -> list[float]:
+        """Return values of the tensor; none if it was moved to a device since, or given back."""
+        place, numel = held.data_ptr(), held.numel()
+        if place != self._place or numel != self._numel or held.dtype is not self._dtype:
+            self._place, self._numel, self._dtype = place, numel, held.dtype
+            number = _NUMBERS.get(held.dtype) if held.is_cpu and held.is_contiguous() and place else None
+            self._array = (number * min(numel, _READ)).from_address(place) if number is not None else ()
+        return list(self._array)
 
 
 def _is_loss_finite() -> bool:

@@ -52,7 +52,7 @@ def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
     @wraps(hook)
     @uncompiled
     def guarded(self: FirstSteps, *given: Any) -> None:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return
         try:
             if not is_jit_traced():
@@ -106,8 +106,6 @@ class FirstSteps:
         self._listen()
         with unnumbered():
             self._step_hooks = [
-                register_optimizer_step_pre_hook(self._unless_paused(self._before_step)),
-                register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
                 register_optimizer_step_pre_hook(self._before_each_step),
                 register_optimizer_step_post_hook(self._each_step),
             ]
@@ -168,18 +166,10 @@ class FirstSteps:
         """Whether what happens now is not watched, as enough was."""
         return self.watch.paused
 
-    def _unless_paused(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """Make nothing of the steps of an optimizer that has made many, while the watch is paused."""
-
-        @uncompiled
-        def called(optimizer: torch.optim.Optimizer, *given: Any) -> None:
-            if is_compiling():
-                return
-            idle = self.paused and self.watch.steps.moves.steps(optimizer) > LOOKS[-1]
-            if not idle or self._signs.outputs.is_due(self.steps):
-                hook(optimizer, *given)
-
-        return called
+    def _is_idle(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether nothing is to be made of a step: the watch is paused, and the optimizer has made many."""
+        idle = self.watch.paused and self.watch.steps.moves.steps(optimizer) > LOOKS[-1]
+        return idle and not self._signs.outputs.is_due(self.watch.steps.count)
 
     def _unless_spent(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Make nothing of what modules return within others, or without gradients, but where enough was watched."""
@@ -284,7 +274,13 @@ class FirstSteps:
             self._audit(roots, frame, "during backward")
 
     @_guarded
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if not self._is_idle(optimizer):
+            self._before_step(optimizer)
+        if not self.failed and self._thread.steps_here():
+            self._signs.stepping(optimizer)
+
+    def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._unmark()
         self._look_again(begin=False)
         self._signs.unmoved.stepping(optimizer)
@@ -301,21 +297,9 @@ class FirstSteps:
             self._stop_auditing()
 
     @_guarded
-    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        self._ending.stepping(optimizer)
-        if self._attention is not None:
-            self._attention.stepped(first=self.watch.steps.moves.steps(optimizer) == 1)
-            if self.watch.spent:
-                self._attention.spent()
-        self._look_again(begin=self._signs.outputs.is_due(self.steps))
-
-    @_guarded
-    def _before_each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if not self.failed and self._thread.steps_here():
-            self._signs.stepping(optimizer)
-
-    @_guarded
     def _each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if not self._is_idle(optimizer):
+            self._after_step(optimizer)
         if self.failed:
             return
         self._signs.keeping.stepped(optimizer)
@@ -324,6 +308,14 @@ class FirstSteps:
         change = self._signs.stepped(optimizer)
         if change or is_spaced(self._signs.steps):
             self._look_closer(change=change)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self._ending.stepping(optimizer)
+        if self._attention is not None:
+            self._attention.stepped(first=self.watch.steps.moves.steps(optimizer) == 1)
+            if self.watch.spent:
+                self._attention.spent()
+        self._look_again(begin=self._signs.outputs.is_due(self.steps))
 
     def _audit(self, roots: Any, frame: FrameType, moment: Any) -> None:
         here = site(frame)

@@ -27,6 +27,9 @@ _LOOKS = (1, 10, 100, 1_000, 10_000, 100_000)
 _MOST_COUNTS = 8
 """Numbers of gradients that are news: experts that idle in turn make many."""
 
+_EACH, _BETWEEN = 64, 7
+"""Gradients are counted at each of so many steps, and then at one of so many, at which few programs do anything."""
+
 _ENOUGH = 3
 """Steps after which it is told what is known, though there was no audit."""
 
@@ -71,6 +74,8 @@ class Hearing(Sign):
 
     def __init__(self) -> None:
         self._gradients: Living[_Gradients] = Living()
+        self._silent: set[int] = set()
+        """The optimizers, alive or not, that got nothing at their last step, nor at some before."""
         self._deaf: dict[int, _Deaf] = {}
 
     def audited(self, audit: Audit) -> None:
@@ -82,11 +87,15 @@ class Hearing(Sign):
         if known is None:
             known = _Gradients()
             self._gradients.put(step.key, step.optimizer, known)
-        _count(known, step)
+        if step.steps <= _EACH or not step.steps % _BETWEEN:
+            _count(known, step)
         _listen(known, step)
-        deaf = list(self._hearing_nothing())
-        if deaf or self._deaf:
-            self._tell(deaf, step)
+        if known.silent >= SILENT or known.zeros >= SILENT:
+            self._silent.add(step.key)
+        elif self._silent:
+            self._silent.discard(step.key)
+        if self._silent or self._deaf:
+            self._tell(list(self._hearing_nothing()), step)
 
     @property
     def findings(self) -> list[Finding]:

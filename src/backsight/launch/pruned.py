@@ -13,6 +13,7 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.pruned import is_single, regrown
 from backsight.launch.sign import Sign
 from backsight.tape import Living, is_captured
+from backsight.tape import version as count
 from backsight.tape.saved import is_readable
 from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
@@ -66,13 +67,6 @@ class _Weight:
         """Return which share of what was set to zero is zero now."""
         return float((_sample(weight) == 0)[self.zeros].float().mean()) if self.zeros is not None else 1.0
 
-    def is_as_expected(self, weight: torch.Tensor) -> bool:
-        """Whether it was changed as often as between the steps before, and lies where it lay: then that is counted."""
-        if version(weight) != self.version + self.changes or weight.data_ptr() != self.place or self.is_new:
-            return False
-        self.version += self.changes
-        return self.changes > 0
-
     def is_changed(self, weight: torch.Tensor) -> bool:
         """Whether something else than a step may have changed it: it was changed more or less often than before."""
         changes, place = version(weight) - self.version, weight.data_ptr()
@@ -106,7 +100,11 @@ class Pruned(Sign):
         undone = []
         for each in known:
             weight = each.weight()
-            if weight is None or each.is_as_expected(weight):
+            if weight is None:
+                continue
+            expected = each.version + each.changes
+            if count(weight) == expected and weight.data_ptr() == each.place and each.changes > 0 and not each.is_new:
+                each.version = expected  # changed as often as between the steps before, and where it lay
                 continue
             if each.is_new and not is_captured() and each.left(weight) < 0.5:
                 each.is_undone = True

@@ -23,8 +23,8 @@ _STORED = 8
 _KEPT = 8
 """The step at which the text is read for states of models that are kept to be loaded later."""
 
-_REPLAYED = 8
-"""The step from which replay memories are looked for, at each doubling."""
+_REPLAYED = (8, 32, 128, 512)
+"""The steps at which replay memories are looked for."""
 
 _MOST_LOOKS = 512
 _ENOUGH = 3
@@ -59,7 +59,7 @@ class Sharing(Sign):
                 break
 
     def run_doubled(self, step: Step) -> None:
-        if _REPLAYED <= step.number <= _MOST_LOOKS and not self._overwritten:
+        if step.number in _REPLAYED and not self._overwritten:
             self._replays = replays()
             of_arrays = [each for each in self._replays if not each.twice and is_overwritten(each, step.caller())]
             self._overwritten = [overwritten(each, step.number, step.caller()) for each in of_arrays[:1]]

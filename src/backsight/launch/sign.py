@@ -81,7 +81,18 @@ class Audit:
     steps: int
     is_late: bool
     """Whether the audits of the first steps are over, and this is one of a later look."""
-    optimizers: Sequence[torch.optim.Optimizer]
+    number: int
+    """How many steps there were of the optimizers that are followed."""
+    courses: Living[Course]
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """Those that have made a step, and are alive."""
+        return stepping(self.courses)
+
+    def stepping(self, since: int) -> list[torch.optim.Optimizer]:
+        """Return the optimizers that have made a step since another, and are alive."""
+        return stepping(self.courses, since)
 
     def leaves(self, finding: Finding) -> list[torch.Tensor]:
         """Return the leaves that a finding of the audit is about."""

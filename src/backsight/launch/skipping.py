@@ -21,7 +21,7 @@ class Skipping(Sign):
         self._steps = False
         self._scaled: Scaled | None = None
 
-    def each_step(self, step: Step) -> None:
+    def run_doubled(self, step: Step) -> None:
         self._steps = True
 
     def audited(self, audit: Audit) -> None:

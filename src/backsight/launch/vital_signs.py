@@ -33,7 +33,7 @@ from backsight.launch.reading import Loads, Loops, Taken, Updates, Watched
 from backsight.launch.references import References
 from backsight.launch.rewriting import Rewriting
 from backsight.launch.sharing import Sharing
-from backsight.launch.sign import Audit, Course, Sign, Step, caller, key_of, stepping
+from backsight.launch.sign import Audit, Course, Sign, Step, caller, key_of
 from backsight.launch.skipping import Skipping
 from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
@@ -143,7 +143,7 @@ class VitalSigns:
 
     def audited(self, site: Site, roots: Any, report: Report, steps: int, *, is_late: bool) -> None:
         """Note an audit of a loss after so many steps; `is_late`: in a later look."""
-        audit = Audit(site, roots, report, steps, is_late, stepping(self._courses))
+        audit = Audit(site, roots, report, steps, is_late, self.steps, self._courses)
         for tell in self._audited:
             tell(audit)
 

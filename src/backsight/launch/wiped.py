@@ -13,7 +13,7 @@ from backsight.diagnosis import Finding, Site
 from backsight.diagnosis.evidence.turns import zeroed_in_turns
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.rules.thrown_away import in_turns, wiped
-from backsight.launch.sign import Audit, Sign, Step, key_of
+from backsight.launch.sign import Audit, Sign
 from backsight.naming import search
 from backsight.source.body import body_around
 from backsight.tracing.steps import parameters
@@ -31,15 +31,12 @@ class Wiped(Sign):
         self._last: tuple[Site, int, list[weakref.ref[torch.Tensor]]] = ("", 0), -1, []
         self._thread = 0
         """Which made the last audit: the gradients of another one's training are not read."""
-        self._stepped: set[int] = set()
-        """The optimizers that have made a step since the last audit."""
+        self._number = 0
+        """How many steps there were by the last audit."""
 
     @property
     def findings(self) -> list[Finding]:
         return self._found
-
-    def each_step(self, step: Step) -> None:
-        self._stepped.add(step.key)
 
     def audited(self, audit: Audit) -> None:
         """Note a backward before it has written a gradient."""
@@ -49,12 +46,13 @@ class Wiped(Sign):
         (before, at, refs), held = self._last, [leaf.tensor() for leaf in graph.leaves if leaf.owner]
         self._last = site, steps, [weakref.ref(each) for each in held if each is not None]
         others, self._thread = self._thread != threading.get_ident(), threading.get_ident()
+        since, self._number = self._number + 1, audit.number
         if others:
             return
         lost = [each for ref in refs if (each := ref()) is not None]
-        stepped, self._stepped = self._stepped, set()
         if at != steps and before == site and not self._found:
-            self._found += _in_turns(site, [each for each in lost if _is_gone(each)], stepped, steps)
+            gone = [each for each in lost if _is_gone(each)]
+            self._found += _in_turns(site, gone, audit.stepping(since), steps)
         if at != steps or before == site or not lost or len(lost) < len(refs) or not all(map(_is_gone, lost)):
             return
         self._times[before, site] += 1
@@ -63,14 +61,19 @@ class Wiped(Sign):
             self._found += [found] if found is not None else []
 
 
-def _in_turns(site: Site, lost: Sequence[torch.Tensor], stepped: set[int], since: int) -> list[Finding]:
+def _in_turns(
+    site: Site, lost: Sequence[torch.Tensor], stepped: Sequence[torch.optim.Optimizer], since: int
+) -> list[Finding]:
     """Return the finding of an optimizer of lost gradients that has made no step since a backward of the same line."""
-    ids, body = {id(each) for each in lost}, body_around(*site)
-    if not ids or not stepped or body is None:
+    used = {id(p) for each in stepped for p in parameters(each)}
+    ids = {id(each) for each in lost}
+    body = body_around(*site) if stepped and ids - used else None
+    if body is None:
         return []
     names = []
     for each, name in search((), collect=(torch.optim.Optimizer,)).found:
-        held = parameters(each) if isinstance(each, torch.optim.Optimizer) and key_of(each) not in stepped else []
+        is_idle = isinstance(each, torch.optim.Optimizer) and not any(each is other for other in stepped)
+        held = parameters(each) if is_idle else []
         if held and all(id(p) in ids for p in held):
             names.append(name.path)
     turns = zeroed_in_turns(body, site[1], names) if names else None

@@ -115,8 +115,8 @@ class StepHooks:
     The hooks stay until it is stopped: an optimizer iterates over the live dict of them while it calls one.
     """
 
-    def __init__(self, steps: StepLog, guarded: Guard):
-        self._steps, self._guarded = steps, guarded
+    def __init__(self, steps: StepLog, guarded: Guard, borne: Guard):
+        self._steps, self._guarded, self._borne = steps, guarded, borne
         self._attended: tuple[Log, StepChanges, Exact | None] | None = None
         """Where steps are logged; read once by each hook, as another thread may let the watch idle at any time."""
         self._handles: list[Any] = []
@@ -124,7 +124,7 @@ class StepHooks:
     def start(self) -> str:
         """Register the hooks."""
         begin, end = self._guarded(self._stepping), self._guarded(self._stepped)
-        count = self._guarded(self._steps.counted)
+        count = self._borne(self._steps.counted)
 
         @uncompiled
         def stepping(*given: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.snapshot import groups
-from backsight.tape import Living, is_captured
+from backsight.tape import Living, is_captured, no_torch_dispatch, no_torch_function
 from backsight.tape import version as count
 
 BEGIN = 2
@@ -18,6 +18,8 @@ BEGIN = 2
 
 LOOKS = (8, 16, 32)
 """The steps after which the samples are compared."""
+
+_COMPARED = frozenset((BEGIN, *LOOKS))
 
 _SAMPLE = 256
 """Values of each parameter that are kept, evenly spread; those that had a gradient are compared."""
@@ -105,9 +107,9 @@ class Moves:
             course = _Course()
             self._courses.put(key, optimizer, course)
         course.steps += 1
-        if course.steps not in (BEGIN, *LOOKS) or is_captured():
+        if course.steps not in _COMPARED or is_captured():
             return
-        with torch.no_grad():
+        with torch.no_grad(), no_torch_function(), no_torch_dispatch():
             if course.steps == BEGIN:
                 course.samples = [s for g in groups(optimizer) for p in g["params"] if (s := _sampled(p))]
             else:

@@ -60,8 +60,8 @@ class StepLog:
         self.marks[thread] = mark
         self.past.setdefault(thread, deque(maxlen=_PAST)).append(mark)
         key, before = id(groups(optimizer)), self._last(optimizer)
+        self.moves.stepped(optimizer)
         with no_torch_function():
-            self.moves.stepped(optimizer)
             gradients = {
                 id(p): self._consumption(key, id(p), grad, before.get(id(p)), mark)
                 for p in parameters(optimizer)

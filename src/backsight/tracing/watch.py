@@ -58,7 +58,7 @@ class Watch:
         self._log = Log(self._give_up)
         self._model = model
         self._births = Births(self._log.sites, self._operands_of, self._give_up) if nonfinite else None
-        self._steps = StepHooks(self.steps, self._guarded)
+        self._steps = StepHooks(self.steps, self._guarded, self._borne)
         self._modules = ModuleHooks(self.calls, model, self._borne, all_calls=nonfinite)
         self._parts: list[Any] = []
         self._used = self._failed = False
