@@ -49,9 +49,19 @@ _ICON = (
 )
 
 
+@cache
 def served() -> str:
-    """Return the page as the viewer serves it, which sends the policy itself."""
-    return _document("backsight", '<link rel="stylesheet" href="viewer.css">', '<script src="viewer.js"></script>', "")
+    """Return the page as the viewer serves it, which sends the policy itself.
+
+    Its style and script are in it, as in a report: what is fetched has to wait for its turn beside the answers.
+    """
+    return _document("backsight", f"<style>{style()}</style>", f"<script>{script()}</script>", "")
+
+
+@cache
+def sources() -> str:
+    """Return what a policy says so that our script and our style are the only ones, by their hashes."""
+    return f"script-src {_hash(script())}; style-src {_hash(style())}"
 
 
 def report(title: str, answers: Mapping[str, Any]) -> str:
@@ -59,9 +69,9 @@ def report(title: str, answers: Mapping[str, Any]) -> str:
 
     The only script that its policy lets run is our own, by its hash; whatever a name holds is data.
     """
-    code, look = script(), style()
-    policy = f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(look)}; img-src data:; base-uri 'none'"
-    return _document(title, f"<style>{look}</style>", f"{data('answers', answers)}<script>{code}</script>", policy)
+    policy = f"default-src 'none'; {sources()}; img-src data:; base-uri 'none'"
+    tail = f"{data('answers', answers)}<script>{script()}</script>"
+    return _document(title, f"<style>{style()}</style>", tail, policy)
 
 
 @cache

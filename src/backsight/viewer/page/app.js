@@ -128,7 +128,11 @@ function drawTop(state, info) {
   );
   const shown = top_.querySelector("[aria-current]"),
     nav = top_.querySelector("nav");
-  if (shown) nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth; // where it is narrow
+  // Where it is narrow; with the next frame, as a page that is measured at once is laid out once more.
+  if (shown)
+    requestAnimationFrame(() => {
+      nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth;
+    });
 }
 function mark() {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -174,15 +178,18 @@ async function show() {
     drawTop(state, null);
     fill(main, runsPage(state, app));
   } else {
-    if (!app.info || app.info.asked !== state.run) {
+    const known = app.info && app.info.asked === state.run ? app.info : null,
+      answered = known ? null : ask(state.run, "about", {}, app.signal);
+    ahead.clear();
+    if (!known) {
+      answered.catch(() => {}); // it is awaited below
+      if (LIVE && state.page === "heatmap" && state.kind && state.stat && state.stat !== SPREAD)
+        askAhead(state.run, "heatmap", heatAsked(state), app.signal);
       drawTop(state, null);
       fill(main, busy("opening the run"));
     }
     try {
-      const info =
-        app.info && app.info.asked === state.run
-          ? app.info
-          : { ...(await ask(state.run, "about", {}, app.signal)), asked: state.run };
+      const info = known ?? { ...(await answered), asked: state.run };
       if (mine !== turn) return;
       app.info = info;
       drawTop(state, info);

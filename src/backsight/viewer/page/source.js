@@ -10,10 +10,13 @@ const spelled = (question, given) =>
     .map((k) => `${k}=${given[k]}`)
     .join("&")}`;
 
+const send = (url, signal) => fetch(url, { signal, headers: { accept: "application/json" } });
 async function asked(url, signal) {
+  const sent = ahead.get(url) || send(url, signal);
+  ahead.delete(url);
   let response;
   try {
-    response = await fetch(url, { signal, headers: { accept: "application/json" } });
+    response = await sent;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The viewer no longer answers. Is `backsight view` still running?");
@@ -35,10 +38,21 @@ async function ask(run, question, given = {}, signal = undefined) {
     if (answer === undefined) throw new Error("This report does not contain that; open the run with `backsight view`.");
     return answer;
   }
+  return asked(urlOf(run, question, given), signal);
+}
+function urlOf(run, question, given) {
   const query = new URLSearchParams({ run });
   for (const [key, value] of Object.entries(given))
     if (value !== undefined && value !== null && value !== "") query.set(key, value);
-  return asked(`api/ask/${question}?${query}`, signal);
+  return `api/ask/${question}?${query}`;
+}
+// What is sure to be asked as soon as another answer is there: it is on its way by then.
+const ahead = new Map();
+function askAhead(run, question, given, signal) {
+  const url = urlOf(run, question, given),
+    sent = send(url, signal);
+  sent.catch(() => {}); // whoever asks for it hears of it
+  ahead.set(url, sent);
 }
 const askRuns = (signal) => (LIVE ? asked("api/runs", signal) : Promise.resolve(held.runs));
 const holds = (question, given) => LIVE || spelled(question, given) in held.answers;
