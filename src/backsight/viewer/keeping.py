@@ -51,7 +51,8 @@ class Kept:
             if run not in self._numbers:  # not its id, which another may get
                 self._numbers[run] = self._count = self._count + 1
             key = self._numbers[run], question, tuple(sorted(given.items()))
-            held = self._held[key] = self._held.pop(key, None) or _Held()
+            held = self._held.setdefault(key, _Held())
+            self._held.move_to_end(key)
             while len(self._held) > MOST:
                 self._held.popitem(last=False)
             return held
