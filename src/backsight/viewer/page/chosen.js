@@ -19,6 +19,6 @@ function chosenApart(lists) {
 const toldApart = (pairs) =>
   pairs
     .filter(([, value]) => value !== "–")
-    .map(([name, value]) => `${name} ${value}`)
+    .map(([name, value]) => `${name}\u00a0${value}`)
     .join(", ");
-const isChosen = (group) => group === "arguments" || group === "optimizer";
+const isChosen = (group, name) => group === "arguments" || (group === "optimizer" && name !== "tensors");
