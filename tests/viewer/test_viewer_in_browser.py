@@ -361,6 +361,25 @@ def test_a_line_of_the_program_is_shown_with_its_text_and_opened_in_any_editor(t
         page.close()
 
 
+def test_light_or_dark_is_chosen_kept_and_left_to_the_system_again(look):
+    page = look("#/first/heatmap", color_scheme="light")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light, lowest = page.evaluate(ground), page.locator(".ramp").evaluate("bar => bar.style.background")
+    page.keyboard.press("l")
+    drawn(page)
+    dark = page.evaluate(ground)
+    assert dark != light
+    assert page.locator(".ramp").evaluate("bar => bar.style.background") != lowest
+    page.reload()
+    drawn(page)
+    assert page.evaluate(ground) == dark
+    page.get_by_role("button", name="light or dark").click()
+    drawn(page)
+    assert page.evaluate(ground) == light
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(ground) == dark
+
+
 def test_views_have_keys(look):
     page = look("#/first/heatmap")
     for key, view in (("f", "findings"), ("a", "about"), ("c", "compare"), ("h", "heatmap")):

@@ -13,6 +13,7 @@ from backsight.text.page import data, document, own
 
 SCRIPTS = (
     "numbers.js",
+    "theme.js",
     "elements.js",
     "markdown.js",
     "source.js",

@@ -124,6 +124,11 @@ function drawTop(state, info) {
         ]
       : null,
     info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null,
+    h(
+      "button",
+      { class: "theme", title: "light or dark ( l )", "aria-label": "light or dark", onclick: turnTheme },
+      "◐",
+    ),
     h("button", { class: "ask", title: "help ( ? )", "aria-label": "help", onclick: toggleHelp }, "?"),
   );
   const shown = top_.querySelector("[aria-current]"),
@@ -133,6 +138,10 @@ function drawTop(state, info) {
     requestAnimationFrame(() => {
       nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth;
     });
+}
+function turnTheme() {
+  theme.turn();
+  show(); // pictures hold their colours
 }
 function mark() {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -281,6 +290,7 @@ addEventListener("keydown", (event) => {
   ];
   if (view && state.run && (LIVE || view !== "compare")) app.go({ page: view, run: state.run });
   if (event.key === "?") toggleHelp();
+  if (event.key === "l") turnTheme();
   if (event.key === "r" && LIVE) app.go({ page: "runs" });
   app.keys?.(event);
 });

@@ -24,15 +24,14 @@ const pixelsOf = (kind) => {
   }
   return PIXELS[kind];
 };
-const DARK = matchMedia("(prefers-color-scheme: dark)");
 const TABLES = { signed: table(SIGNED) },
   PIXELS = {};
 const chooseRamp = () => {
   delete PIXELS.ramp;
-  TABLES.ramp = table(DARK.matches ? RAMP_ON_DARK : RAMP);
+  TABLES.ramp = table(theme.dark ? RAMP_ON_DARK : RAMP);
 };
 chooseRamp();
-DARK.addEventListener("change", chooseRamp);
+theme.heard.unshift(chooseRamp);
 const color = (kind, share) => {
   const at = 3 * clamp(Math.round(share * 255), 0, 255),
     t = TABLES[kind];
