@@ -56,13 +56,14 @@ def served() -> str:
 
     Its style and script are in it, as in a report: what is fetched has to wait for its turn beside the answers.
     """
-    return _document("backsight", f"<style>{style()}</style>", f"<script>{script()}</script>", "")
+    head = f'<script id="ahead">{_ahead()}</script><style>{style()}</style>'
+    return _document("backsight", head, f"<script>{script()}</script>", "")
 
 
 @cache
 def sources() -> str:
-    """Return what a policy says so that our script and our style are the only ones, by their hashes."""
-    return f"script-src {_hash(script())}; style-src {_hash(style())}"
+    """Return what the policy of the page that is served says so that its scripts and its style are the only ones."""
+    return f"script-src {_hash(_ahead())} {_hash(script())}; style-src {_hash(style())}"
 
 
 def report(title: str, answers: Mapping[str, Any]) -> str:
@@ -70,9 +71,15 @@ def report(title: str, answers: Mapping[str, Any]) -> str:
 
     The only script that its policy lets run is our own, by its hash; whatever a name holds is data.
     """
-    policy = f"default-src 'none'; {sources()}; img-src data:; base-uri 'none'"
-    tail = f"{data('answers', answers)}<script>{script()}</script>"
-    return _document(title, f"<style>{style()}</style>", tail, policy)
+    code, look = script(), style()
+    policy = f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(look)}; img-src data:; base-uri 'none'"
+    return _document(title, f"<style>{look}</style>", f"{data('answers', answers)}<script>{code}</script>", policy)
+
+
+@cache
+def _ahead() -> str:
+    """Return the script that asks for what is shown first, before all else."""
+    return own(__package__, "ahead.js")
 
 
 @cache

@@ -167,6 +167,7 @@ function mark() {
 async function show() {
   const state = stateIn(here),
     mine = ++turn;
+  if (turn > 1) ahead.clear(); // another page may ask the same, much later
   hush();
   if (abort) abort.abort();
   clearTimeout(timer);
@@ -189,11 +190,8 @@ async function show() {
   } else {
     const known = app.info && app.info.asked === state.run ? app.info : null,
       answered = known ? null : ask(state.run, "about", {}, app.signal);
-    ahead.clear();
     if (!known) {
       answered.catch(() => {}); // it is awaited below
-      if (LIVE && state.page === "heatmap" && state.kind && state.stat && state.stat !== SPREAD)
-        askAhead(state.run, "heatmap", heatAsked(state), app.signal);
       drawTop(state, null);
       fill(main, busy("opening the run"));
     }

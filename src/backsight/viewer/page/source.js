@@ -10,9 +10,9 @@ const spelled = (question, given) =>
     .map((k) => `${k}=${given[k]}`)
     .join("&")}`;
 
-const send = (url, signal) => fetch(url, { signal, headers: { accept: "application/json" } });
+const ahead = document.getElementById("ahead")?.sent ?? new Map(); // what `ahead.js` has asked
 async function asked(url, signal) {
-  const sent = ahead.get(url) || send(url, signal);
+  const sent = ahead.get(url) || fetch(url, { signal, headers: { accept: "application/json" } });
   ahead.delete(url);
   let response;
   try {
@@ -45,14 +45,6 @@ function urlOf(run, question, given) {
   for (const [key, value] of Object.entries(given))
     if (value !== undefined && value !== null && value !== "") query.set(key, value);
   return `api/ask/${question}?${query}`;
-}
-// What is sure to be asked as soon as another answer is there: it is on its way by then.
-const ahead = new Map();
-function askAhead(run, question, given, signal) {
-  const url = urlOf(run, question, given),
-    sent = send(url, signal);
-  sent.catch(() => {}); // whoever asks for it hears of it
-  ahead.set(url, sent);
 }
 const askRuns = (signal) => (LIVE ? asked("api/runs", signal) : Promise.resolve(held.runs));
 const holds = (question, given) => LIVE || spelled(question, given) in held.answers;
