@@ -282,7 +282,7 @@ def measured(path: Path, steps: int, rounds: int) -> Table:
     with viewing(path) as viewer:
         cold = painted(viewer, path.name, 1)[0]
         warm = statistics.median(painted(viewer, path.name, rounds))
-        table.add_row("heatmap, first paint", f"{cold:,.0f} ms", f"{warm:,.0f} ms", "500 ms")
+        table.add_row("heatmap, first paint", f"{cold:,.0f} ms", f"{warm:,.0f} ms", "300 ms")
         for name, (question, given) in questions(path.name, steps).items():
             first = viewer.ask(question, **given)
             again = [viewer.ask(question, **given) for _ in range(1 if first > 3_000 else rounds)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 
 import backsight as bs
 from backsight.runs import STATISTICS, RunWriter
+from backsight.runs.lines import sealed
 from backsight.viewer import Library
 from backsight.viewer.library import NoSuchThing
 from backsight.viewer.packing import plain
@@ -359,6 +361,64 @@ def test_what_a_page_asks_first_is_read_before_it_asks(library, monkeypatch):
     library.warm()
     newest = library.names()[0]
     assert asked == [(newest, "about"), (newest, "heatmap")]
+
+
+def counting(monkeypatch, question):
+    """Return a list that grows each time a run is read for this question."""
+    read, answer = [], QUESTIONS[question]
+    monkeypatch.setitem(QUESTIONS, question, lambda run, asked: read.append(run.name) or answer(run, asked))
+    return read
+
+
+def test_what_a_page_asks_first_is_read_once_while_a_run_is_as_it_was(tmp_path, monkeypatch):
+    from recorded_runs import digits
+
+    for seed, name in enumerate(("one", "other")):
+        digits(tmp_path / name, 3, seed=seed)
+    library, read = Library(tmp_path), counting(monkeypatch, "heatmap")
+    given = {"kind": "grad", "stat": "l2"}
+    first = library.ask("one", "heatmap", given)
+    assert library.ask("one", "heatmap", dict(reversed(given.items()))) == first
+    assert read == ["one"]
+    assert library.ask("one", "heatmap", {**given, "stat": "std"})["stat"] == "std"
+    assert library.ask("other", "heatmap", given) != first
+    assert read == ["one", "one", "other"]
+
+
+def test_what_is_written_to_a_run_is_in_the_next_answer(tmp_path, monkeypatch):
+    from recorded_runs import digits
+
+    digits(tmp_path / "run", 3)
+    library, read = Library(tmp_path), counting(monkeypatch, "about")
+    assert library.ask("run", "about", {})["metrics"] == []
+    with (tmp_path / "run" / "rank-00000" / "metrics.jsonl").open("ab") as file:
+        file.write(sealed({"id": 0, "name": "later", "merge": "none"}))
+    assert library.ask("run", "about", {})["metrics"] == ["later"]
+    assert read == ["run", "run"]
+
+
+def test_a_run_that_is_recorded_is_read_each_time(tmp_path, monkeypatch):
+    with RunWriter(tmp_path / "run", config={}) as writer:
+        writer.tensor("t", "grad", "", (2,), "float32")
+        rows = np.zeros(1, STATISTICS)
+        rows["count"] = 2
+        writer.append(0, [0], rows)
+        writer.flush()
+        library, read = Library(tmp_path), counting(monkeypatch, "about")
+        for _ in range(2):
+            library.ask("run", "about", {})
+    assert read == ["run", "run"]
+
+
+def test_who_asks_while_another_is_answered_gets_the_same_answer(tmp_path, monkeypatch):
+    from recorded_runs import digits
+
+    digits(tmp_path / "run", 3)
+    library, read = Library(tmp_path), counting(monkeypatch, "about")
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: library.ask("run", "about", {}), range(4)))
+    assert all(each is answers[0] for each in answers)
+    assert read == ["run"]
 
 
 def test_a_folder_without_a_run_is_not_read_before(tmp_path):

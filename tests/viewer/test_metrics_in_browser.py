@@ -293,6 +293,24 @@ def test_how_a_loss_ended_is_shown_over_what_was_chosen_for_the_runs(tmp_path, b
         page.close()
 
 
+def test_runs_are_told_apart_by_what_was_chosen_and_not_by_what_follows_from_it(tmp_path, browser):
+    chosen = [("SGD", 0.1, {}), ("AdamW", 0.1, {"betas": [0.9, 0.999]}), ("AdamW", 0.2, {"betas": [0.9, 0.999]})]
+    for k, (optimizer, lr, more) in enumerate(chosen):
+        with RunWriter(tmp_path / f"run-{k}") as writer:
+            writer.event("optimizer", step=0, optimizer=optimizer, groups=[{"tensors": 2 + k, "lr": lr, **more}])
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        drawn(page)
+        told = page.locator("td.first .chosen").all_inner_texts()
+        assert [each.replace("\u00a0", " ") for each in told] == [
+            "optimizer AdamW, lr 0.2",
+            "optimizer AdamW, lr 0.1",
+            "optimizer SGD, lr 0.1",
+        ]
+        page.close()
+
+
 def test_a_finding_leads_to_the_page_of_its_code(look):
     page = look("#/broken/findings")
     page.get_by_role("button", name="BS301").first.click()

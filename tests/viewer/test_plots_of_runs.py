@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import backsight as bs
+from backsight.runs import STATISTICS, RunWriter
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -68,8 +69,6 @@ def test_what_is_not_there_is_said(runs):
 
 
 def test_exact_zeros_are_grey_in_a_heatmap(tmp_path):
-    from backsight.runs import STATISTICS, RunWriter
-
     with RunWriter(tmp_path / "run") as writer:
         numbers = [writer.tensor(name, "grad", name, (2,), "float32") for name in ("dead", "alive")]
         for step in range(4):
@@ -83,3 +82,30 @@ def test_exact_zeros_are_grey_in_a_heatmap(tmp_path):
     assert marks[1, :, 3].max() == 0
     assert "exact zeros in gray" in axes.get_title()
     assert axes.images[0].get_array().mask.tolist() == [[True] * 4, [False] * 4]
+
+
+def test_a_norm_beyond_what_a_float_holds_is_the_largest_and_not_a_gap(tmp_path):
+    with RunWriter(tmp_path / "run", config={}) as writer:
+        numbers = [writer.tensor(name, "grad", "", (2,), "float64") for name in ("usual", "huge")]
+        for step in range(4):
+            rows = np.zeros(2, STATISTICS)
+            rows["count"], rows["mean"] = 2, (1, 1.7e308)
+            rows["min"] = rows["max"] = rows["mean"]
+            writer.append(step, numbers, rows)
+    shown = bs.open_run(tmp_path / "run").plot_heatmap("norm", "grad").images[0].get_array()
+    assert not np.ma.getmaskarray(shown).any()
+    assert np.isfinite(shown).all()
+
+
+@pytest.mark.parametrize(("height", "named"), [(40, 200), (3, 20)])
+def test_rows_are_named_where_there_is_room(tmp_path, height, named):
+    from matplotlib import pyplot
+
+    with RunWriter(tmp_path / "run", config={}) as writer:
+        numbers = [writer.tensor(f"t{k}", "grad", "", (2,), "float32") for k in range(200)]
+        rows = np.zeros(200, STATISTICS)
+        rows["count"], rows["mean"] = 2, 1
+        writer.append(0, numbers, rows)
+    axes = pyplot.figure(figsize=(6, height)).subplots()
+    bs.open_run(tmp_path / "run").plot_heatmap("norm", "grad", ax=axes)
+    assert len(axes.get_yticks()) == named

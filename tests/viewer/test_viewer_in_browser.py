@@ -83,6 +83,23 @@ def test_a_heatmap_shows_tensors_over_steps(look):
     assert "10 tensors, a column is a step" in page.locator(".notes").inner_text()
 
 
+def test_a_link_to_a_heatmap_asks_for_it_before_it_knows_the_run(browser, server):
+    with closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(server.url)
+        page.goto("about:blank")
+        asked, held = [], []
+        page.on("request", lambda request: asked.append(request.url.partition("/api/ask/")[2].partition("?")[0]))
+        page.route("**/api/ask/about*", lambda route: held.append(route))
+        with page.expect_request("**/api/ask/heatmap*"):
+            page.goto(f"http://127.0.0.1:{server.port}/#/first/heatmap?kind=weight&stat=std")
+        assert page.get_by_text("opening the run").is_visible()
+        held[0].continue_()
+        drawn(page)
+        assert shades(page, ".cells canvas") > 50
+        assert asked.count("heatmap") == 1
+
+
 def test_the_kind_and_the_statistic_are_in_the_address(look):
     page = look("#/first/heatmap")
     page.get_by_role("radio", name="weights").click()
@@ -342,6 +359,25 @@ def test_a_line_of_the_program_is_shown_with_its_text_and_opened_in_any_editor(t
         page.keyboard.press("Escape")
         expect(said).to_be_hidden()
         page.close()
+
+
+def test_light_or_dark_is_chosen_kept_and_left_to_the_system_again(look):
+    page = look("#/first/heatmap", color_scheme="light")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light, lowest = page.evaluate(ground), page.locator(".ramp").evaluate("bar => bar.style.background")
+    page.keyboard.press("l")
+    drawn(page)
+    dark = page.evaluate(ground)
+    assert dark != light
+    assert page.locator(".ramp").evaluate("bar => bar.style.background") != lowest
+    page.reload()
+    drawn(page)
+    assert page.evaluate(ground) == dark
+    page.get_by_role("button", name="light or dark").click()
+    drawn(page)
+    assert page.evaluate(ground) == light
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(ground) == dark
 
 
 def test_views_have_keys(look):

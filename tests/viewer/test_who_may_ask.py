@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
+import re
 from contextlib import closing
 
 import pytest
@@ -33,7 +36,7 @@ def test_whoever_has_the_token_is_answered(asked):
     assert headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("path", ["/", "/viewer.js", "/api/runs", "/api/ask/about?run=first", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/difference", "/api/runs", "/api/ask/about?run=first", "/nothing"])
 def test_without_the_token_nothing_is_answered(asked, path):
     status, _, body = asked(path, token=False)
     assert status == 403
@@ -129,13 +132,13 @@ def test_nothing_can_be_changed(asked, method):
     [
         "/../../etc/passwd",
         "/%2e%2e/%2e%2e/etc/passwd",
-        "/viewer.js/../../etc/passwd",
+        "/api/../../etc/passwd",
         "/api/ask/about?run=../first",
         "/api/ask/about?run=%2e%2e%2ffirst",
         "/api/ask/about?run=/etc",
         "/api/ask/../../about?run=first",
         "/api/ask/about?run=first%00",
-        "/static/viewer.js",
+        "/static/viewer.css",
     ],
 )
 def test_no_path_leads_out_of_the_folder(asked, path):
@@ -147,11 +150,14 @@ def test_no_path_leads_out_of_the_folder(asked, path):
 def test_pages_run_no_script_but_our_own(asked):
     _, headers, body = asked("/")
     policy = headers["content-security-policy"]
-    assert "script-src 'self'" in policy
+    own = re.findall(r"<(script|style)[^>]*>(.*?)</\1>", body, re.DOTALL)
+    for name, text in own:
+        hashed = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{hashed}'" in policy.partition(f"{name}-src")[2].partition(";")[0]
+    assert sorted(name for name, _ in own) == ["script", "script", "style"]
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
-    assert "<script>" not in body
-    assert "style=" not in body
+    assert "style=" not in re.sub(r"<script.*</script>", "", body, flags=re.DOTALL)
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
 

@@ -18,6 +18,7 @@ from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, ope
 from backsight.runs.opening import holds_a_trace, identity, run_folders
 from backsight.viewer.answers import compared
 from backsight.viewer.answers.findings import findings_of
+from backsight.viewer.keeping import Kept
 from backsight.viewer.question import QUESTIONS, Answer, Asked, BadQuestion
 from backsight.viewer.searching import Forgotten, Search, Told
 
@@ -35,6 +36,9 @@ ABOUT = "about"
 
 FINDINGS = "findings"
 """The one question that reads all of a run."""
+
+FIRST = (ABOUT, "heatmap")
+"""What a page asks before it shows anything: while the answers hold, they are given again."""
 
 
 class NoSuchThing(LookupError):
@@ -64,6 +68,7 @@ class Library:
         self._identities: WeakKeyDictionary[Run, tuple[int, object]] = WeakKeyDictionary()
         self._unreadable: dict[str, str] = {}
         self._searches: WeakKeyDictionary[Run, tuple[Any, Search]] = WeakKeyDictionary()
+        self._kept = Kept()
         self._listed = -FRESH
         self.single: str | None = None
         if (run := self._single()) is not None:
@@ -119,7 +124,8 @@ class Library:
                     return compared(asked.of(run), asked.of(self.run(asked.word("with"))), asked)
                 if question == FINDINGS:
                     return self._searched(run.overview, asked)
-                return QUESTIONS[question](run if question == ABOUT else asked.of(run), asked)
+                find = partial(QUESTIONS[question], run if question == ABOUT else asked.of(run), asked)
+                return self._kept.answer(run, question, given, find) if question in FIRST else find()
         except (NotInRun, ValueError) as error:
             raise BadQuestion(_cut(str(error))) from error
 

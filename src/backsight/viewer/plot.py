@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy as np
 from backsight.runs import Run
 from backsight.viewer.order import places
 
-MOST_LABELS = 60
-"""A heatmap of more rows than this names only some of them."""
+LABEL = 8
+"""Points that the name of a row takes; where rows are lower, only some of them are named."""
 
 NOT_FINITE, ZERO = (0.9, 0, 0.49, 1), (0.66, 0.69, 0.73, 1)
 """The colours of what has none on the scale."""
@@ -46,7 +47,8 @@ def plot_heatmap(run: Run, stat: str = "norm", kind: str = "grad", *, steps: Any
     ax = ax or _axes(10, max(2.5, min(0.2 * len(rows), 14) + 1))
     colors, norm = _scale(values, "l2" if stat == "norm" else stat)
     zero = (values == 0) & ~bad & (stat not in _EVEN)
-    shown = np.ma.masked_where(~np.isfinite(values) | bad | zero, values)
+    # A norm may be beyond what a float holds, and is more than all others.
+    shown = np.ma.masked_where(np.isnan(values) | bad | zero, np.clip(values, norm.vmin, norm.vmax))
     last = int(found.steps[-1]) + found.stretch if len(found.steps) else 1
     first = int(found.steps[0]) if len(found.steps) else 0
     extent = (first, last, len(rows), 0)
@@ -55,13 +57,13 @@ def plot_heatmap(run: Run, stat: str = "norm", kind: str = "grad", *, steps: Any
         marks = np.zeros((*bad.shape, 4))
         marks[bad], marks[zero] = NOT_FINITE, ZERO
         ax.imshow(marks, aspect="auto", interpolation="nearest", extent=extent)
-    stride = max(1, -(-len(rows) // MOST_LABELS))
+    stride = math.ceil(LABEL * len(rows) / (72 * ax.bbox.height / ax.figure.dpi)) if rows else 1
     named = range(0, len(rows), stride)
     ax.set_yticks([row + 0.5 for row in named], [found.tensors[rows[row]][0] for row in named], fontsize=7)
     told = (", NaN and infinity in magenta" if bad.any() else "") + (", exact zeros in gray" if zero.any() else "")
     title = f"{_TITLES.get(stat, stat)} of {kind}{told}"
     ax.set(title=title, xlabel="step")
-    ax.figure.colorbar(image, ax=ax, pad=0.01)
+    ax.figure.colorbar(image, ax=ax, pad=0.01, fraction=0.03, aspect=40)
     return ax
 
 

@@ -18,7 +18,7 @@ from backsight.runs import RunError
 from backsight.viewer.answers import listing
 from backsight.viewer.guard import STILL, Guard
 from backsight.viewer.library import Library, NoSuchThing
-from backsight.viewer.page import script, served, style
+from backsight.viewer.page import served
 from backsight.viewer.question import Answer, BadQuestion
 
 AT_ONCE = 4
@@ -34,8 +34,6 @@ def application(library: Library, token: str | None = None, port: int | None = N
     served = _Served(library)
     routes = [
         Route("/", served.page),
-        Route("/viewer.js", served.script),
-        Route("/viewer.css", served.style),
         Route("/difference", served.difference),
         Route("/api/runs", served.runs),
         Route("/api/ask/{question}", served.ask),
@@ -53,12 +51,6 @@ class _Served:
 
     async def page(self, request: Request) -> Response:
         return Response(served(), media_type="text/html")
-
-    async def script(self, request: Request) -> Response:
-        return Response(script(), media_type="text/javascript")
-
-    async def style(self, request: Request) -> Response:
-        return Response(style(), media_type="text/css")
 
     async def difference(self, request: Request) -> Response:
         """Show where two runs that were traced diverge: a page of its own, which runs no script and loads nothing."""

@@ -77,5 +77,6 @@ def _line(run: Run) -> Answer:
 
 def _chosen(run: Run) -> list[list[object]]:
     """Return what people choose for a run, as texts: its arguments, and what its optimizers are set to."""
-    found = ((name, plain(value)) for group, name, value in settings_of(run) if group in ("arguments", "optimizer"))
+    chosen = (each for each in settings_of(run) if each[0] in ("arguments", "optimizer"))
+    found = ((name, plain(value)) for _, name, value in chosen if "tensors" not in name.split())
     return [[name, value] for name, value in list(found)[:MOST_CHOSEN] if len(str(value)) <= LONGEST]

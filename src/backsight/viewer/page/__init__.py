@@ -13,6 +13,7 @@ from backsight.text.page import data, document, own
 
 SCRIPTS = (
     "numbers.js",
+    "theme.js",
     "elements.js",
     "markdown.js",
     "source.js",
@@ -49,9 +50,20 @@ _ICON = (
 )
 
 
+@cache
 def served() -> str:
-    """Return the page as the viewer serves it, which sends the policy itself."""
-    return _document("backsight", '<link rel="stylesheet" href="viewer.css">', '<script src="viewer.js"></script>', "")
+    """Return the page as the viewer serves it, which sends the policy itself.
+
+    Its style and script are in it, as in a report: what is fetched has to wait for its turn beside the answers.
+    """
+    head = f'<script id="ahead">{_ahead()}</script><style>{style()}</style>'
+    return _document("backsight", head, f"<script>{script()}</script>", "")
+
+
+@cache
+def sources() -> str:
+    """Return what the policy of the page that is served says so that its scripts and its style are the only ones."""
+    return f"script-src {_hash(_ahead())} {_hash(script())}; style-src {_hash(style())}"
 
 
 def report(title: str, answers: Mapping[str, Any]) -> str:
@@ -62,6 +74,12 @@ def report(title: str, answers: Mapping[str, Any]) -> str:
     code, look = script(), style()
     policy = f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(look)}; img-src data:; base-uri 'none'"
     return _document(title, f"<style>{look}</style>", f"{data('answers', answers)}<script>{code}</script>", policy)
+
+
+@cache
+def _ahead() -> str:
+    """Return the script that asks for what is shown first, before all else."""
+    return own(__package__, "ahead.js")
 
 
 @cache

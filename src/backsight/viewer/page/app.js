@@ -124,11 +124,24 @@ function drawTop(state, info) {
         ]
       : null,
     info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null,
+    h(
+      "button",
+      { class: "theme", title: "light or dark ( l )", "aria-label": "light or dark", onclick: turnTheme },
+      "◐",
+    ),
     h("button", { class: "ask", title: "help ( ? )", "aria-label": "help", onclick: toggleHelp }, "?"),
   );
   const shown = top_.querySelector("[aria-current]"),
     nav = top_.querySelector("nav");
-  if (shown) nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth; // where it is narrow
+  // Where it is narrow; with the next frame, as a page that is measured at once is laid out once more.
+  if (shown)
+    requestAnimationFrame(() => {
+      nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth;
+    });
+}
+function turnTheme() {
+  theme.turn();
+  show(); // pictures hold their colours
 }
 function mark() {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -154,6 +167,7 @@ function mark() {
 async function show() {
   const state = stateIn(here),
     mine = ++turn;
+  if (turn > 1) ahead.clear(); // another page may ask the same, much later
   hush();
   if (abort) abort.abort();
   clearTimeout(timer);
@@ -174,15 +188,15 @@ async function show() {
     drawTop(state, null);
     fill(main, runsPage(state, app));
   } else {
-    if (!app.info || app.info.asked !== state.run) {
+    const known = app.info && app.info.asked === state.run ? app.info : null,
+      answered = known ? null : ask(state.run, "about", {}, app.signal);
+    if (!known) {
+      answered.catch(() => {}); // it is awaited below
       drawTop(state, null);
       fill(main, busy("opening the run"));
     }
     try {
-      const info =
-        app.info && app.info.asked === state.run
-          ? app.info
-          : { ...(await ask(state.run, "about", {}, app.signal)), asked: state.run };
+      const info = known ?? { ...(await answered), asked: state.run };
       if (mine !== turn) return;
       app.info = info;
       drawTop(state, info);
@@ -274,6 +288,7 @@ addEventListener("keydown", (event) => {
   ];
   if (view && state.run && (LIVE || view !== "compare")) app.go({ page: view, run: state.run });
   if (event.key === "?") toggleHelp();
+  if (event.key === "l") turnTheme();
   if (event.key === "r" && LIVE) app.go({ page: "runs" });
   app.keys?.(event);
 });

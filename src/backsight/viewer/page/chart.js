@@ -48,7 +48,8 @@ function timeAxis(pen, width, height, first, last, edge = EDGE, axis = AXES.step
   pen.fillStyle = ink("soft");
   pen.textAlign = "center";
   pen.textBaseline = "top";
-  for (const at of axis.ticks(first, last, Math.max(2, (width - edge.left) / 85))) {
+  const wide = pen.measureText(axis.text(last)).width + 36;
+  for (const at of axis.ticks(first, last, Math.max(2, (width - edge.left - edge.right) / wide))) {
     const text = axis.text(at),
       half = pen.measureText(text).width / 2;
     pen.fillText(text, clamp(x(at), half, width - half), height - edge.bottom + 5);
@@ -145,8 +146,9 @@ function chart({
     }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    const marks = log ? logTicks(bottom, top, room / 22) : (show === bytes ? byteTicks : ticks)(bottom, top, room / 24),
-      close = new Set(marks.map((v) => show(v))).size < marks.length;
+    const marks = log ? logTicks(bottom, top, room / 22) : (show === bytes ? byteTicks : ticks)(bottom, top, room / 24);
+    let digits = 3; // as many as tell one from the next
+    while (digits < 9 && new Set(marks.map((v) => show(v, digits))).size < marks.length) digits++;
     for (const v of marks) {
       pen.strokeStyle = ink("grid");
       pen.lineWidth = 1;
@@ -155,11 +157,11 @@ function chart({
       pen.lineTo(width - edge.right, Math.round(y(v)) + 0.5);
       pen.stroke();
       pen.fillStyle = ink("soft");
-      pen.fillText(close ? show(v, 4) : show(v), edge.left - 8, y(v));
+      pen.fillText(show(v, digits), edge.left - 8, y(v));
     }
     pen.save();
     pen.beginPath();
-    pen.rect(edge.left - 2, calm ? edge.top : 0, width - edge.left - edge.right + 4, calm ? room : height);
+    pen.rect(edge.left - 3, calm ? edge.top : 0, width - edge.left - edge.right + 6, calm ? room : height);
     pen.clip();
     if (band) area(pen, band, 0.18);
     if (inner) area(pen, inner, 0.38);
@@ -225,7 +227,7 @@ function chart({
     }
     pen.globalAlpha = 1;
   }
-  function stroke(pen, { values, at, color: name, dash = [], dot = 3 }) {
+  function stroke(pen, { values, at, color: name, dash = [], dot = values.length > 1 ? 3 : 6 }) {
     pen.strokeStyle = pen.fillStyle = ink(name);
     pen.lineWidth = 1.6;
     pen.lineJoin = "round";

@@ -1,6 +1,9 @@
 // What was chosen for runs and is not the same in all of them, as `lr 0.1`: by it people know one run from another.
 const MOST_APART = 3;
 
+// Whether a value of the one list stands beside the same of the other wherever it stands.
+const isTold = (by, values) => by.every((value, k) => values[by.indexOf(value)] === values[k]);
+
 // lists: [[name, value], ...] of each run. Returns for each run a list of [name, value] of the same few names.
 function chosenApart(lists) {
   const maps = lists.map((list) => new Map(list.map(([name, value]) => [name, said(value)]))),
@@ -9,16 +12,19 @@ function chosenApart(lists) {
     apart = [];
   for (const name of names_) {
     const values = valuesOf(name),
-      partition = values.map((value) => values.indexOf(value)).join();
-    // What an optimizer is set to often follows from an argument, which stands before it, and says nothing new.
-    if (new Set(values).size > 1 && !apart.some((each) => each.partition === partition))
-      apart.push({ name, partition });
+      partition = values.map((value) => values.indexOf(value)).join(),
+      isPartial = values.includes("–");
+    // What an optimizer is set to often follows from an argument, which stands before it, and says nothing new; nor does
+    // what only some optimizers have.
+    const follows = (each) => each.partition === partition || (isPartial && isTold(each.values, values));
+    if (new Set(values).size > 1 && !apart.some(follows)) apart.push({ name, partition, values });
   }
   return maps.map((map) => apart.slice(0, MOST_APART).map(({ name }) => [name, map.get(name) ?? "–"]));
 }
 const toldApart = (pairs) =>
   pairs
     .filter(([, value]) => value !== "–")
-    .map(([name, value]) => `${name} ${value}`)
+    .map(([name, value]) => `${name}\u00a0${value}`)
     .join(", ");
-const isChosen = (group) => group === "arguments" || group === "optimizer";
+const isChosen = (group, name) =>
+  group === "arguments" || (group === "optimizer" && !name.split(" ").includes("tensors"));

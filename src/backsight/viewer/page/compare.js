@@ -54,7 +54,7 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
   const missing = [];
   const chosenOf = async (name) =>
     (await ask(name, "settings", {}, app.signal)).settings
-      .filter(([group]) => isChosen(group))
+      .filter(([group, name]) => isChosen(group, name))
       .map(([, setting, value]) => [setting, value]);
   const sets = (
     await Promise.all(

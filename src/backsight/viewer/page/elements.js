@@ -140,7 +140,7 @@ function canvas(height, draw, label) {
 const watched = new ResizeObserver((entries) => {
   for (const entry of entries) entry.target.again();
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+theme.heard.push(() => {
   for (const board of document.querySelectorAll("canvas")) board.again && board.again();
 });
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

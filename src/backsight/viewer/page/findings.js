@@ -20,6 +20,9 @@ async function explained(run, code) {
 }
 // What the rules found, the gravest first, each with a link to the tensor and the step that show it.
 const LONG_RUN = 40000;
+// A line does not break within `--nonfinite`.
+const withOptions = (text) =>
+  text.split(/(--[a-z][\w-]*)/).map((part, k) => (k % 2 ? h("span", { class: "option" }, part) : part));
 const WAIT = 400; // ms
 async function searched(run, signal, progress = () => {}) {
   for (;;) {
@@ -83,7 +86,7 @@ function findingsPage(state, info, app) {
                 finding.lines.map((line) => h("span", { class: "at" }, codeLine(line, answer.code))),
               )
             : null,
-          finding.fix ? h("p", { class: "fix" }, h("b", {}, "Fix: "), finding.fix) : null,
+          finding.fix ? h("p", { class: "fix" }, h("b", {}, "Fix: "), withOptions(finding.fix)) : null,
           finding.tensors.length
             ? h(
                 "p",

@@ -137,8 +137,8 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
     ),
     more.length
       ? select(
-          "more kinds",
-          [["", "more…"], ...more.map((k) => [k, kindName(k)])],
+          "more",
+          [["", "kinds…"], ...more.map((k) => [k, kindName(k)])],
           more.includes(kind) ? kind : "",
           (k) => k && go({ kind: k, stat: undefined }),
         )

@@ -71,6 +71,10 @@ function overview(info, kind) {
 }
 const isClosed = (m, closed, lone) => m.holds && closed.has(m.name) && !(lone && m.depth === 0);
 
+const heatAsked = ({ kind, stat, first, last, rank }) => ({
+  ...{ kind, stat, first, last, rank },
+  columns: LIVE ? 600 : 300,
+});
 function heatmapPage(state, info, app) {
   if (!info.steps.count)
     return empty(
@@ -99,7 +103,7 @@ function heatmapPage(state, info, app) {
     draw();
   });
   const zoomed = state.first !== undefined || state.last !== undefined;
-  const given = { kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
+  const given = heatAsked({ ...state, kind, stat });
   const place = h("div", { class: "heat" }, busy("reading"));
   const below = h("div", { class: "under" });
   const page = h(

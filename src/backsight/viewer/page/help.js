@@ -13,6 +13,7 @@ const KEYS = [
   ["arrows, Page Up, Page Down", "move through the heatmap; Enter opens the cell; with Shift ten columns"],
   ["space", "graph: play the training"],
   ["← →", "graph and tensor: one step; with Shift ten"],
+  ["l", "light or dark"],
   ["?", "this help"],
 ];
 const OF_RUNS = ["r", "c"]; // a report holds one run

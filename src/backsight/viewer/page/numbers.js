@@ -1,8 +1,14 @@
 // Numbers as people read them. Values arrive as base64 of typed arrays.
 const KINDS = { f4: Float32Array, u1: Uint8Array, f8: Float64Array };
 function unpacked(held) {
-  const bytes = Uint8Array.from(atob(held.data), (c) => c.charCodeAt(0));
-  return new KINDS[held.kind](bytes.buffer);
+  return new KINDS[held.kind](fromBase64(held.data).buffer);
+}
+function fromBase64(data) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(data);
+  const text = atob(data), // in browsers of before 2025
+    bytes = new Uint8Array(text.length);
+  for (let k = 0; k < text.length; k++) bytes[k] = text.charCodeAt(k);
+  return bytes;
 }
 const WORDS = { nan: NaN, inf: Infinity, "-inf": -Infinity };
 const asNumber = (v) => (typeof v === "string" && v in WORDS ? WORDS[v] : v);
@@ -15,7 +21,7 @@ function num(v, digits = 3) {
   if (v === 0) return "0";
   const size = Math.abs(v);
   let text;
-  if (Number.isInteger(v) && size < 1e6) text = v.toLocaleString("en");
+  if (Number.isInteger(v) && size < 1e6) text = grouped(v);
   else if (size >= 1e5 || size < 1e-3)
     text = v
       .toExponential(digits - 1)
@@ -24,7 +30,9 @@ function num(v, digits = 3) {
   else text = Number(v.toPrecision(digits)).toString();
   return text.replace(/^-/, "−").replace(/\.?0+e/, "e");
 }
-const count = (v) => (v === null || v === undefined ? "–" : v.toLocaleString("en"));
+// As `toLocaleString("en")` writes whole numbers, whose first call takes longer than to draw a picture.
+const grouped = (v) => (Number.isSafeInteger(v) ? String(v).replace(/\B(?=(\d{3})+$)/g, ",") : v.toLocaleString("en"));
+const count = (v) => (v === null || v === undefined ? "–" : grouped(v));
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)} %` : num(v));
 const shaped = (shape) => (shape === null || shape === undefined ? "" : shape.length ? shape.join(" × ") : "scalar");

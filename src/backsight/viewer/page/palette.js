@@ -17,15 +17,21 @@ function table(ramp) {
 }
 // A pixel of an image as one number: the bytes red, green, blue and opaque, in the order of all machines with a browser.
 const pixel = (r, g, b) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
-const pixelsOf = (kind) =>
-  Uint32Array.from({ length: 256 }, (_, k) => pixel(...TABLES[kind].subarray(3 * k, 3 * k + 3)));
-const DARK = matchMedia("(prefers-color-scheme: dark)");
-const TABLES = { signed: table(SIGNED) };
+const pixelsOf = (kind) => {
+  if (!PIXELS[kind]) {
+    PIXELS[kind] = new Uint32Array(256);
+    for (let k = 0; k < 256; k++) PIXELS[kind][k] = pixel(...TABLES[kind].subarray(3 * k, 3 * k + 3));
+  }
+  return PIXELS[kind];
+};
+const TABLES = { signed: table(SIGNED) },
+  PIXELS = {};
 const chooseRamp = () => {
-  TABLES.ramp = table(DARK.matches ? RAMP_ON_DARK : RAMP);
+  delete PIXELS.ramp;
+  TABLES.ramp = table(theme.dark ? RAMP_ON_DARK : RAMP);
 };
 chooseRamp();
-DARK.addEventListener("change", chooseRamp);
+theme.heard.unshift(chooseRamp);
 const color = (kind, share) => {
   const at = 3 * clamp(Math.round(share * 255), 0, 255),
     t = TABLES[kind];
@@ -50,10 +56,11 @@ function scaleOfTensors(values, wide, rows, stat) {
 
 // The scale of many values: the middle 99 % of them, so that one outlier does not wash out the rest.
 function scaleOf(values, stat, tight = false) {
-  const finite = [];
-  const stride = Math.max(1, Math.floor(values.length / 20000));
-  for (let k = 0; k < values.length; k += stride) if (Number.isFinite(values[k])) finite.push(values[k]);
-  finite.sort((a, b) => a - b);
+  const stride = Math.max(1, Math.floor(values.length / 20000)),
+    few = new Float64Array(Math.ceil(values.length / stride));
+  let there = 0;
+  for (let k = 0; k < values.length; k += stride) if (Number.isFinite(values[k])) few[there++] = values[k];
+  const finite = few.subarray(0, there).sort();
   const at = (share) => finite[clamp(Math.round(share * (finite.length - 1)), 0, finite.length - 1)];
   if (!finite.length) return { kind: "ramp", low: 0, high: 1, log: false, share: () => 0, none: true };
   const beyond = (scale) => ({ ...scale, under: finite[0] < scale.low, over: finite[finite.length - 1] > scale.high });

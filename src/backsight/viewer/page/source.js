@@ -10,10 +10,13 @@ const spelled = (question, given) =>
     .map((k) => `${k}=${given[k]}`)
     .join("&")}`;
 
+const ahead = document.getElementById("ahead")?.sent ?? new Map(); // what `ahead.js` has asked
 async function asked(url, signal) {
+  const sent = ahead.get(url) || fetch(url, { signal, headers: { accept: "application/json" } });
+  ahead.delete(url);
   let response;
   try {
-    response = await fetch(url, { signal, headers: { accept: "application/json" } });
+    response = await sent;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The viewer no longer answers. Is `backsight view` still running?");
@@ -35,10 +38,13 @@ async function ask(run, question, given = {}, signal = undefined) {
     if (answer === undefined) throw new Error("This report does not contain that; open the run with `backsight view`.");
     return answer;
   }
+  return asked(urlOf(run, question, given), signal);
+}
+function urlOf(run, question, given) {
   const query = new URLSearchParams({ run });
   for (const [key, value] of Object.entries(given))
     if (value !== undefined && value !== null && value !== "") query.set(key, value);
-  return asked(`api/ask/${question}?${query}`, signal);
+  return `api/ask/${question}?${query}`;
 }
 const askRuns = (signal) => (LIVE ? asked("api/runs", signal) : Promise.resolve(held.runs));
 const holds = (question, given) => LIVE || spelled(question, given) in held.answers;

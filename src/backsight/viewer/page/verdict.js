@@ -89,7 +89,7 @@ function verdict(sets) {
       "h2",
       {},
       best ? `Lowest ${name} at the end: ` : `No ${name} is finite at the end`,
-      best ? [dotOf(best.set), best.set.name] : null,
+      best ? h("span", { class: "best" }, dotOf(best.set), best.set.name) : null,
       best && best.set.apart.length ? h("span", { class: "chosen" }, toldApart(best.set.apart)) : null,
     ),
     h(
