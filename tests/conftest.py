@@ -7,10 +7,10 @@ import os
 import shutil
 import sys
 import tempfile
-import types
 from importlib.metadata import version
 from pathlib import Path
 
+import aside
 import hypothesis
 import pytest
 
@@ -49,32 +49,7 @@ def skip_where_it_is_lost(item):
             pytest.skip(f"PyTorch {version('torch')} lacks {', '.join(lacking)}")
 
 
-TESTS = os.path.dirname(__file__) + os.sep
-aside = {}
-"""The modules of tests, and of what helps them, that have no part in the test that runs; by name."""
-
-
-def set_aside():
-    for name, module in list(sys.modules.items()):
-        if name != "conftest" and (getattr(module, "__file__", None) or "").startswith(TESTS):
-            aside[name] = sys.modules.pop(name)
-
-
-def bring_back(module):
-    """Put a module of tests where a program has its modules, with those that it uses, and those beside it."""
-    folders, todo = (os.path.dirname(module.__file__), os.path.dirname(__file__)), [module]
-    todo += [each for each in aside.values() if os.path.dirname(each.__file__) in folders and not is_of_tests(each)]
-    while todo:
-        each = todo.pop()
-        sys.modules[each.__name__] = each
-        aside.pop(each.__name__, None)
-        used = [value.__module__ for value in vars(each).values() if type(value) in (types.FunctionType, type)]
-        used += [value.__name__ for value in vars(each).values() if type(value) is types.ModuleType]
-        todo += [aside[name] for name in used if name in aside]
-
-
-def is_of_tests(module):
-    return os.path.basename(module.__file__).startswith("test_")
+of_tests, libraries = aside.OfTests(), aside.Libraries()
 
 
 def pytest_collection_finish(session):
@@ -82,7 +57,8 @@ def pytest_collection_finish(session):
 
     With twelve thousand tests in the process each of those would take half a second.
     """
-    set_aside()
+    of_tests.set_aside()
+    libraries.set_aside()
     gc.collect()
     gc.freeze()
 
@@ -90,7 +66,7 @@ def pytest_collection_finish(session):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     if sys.modules.get(item.module.__name__) is not item.module:
-        bring_back(item.module)
+        libraries.bring_back(of_tests.bring_back(item.module))
     skip_where_it_is_lost(item)
 
 
@@ -99,7 +75,8 @@ def pytest_runtest_teardown(item, nextitem):
     if nextitem is None or nextitem.module is not item.module:
         # What a file of tests leaves behind, caches above all, is out of sight of those that follow: a search for names
         # looks into all objects, and among those of hours it would take seconds.
-        set_aside()
+        of_tests.set_aside()
+        libraries.set_aside()
         gc.collect()
         leave_no_hook_of_all_modules()
         gc.freeze()

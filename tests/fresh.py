@@ -30,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import IO, Any
@@ -256,6 +257,8 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     beforehand = held.Held(*(held.imported(*row) for row in there))
     del sys.path[0]
     assert threading.active_count() == 1, "a thread would not be there in a child"
+    seed = sys.modules["numpy"].random.seed
+    beforehand.hold()
     _spare_what_is_there()
     lines = line.makefile("rb")
     children: list[int] = []
@@ -271,8 +274,7 @@ def _serve(line: socket.socket) -> dict[str, Any]:
                 os.close(stream)
             lines.close()
             line.close()
-            sys.modules["numpy"].random.seed()  # `random` does so itself
-            beforehand.hold()
+            seed()  # numpy's; `random` does so itself
             _leave_without_ado()
             return request
         for stream in streams:
@@ -288,12 +290,15 @@ def _spare_what_is_there() -> None:
     """Keep what is there from the collector, in every child, and from being freed as one ends.
 
     A collection would look at PyTorch for a fifth of a second, and copy all of its memory for this process. To free it
-    object by object, just before the process is gone with all of it, takes long too. But `gc.get_referrers` answers
-    with nothing of it: a program that asks who of PyTorch's holds something calls `gc.unfreeze` first.
+    object by object, or to have it take back each library of operators that it has registered with itself, just before
+    the process is gone with all of it, takes long too. But `gc.get_referrers` answers with nothing of it: a program
+    that asks who of PyTorch's holds something calls `gc.unfreeze` first.
     """
     gc.collect()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(gc.get_objects()))
     gc.freeze()
+    for each in list(weakref.finalize._registry):
+        each.atexit = False
 
 
 def _leave_without_ado() -> None:

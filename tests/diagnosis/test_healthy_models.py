@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import backsight as bs
+from backsight.diagnosis.births import told
 from backsight.launch.first_steps import FirstSteps
 
 Program = Callable[[Callable[[bs.Report], None]], None]
@@ -62,11 +63,12 @@ def test_an_audit_of_every_step_finds_nothing(program: Program) -> None:
     assert check.count >= 3
 
 
-def test_an_audit_under_a_watch_finds_nothing(program: Program) -> None:
+def test_under_a_watch_an_audit_finds_nothing_and_no_birth_is_to_blame_for_anything(program: Program) -> None:
     check = Audits()
-    with bs.watch():
+    with bs.watch(nonfinite=True) as watch:
         program(check)
     assert check.count >= 3
+    assert told(watch.nonfinite, watch.lost) is None
 
 
 def test_running_it_finds_nothing(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 
 def drawn(page):
-    """Wait until nothing is being read any more."""
+    """Wait until nothing is being read any more, and what was read is seen."""
     page.locator("main > *").first.wait_for()
     page.locator(".busy").first.wait_for(state="detached")
-    page.wait_for_timeout(100)
+    page.evaluate("new Promise((seen) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(seen))))")
+
+
+def later(page, awaited):
+    """Wait for what comes once the page has asked again, as it does every few seconds: its clock is put forward.
+
+    That has to be `page.clock.install()` before the page is opened.
+    """
+    for _ in range(600):
+        page.clock.fast_forward(3000)
+        page.wait_for_timeout(50)
+        if awaited.is_visible():
+            return
+    raise AssertionError(f"{awaited} does not come")
 
 
 def shades(page, selector):

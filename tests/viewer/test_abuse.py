@@ -188,6 +188,7 @@ def head(server, path="/api/runs", more=""):
 def test_a_client_that_never_ends_its_request_is_left(folder, monkeypatch, said):
     patience = importlib.import_module("backsight.viewer.patience")
     monkeypatch.setattr(patience, "ASKING", 0.2)
+    monkeypatch.setattr(patience, "LOOK", 0.05)
     write(folder / "run", ["t"])
     with Server(Library(folder)) as server:
         if said == "body":  # it is answered, and goes on sending
@@ -206,6 +207,7 @@ def test_a_client_that_never_ends_its_request_is_left(folder, monkeypatch, said)
 def test_a_client_that_sends_a_byte_now_and_then_is_left(folder, monkeypatch):
     patience = importlib.import_module("backsight.viewer.patience")
     monkeypatch.setattr(patience, "ASKING", 0.2)
+    monkeypatch.setattr(patience, "LOOK", 0.05)
     write(folder / "run", ["t"])
     with Server(Library(folder)) as server, socket.socket() as slow:
         slow.connect(("127.0.0.1", server.port))
@@ -218,6 +220,7 @@ def test_a_client_that_sends_a_byte_now_and_then_is_left(folder, monkeypatch):
 def test_a_client_that_does_not_take_its_answers_is_left(folder, monkeypatch):
     patience = importlib.import_module("backsight.viewer.patience")
     monkeypatch.setattr(patience, "TAKING", 0.2)
+    monkeypatch.setattr(patience, "LOOK", 0.05)
     write(folder / "run", ["t"])
     with Server(Library(folder)) as server, socket.socket() as greedy:
         greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -233,7 +236,7 @@ def test_who_waits_for_a_long_answer_is_not_left(folder, monkeypatch):
     for name in ("ASKING", "TAKING", "LOOK"):
         monkeypatch.setattr(patience, name, 0.01)
     write(folder / "run", ["t"])
-    monkeypatch.setitem(QUESTIONS_OF_A_RUN, "marks", lambda run, asked: (time.sleep(1), {"lines": {}})[1])
+    monkeypatch.setitem(QUESTIONS_OF_A_RUN, "marks", lambda run, asked: (time.sleep(0.2), {"lines": {}})[1])
     with Server(Library(folder)) as server:
         assert asked(server, "/api/ask/marks?run=run")[0] == 200
 

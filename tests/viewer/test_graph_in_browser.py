@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from looking import at, drawn, expect, shades
+from looking import at, drawn, expect, later, shades
 from recorded_runs import HOSTILE
 
 import backsight as bs
@@ -381,16 +381,17 @@ def test_the_graph_is_followed_while_the_training_goes_on(browser, tmp_path):
         train(3)
         with Server(Library(tmp_path)) as server:
             page = browser.new_page()
+            page.clock.install()
             page.goto(server.url)
             page.goto(f"http://127.0.0.1:{server.port}/#/live/graph")
             page.locator("output.where", has_text="step 2").wait_for()
             page.locator("[data-box].knob").first.focus()
             train(4)
-            page.locator("output.where", has_text="step 6").wait_for(timeout=15_000)
+            later(page, page.locator("output.where", has_text="step 6"))
             assert page.evaluate("document.activeElement.hasAttribute('data-box')")
             page.keyboard.press("ArrowLeft")
             train(4)
-            page.get_by_text("11 steps").wait_for(timeout=15_000)
+            later(page, page.get_by_text("11 steps"))
             page.wait_for_timeout(200)
             assert page.locator("output.where").inner_text() == "step 5"
             page.close()

@@ -9,7 +9,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 import torch
-from looking import at, drawn, expect, shades
+from looking import at, drawn, expect, later, shades
 from recorded_runs import HOSTILE
 from torch import nn
 
@@ -483,6 +483,7 @@ def test_a_run_is_followed_while_it_is_recorded(browser, tmp_path):
     writer.flush()
     with Server(Library(tmp_path)) as server:
         page = browser.new_page()
+        page.clock.install()
         page.goto(server.url)
         page.goto(f"http://127.0.0.1:{server.port}/#/live/heatmap")
         drawn(page)
@@ -491,9 +492,9 @@ def test_a_run_is_followed_while_it_is_recorded(browser, tmp_path):
         for step in range(1, 8):
             writer.append(step, [number], rows)
         writer.flush()
-        page.get_by_text("8 steps").wait_for(timeout=15_000)
+        later(page, page.get_by_text("8 steps"))
         writer.close()
-        page.get_by_text("finished").wait_for(timeout=15_000)
+        later(page, page.get_by_text("finished"))
         page.close()
 
 
@@ -613,12 +614,13 @@ def test_a_run_that_is_recorded_anew_in_its_folder_is_noticed(browser, tmp_path)
     digits(tmp_path / "run", 5)
     with Server(Library(tmp_path)) as server:
         page = browser.new_page()
+        page.clock.install()
         page.goto(server.url)
         page.goto(f"http://127.0.0.1:{server.port}/#/run/metrics")
         page.get_by_text("5 steps").wait_for()
         shutil.rmtree(tmp_path / "run")
         digits(tmp_path / "run", 8, seed=1)
-        page.get_by_text("This run was recorded again").wait_for(timeout=30_000)
+        later(page, page.get_by_text("This run was recorded again"))
         page.get_by_text("8 steps").wait_for()
         page.close()
 
