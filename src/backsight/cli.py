@@ -72,7 +72,10 @@ _DEMO = """\
 See what backsight does, in a minute: a healthy training, an explained error, a script that learns nothing, and a
 recording of the first one. The scripts come with backsight; nothing is downloaded."""
 
-_EXPLAIN = "Print the page of a code: what is wrong, what PyTorch says about it, and the corrected program."
+_EXPLAIN = """\
+Print the page of a code, or of the code that an error message belongs to: what is wrong, what PyTorch says, and the
+corrected program. Paste a message in quotes, or name a file with a traceback (- for stdin). To have an error of your
+own script explained with its variables and lines: backsight run train.py. Exit status: 2 if there is no such page."""
 
 _EXAMPLES = """\
 examples:
@@ -140,8 +143,10 @@ def command_line() -> _Parser:
     doctor.add_argument(
         "--imports", action="store_true", help=("also import each optional package, and report which fail")
     )
-    explain = commands.add_parser("explain", help="explain a code", description=_EXPLAIN)
-    explain.add_argument("code", nargs="?", metavar="CODE", help="such as BS201; default: list all codes")
+    explain = commands.add_parser("explain", help="explain a code or an error message", description=_EXPLAIN)
+    explain.add_argument(
+        "what", nargs="*", metavar="CODE", help="such as BS201, or a message, or a file; default: list all codes"
+    )
     demo = commands.add_parser("demo", help="see what backsight does, in a minute", description=_DEMO)
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="open its recording in the browser")
     return parser
@@ -177,7 +182,7 @@ def _other(options: argparse.Namespace) -> int:
     if options.command == "explain":
         from backsight.tables.codes import explain_code
 
-        return explain_code(options.code)
+        return explain_code(options.what)
     if options.command == "forecast":
         return _forecast(options)
     if options.command == "verify":
