@@ -64,9 +64,10 @@ nothing could be tested."""
 
 _DIFF = """\
 Find where two trainings diverge: the first operation, forward or backward, whose inputs agree and whose result does
-not, its line in both programs, and whether the difference is noise, precision or semantics. A and B are traces from
-`backsight run --trace`, or commands to run: backsight diff -- "python a.py" "python b.py". Exit status: 0 if they
-differ at most by rounding, 1 if by more, 2 if they cannot be compared. To overlay recordings: backsight view."""
+not, its line in both programs, and whether they differ by rounding, by precision, or compute different things. A and B
+are two scripts, or commands to run: backsight diff -- "python train.py --lr 1" "python new.py". Both run to the end.
+Or A and B are traces: folders in which `backsight run --trace` wrote each operation of some steps. Exit status: 0 if
+they differ at most by rounding, 1 if by more, 2 if they cannot be compared. To overlay recordings: backsight view."""
 
 _DEMO = """\
 See what backsight does, in a minute: a healthy training, an explained error, a script that learns nothing, and a
@@ -372,10 +373,10 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
     diff = commands.add_parser("diff", help="find where two trainings diverge", description=_DIFF, allow_abbrev=False)
-    diff.add_argument("a", metavar="A", help="a trace or a command")
-    diff.add_argument("b", metavar="B", help="the trace or command to compare it with")
-    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="for commands: the steps; default: steps=0,1")
-    diff.add_argument("--values", action="store_true", help="for commands: keep every tensor whole")
+    diff.add_argument("a", metavar="A", help="a script, a command or a trace")
+    diff.add_argument("b", metavar="B", help="what to compare it with")
+    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="the steps to compare; default: steps=0,1")
+    diff.add_argument("--values", action="store_true", help="keep every tensor whole")
     diff.add_argument("--rank", type=_rank, default=0, metavar="N", help="the rank to compare; default: 0")
     diff.add_argument("--report", metavar="FILE", type=_report, help="also write the comparison as one HTML file")
     diff.add_argument("--json", action="store_true", help="print plain data")
@@ -510,7 +511,8 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    if Path(options.a).exists() and Path(options.b).exists():
+    scripts = [each for each in (options.a, options.b) if each.endswith(".py") and Path(each).is_file()]
+    if Path(options.a).exists() and Path(options.b).exists() and len(scripts) < 2:
         from backsight.tables.difference import show_difference
 
         return show_difference(options.a, options.b, rank=options.rank, as_json=options.json, report=options.report)
@@ -520,7 +522,7 @@ def _diff(options: argparse.Namespace) -> int:
     if len(missing) == 1 and any(Path(each).is_dir() for each in (options.a, options.b)):
         options.parser.error(f"there is no trace at {missing[0]!r}: pass the folders of two traces, or two commands")
     try:
-        a, b = program_of(options.a), program_of(options.b)
+        a, b = ([each] if each in scripts else program_of(each) for each in (options.a, options.b))
     except ValueError as error:
         options.parser.error(str(error))
     return run_both(a, b, options.trace or (0, 1), values=options.values, as_json=options.json, report=options.report)
