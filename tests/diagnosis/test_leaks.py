@@ -67,8 +67,8 @@ LEAKS = {
         train(10)
         """,
         "history (local of train) holds the graphs of more and more steps.",
-        "It held 3 graphs after 4 steps, 5 after 6 and 7 after 8: 1 graph and 6 operations more with each step. The newest "
-        "is history[6] (local of ",
+        "It held 3 graphs after 4 steps, 5 after 6 and 7 after 8: 1 graph and 6 operations more with each step. The "
+        "newest is history[6] (local of ",
         "history.append(loss.item()), which keeps the number and drops the graph.",
     ),
     "a list of predictions in a dict": (
@@ -189,8 +189,8 @@ LEAKS = {
                 best[step] = output  # here
         """,
         "best holds the graphs of more and more steps.",
-        "2 graphs after 8 steps, 4 after 16 and 8 after 32: 0.25 graphs and 1.2 operations more with each step. The newest is "
-        "best[28].",
+        "2 graphs after 8 steps, 4 after 16 and 8 after 32: 0.25 graphs and 1.2 operations more with each step. The "
+        "newest is best[28].",
         "best[step] = output.detach(), which keeps the values and drops the graph.",
     ),
     "what is kept of each of two models that take turns": (
