@@ -22,8 +22,11 @@ def codes_of(text: str) -> list[str]:
     >>> codes_of("RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn")
     ['BS203']
     """
-    named = list(dict.fromkeys(_CODE.findall(text)))
-    return named or next(([code] for each in _messages(text) if (code := _code(each))), [])
+    if named := list(dict.fromkeys(_CODE.findall(text))):
+        return named
+    from backsight.diagnosis.explained import code_of
+
+    return next(([code] for each in _messages(text) if (code := code_of(each))), [])
 
 
 def _messages(text: str) -> list[str]:
@@ -33,14 +36,6 @@ def _messages(text: str) -> list[str]:
     ends = [*(head.start() for head in heads[1:]), len(text)]
     parts = [text[head.end() : end] for head, end in zip(heads, ends, strict=False)]
     return [each.partition("\n\n")[0].strip() for each in parts] or [" ".join(text.split()), text.strip()]
-
-
-def _code(message: str) -> str | None:
-    """Return the code of the entry that knows a message."""
-    from backsight.diagnosis.errors import known
-
-    found = known(message, RuntimeError(message))
-    return found[0].code if found else None
 
 
 def quoting(text: str, pages: Mapping[str, str]) -> list[str]:
