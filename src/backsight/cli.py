@@ -64,15 +64,19 @@ nothing could be tested."""
 
 _DIFF = """\
 Find where two trainings diverge: the first operation, forward or backward, whose inputs agree and whose result does
-not, its line in both programs, and whether the difference is noise, precision or semantics. A and B are traces from
-`backsight run --trace`, or commands to run: backsight diff -- "python a.py" "python b.py". Exit status: 0 if they
-differ at most by rounding, 1 if by more, 2 if they cannot be compared. To overlay recordings: backsight view."""
+not, its line in both programs, and whether they differ by rounding, by precision, or compute different things. A and B
+are two scripts, or commands to run: backsight diff -- "python train.py --lr 1" "python new.py". Both run to the end.
+Or A and B are traces: folders in which `backsight run --trace` wrote each operation of some steps. Exit status: 0 if
+they differ at most by rounding, 1 if by more, 2 if they cannot be compared. To overlay recordings: backsight view."""
 
 _DEMO = """\
 See what backsight does, in a minute: a healthy training, an explained error, a script that learns nothing, and a
 recording of the first one. The scripts come with backsight; nothing is downloaded."""
 
-_EXPLAIN = "Print the page of a code: what is wrong, what PyTorch says about it, and the corrected program."
+_EXPLAIN = """\
+Print the page of a code, or of the code that an error message belongs to: what is wrong, what PyTorch says, and the
+corrected program. Paste a message in quotes, or name a file with a traceback (- for stdin). To have an error of your
+own script explained with its variables and lines: backsight run train.py. Exit status: 2 if there is no such page."""
 
 _EXAMPLES = """\
 examples:
@@ -140,8 +144,10 @@ def command_line() -> _Parser:
     doctor.add_argument(
         "--imports", action="store_true", help=("also import each optional package, and report which fail")
     )
-    explain = commands.add_parser("explain", help="explain a code", description=_EXPLAIN)
-    explain.add_argument("code", nargs="?", metavar="CODE", help="such as BS201; default: list all codes")
+    explain = commands.add_parser("explain", help="explain a code or an error message", description=_EXPLAIN)
+    explain.add_argument(
+        "what", nargs="*", metavar="CODE", help="such as BS201, or a message, or a file; default: list all codes"
+    )
     demo = commands.add_parser("demo", help="see what backsight does, in a minute", description=_DEMO)
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="open its recording in the browser")
     return parser
@@ -177,7 +183,7 @@ def _other(options: argparse.Namespace) -> int:
     if options.command == "explain":
         from backsight.tables.codes import explain_code
 
-        return explain_code(options.code)
+        return explain_code(options.what)
     if options.command == "forecast":
         return _forecast(options)
     if options.command == "verify":
@@ -367,10 +373,10 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
     diff = commands.add_parser("diff", help="find where two trainings diverge", description=_DIFF, allow_abbrev=False)
-    diff.add_argument("a", metavar="A", help="a trace or a command")
-    diff.add_argument("b", metavar="B", help="the trace or command to compare it with")
-    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="for commands: the steps; default: steps=0,1")
-    diff.add_argument("--values", action="store_true", help="for commands: keep every tensor whole")
+    diff.add_argument("a", metavar="A", help="a script, a command or a trace")
+    diff.add_argument("b", metavar="B", help="what to compare it with")
+    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="the steps to compare; default: steps=0,1")
+    diff.add_argument("--values", action="store_true", help="keep every tensor whole")
     diff.add_argument("--rank", type=_rank, default=0, metavar="N", help="the rank to compare; default: 0")
     diff.add_argument("--report", metavar="FILE", type=_report, help="also write the comparison as one HTML file")
     diff.add_argument("--json", action="store_true", help="print plain data")
@@ -505,7 +511,8 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    if Path(options.a).exists() and Path(options.b).exists():
+    scripts = [each for each in (options.a, options.b) if each.endswith(".py") and Path(each).is_file()]
+    if Path(options.a).exists() and Path(options.b).exists() and len(scripts) < 2:
         from backsight.tables.difference import show_difference
 
         return show_difference(options.a, options.b, rank=options.rank, as_json=options.json, report=options.report)
@@ -515,7 +522,7 @@ def _diff(options: argparse.Namespace) -> int:
     if len(missing) == 1 and any(Path(each).is_dir() for each in (options.a, options.b)):
         options.parser.error(f"there is no trace at {missing[0]!r}: pass the folders of two traces, or two commands")
     try:
-        a, b = program_of(options.a), program_of(options.b)
+        a, b = ([each] if each in scripts else program_of(each) for each in (options.a, options.b))
     except ValueError as error:
         options.parser.error(str(error))
     return run_both(a, b, options.trace or (0, 1), values=options.values, as_json=options.json, report=options.report)

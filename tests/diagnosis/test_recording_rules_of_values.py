@@ -14,7 +14,7 @@ from recorded import EVERYTHING, batch, fitted, grave, layers, train
 from torch import nn
 
 import backsight as bs
-from backsight.diagnosis.recordings.lost_loss import rise
+from backsight.diagnosis.recordings.losses import rise
 
 
 @pytest.fixture(autouse=True)
@@ -296,9 +296,9 @@ class TestRise:
         assert f"{said}{values[25]:.4g} at step 25, then {values[26]:.4g}." in finding.evidence
         assert finding.fix.startswith("Check what changed at step 26: the data, the targets, or the learning rate. The")
         after = ", ".join(f"{value:.4g}" for value in values[26:30])
-        assert one(report, "BS309").evidence == (
-            f"Before: {values[25]:.4g} at step 25, then {after}. It stays so to the end, for 2 steps.",
-        )
+        before = f"{values[25]:.4g} at step 25, then {after}"
+        assert f"The loss 'loss' is NaN from step 30 to the end; before: {before}." in finding.evidence
+        assert of(report, "BS309") == [], "one cause, one finding"
 
     @pytest.mark.parametrize(
         ("values", "expected"),
@@ -323,6 +323,18 @@ class TestRise:
 
 
 class TestLostLoss:
+    def test_one_that_was_lost_before_any_tensor_is_a_finding_of_its_own(self, tmp_path: Path) -> None:
+        model = layers(1)
+        with bs.record(model, run=tmp_path / "run") as rec:
+            for step in range(20):
+                model(batch()[0] * (math.nan if step >= 10 else 1)).square().mean().backward()
+                rec.mark(val_loss=math.nan if step >= 5 else 1.0)
+                rec.step()
+        report = bs.open_run(tmp_path / "run").audit()
+        assert one(report, "BS309").title == "The loss 'val_loss' is NaN from step 5 on."
+        assert "at step 10" in one(report, "BS301").title
+        assert not any("val_loss" in str(fact) for fact in one(report, "BS301").evidence)
+
     def test_a_loss_that_stays_nan_is_an_error(self, tmp_path: Path) -> None:
         model = layers(1)
 

@@ -72,6 +72,7 @@ OTHERS = {
     "of a list": "items, w = [1], torch.ones(3)\nitems[5] * w",
     "of a missing key": "held = {}\nheld['w']",
     "of a missing attribute": "torch.nn.Linear(1, 1).wieght",
+    "of NumPy": "import numpy\nx = torch.ones(2, 3)\nnumpy.concatenate([x.numpy(), numpy.zeros(3)])",
 }
 
 
@@ -79,6 +80,23 @@ OTHERS = {
 def test_an_error_that_is_not_of_pytorch_is_only_called_unknown(source):
     finding = bs.explain(failing(source))
     assert (finding.code, finding.severity, finding.source) == ("BS200", "note", None)
+
+
+BARE = {
+    "a learning rate": "model = torch.nn.Linear(1, 1)\ntorch.optim.SGD(model.parameters(), lr=-1)",
+    "lengths of a split": "torch.utils.data.random_split(list(range(10)), [3, 4])",
+}
+
+
+@pytest.mark.parametrize("source", BARE.values(), ids=BARE)
+def test_what_the_traceback_already_says_is_not_repeated(source):
+    finding = bs.explain(failing(source))
+    assert (finding.code, finding.severity, finding.source) == ("BS200", "note", None)
+
+
+def test_a_state_that_does_not_fit_is_told_with_what_does_not_fit():
+    finding = explained("model = torch.nn.Linear(8, 1)\nmodel.load_state_dict({'weight': torch.ones(1, 8)})")
+    assert 'Error(s) in loading state_dict for Linear: Missing key(s) in state_dict: "bias".' in finding.title
 
 
 def test_nothing_of_the_users_is_evaluated():

@@ -23,6 +23,17 @@ def batch(n=16, inputs=4):
 """
 
 FAULTS = {
+    "BS101 a second network that starts as the first, and is in no optimizer": """
+first, second = net(), net()
+second.load_state_dict(first.state_dict())
+optimizer = torch.optim.Adam(first.parameters(), lr=0.01)  #!
+for step in range(60):
+    x, y = batch()
+    loss = F.mse_loss(first(x) + second(x.flip(1)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS115 the optimizer of a copy": """
 import copy
 model = net()

@@ -1,6 +1,50 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a target network whose output keeps its graph": """
+import copy
+critic = net()
+target = copy.deepcopy(critic)
+optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(120):
+    x, y = batch()
+    loss = F.smooth_l1_loss(critic(x), 0.5 * y + 0.5 * target(x.roll(1, 0)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 20 == 0:
+        target.load_state_dict(critic.state_dict())
+""",
+    "a soft target in a class, and an average of the weights, both with their graphs": """
+import copy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+
+class Agent:
+    def __init__(self):
+        self.critic, self.aim = net(), net()
+        self.aim.load_state_dict(self.critic.state_dict())
+        self.ema = AveragedModel(self.critic, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+        self.optimizer = torch.optim.Adam(self.critic.parameters(), lr=0.01)
+
+    def follow(self):
+        with torch.no_grad():
+            [p.lerp_(q, 0.05) for p, q in zip(self.aim.parameters(), self.critic.parameters())]
+        self.ema.update_parameters(self.critic)
+
+    def learn(self, x, y):
+        value = self.critic(x)
+        loss = F.mse_loss(value, 0.5 * y + 0.5 * self.aim(x.roll(1, 0))) + 0.1 * F.mse_loss(value, self.ema(x))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.follow()
+
+
+agent = Agent()
+for step in range(120):
+    agent.learn(*batch())
+""",
     "gradients too small for half precision, scaled": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=100.0)

@@ -24,6 +24,13 @@ def test_graphs_that_one_thread_keeps_are_followed() -> None:
     assert keeping._leaks is not None
 
 
+def test_steps_are_counted_from_the_first_and_not_from_where_it_was_looked() -> None:
+    keeping = Keeping()
+    _steps(keeping, [], 40)
+    (finding,) = keeping.findings
+    assert str(finding.evidence[0]).startswith("It held 16 graphs after 16 steps, 24 after 24 and 40 after 40: 1 graph")
+
+
 def test_and_not_where_another_thread_steps_as_well() -> None:
     keeping, kept = Keeping(), list[torch.Tensor]()
     _steps(keeping, kept, 4)

@@ -83,6 +83,39 @@ def test_two_commands_are_run_and_compared(bench):
     assert told["steps"][0]["origins"][0]["reasons"][0] == "`eps` is 1e-05 in A and 0.001 in B"
 
 
+def test_two_scripts_are_run_and_compared_without_more_words(bench):
+    bench.write("old.py", SCRIPT)
+    bench.write("new.py", SCRIPT)
+    ran = bench._run([sys.executable, "-m", "backsight", "diff", "old.py", "new.py"])
+    assert ran.status == 0 and ran.out.startswith("backsight: no difference in 3 steps: ")
+    assert "backsight: running A: old.py\n" in ran.err and "ended after" not in ran.err, "progress is for terminals"
+
+
+DECAYED = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.AdamW(model.parameters(), weight_decay=DECAY)
+for _ in range(2):
+    loss = model(torch.ones(3, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_setting_of_the_optimizer_is_the_cause_and_no_number_that_follows_from_it(bench):
+    for name, decay in (("old.py", 0.01), ("new.py", 0.1)):
+        bench.write(name, DECAYED.replace("DECAY", str(decay)))
+    ran = bench._run([sys.executable, "-m", "backsight", "diff", "old.py", "new.py"])
+    assert ran.out.startswith("backsight: the trainings diverge in step 0: they compute different things\n")
+    assert (
+        "BS508  The updates diverge in step 0: `weight_decay` of the optimizer is 0.01 in A and 0.1 in B.\n" in ran.out
+    )
+    assert "`other`" not in ran.out and "The first difference inside the update: the result of mul_" in ran.out
+    assert "bars: relative difference, one for each module or tensor in order: " in ran.out
+
+
 def test_data_in_the_order_of_a_set_of_words_is_told_of_the_hash_seed(bench, monkeypatch):
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     ordered = "x = torch.tensor([[float(ord(c)) / 99 for c in word] for word in [*{f'{k:04}' for k in range(99)}][:6]])"

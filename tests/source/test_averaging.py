@@ -31,6 +31,11 @@ def test_a_loop_that_writes_to_its_first_variable(written, statement):
     assert written(source) == [("slow", "self.net", "blends", 2)]
 
 
+def test_a_list_that_is_made_for_its_loop(written):
+    source = "[a.lerp_(b, 0.1) for a, b in zip(slow.parameters(), net.parameters())]\n"
+    assert written(source) == [("slow", "net", "blends", 1)]
+
+
 def test_a_loop_that_writes_to_its_second_variable(written):
     source = "for (n, p), (m, q) in zip(net.named_parameters(), slow.named_parameters()):\n    q.lerp_(p, 0.1)\n"
     assert written(source) == [("slow", "net", "blends", 2)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+from pathlib import Path
 
 import pytest
 
@@ -27,13 +29,89 @@ def test_the_page_of_a_code_is_printed_as_it_stands_without_what_is_for_the_docs
     assert "hidden = cell(torch.randn(4, 8), hidden.detach())" in said and "<!--" not in said
 
 
-@pytest.mark.parametrize(("written", "hint"), [("BS20l", "close to it: BS"), ("nan", "`backsight explain` lists")])
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [("BS20l", "close to it: BS"), ("BS20", "close to it: BS200, BS201"), ("zzz", "`backsight explain` lists")],
+)
 def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
     written: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", written]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(f"backsight: there is no code {written!r}; ") and hint in said.err
+
+
+MESSAGES = {
+    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "[torch.FloatTensor [4]], which is output 0 of AddBackward0, is at version 1; expected version 0 instead.": "BS202",
+    "one of the variables needed for gradient computation...": "BS202",
+    "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": "BS203",
+    "AttributeError: 'float' object has no attribute 'backward'": "BS222",
+    "mat1 and mat2 shapes cannot be multiplied (8x3 and 4x1)": "BS200",
+    "error BS109  head.weight is frozen": "BS109",
+}
+
+
+@pytest.mark.parametrize(("message", "code"), MESSAGES.items(), ids=[*MESSAGES.values()])
+def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", message]) == 0
+    assert capsys.readouterr().out.startswith(f"# {code}: ")
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "train.py", line 5, in <module>
+    loss.backward()
+RuntimeError: grad can be implicitly created only for scalar outputs
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    raise ValueError("training failed") from e
+ValueError: training failed
+"""
+
+
+def test_a_traceback_may_come_from_a_file_or_from_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "error.txt"
+    kept.write_text(TRACEBACK)
+    assert main(["explain", str(kept)]) == 0
+    of_file = capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO(TRACEBACK))
+    assert main(["explain", "-"]) == 0
+    assert capsys.readouterr().out == of_file and of_file.startswith("# BS212: ")
+    assert of_file.endswith("With your own variables and lines: backsight run train.py\n")
+
+
+def test_words_without_quotes_are_a_message_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *["element", "0", "of", "tensors", "does", "not", "require", "grad"]]) == 0
+    assert capsys.readouterr().out.startswith("# BS203: ")
+
+
+def test_a_message_that_no_page_is_about_ends_with_2_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "ValueError: bad batch 3"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("backsight: no page is about this message. `backsight run train.py` ")
+
+
+def test_a_word_lists_the_codes_that_are_about_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "nan"]) == 0
+    assert "BS112  where NaN or infinity first appeared\n" in capsys.readouterr().out
+
+
+def test_several_codes_print_a_page_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "BS201", "bs-202"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("# BS201: ") and "\n# BS202: " in said
+
+
+def test_links_are_told_as_a_terminal_can_follow_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "BS111"]) == 0
+    said = capsys.readouterr().out
+    assert "see leaks (docs/leaks.md)" in said and "](" not in said
 
 
 def test_on_a_terminal_it_is_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +147,7 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
         ),
         (["view", "--prot=8"], "backsight view: error: there is no option '--prot=8'; did you mean '--port'?"),
         (["runs", "show", "--zzz"], "backsight runs show: error: there is no option '--zzz'\n"),
-        (["explain", "BS201", "BS202"], "backsight explain: error: one argument too many: 'BS202'\n"),
+        (["doctor", "BS201"], "backsight doctor: error: one argument too many: 'BS201'\n"),
     ],
 )
 def test_a_mistyped_command_or_option_gets_the_one_that_was_meant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -28,6 +29,27 @@ def test_runs_are_listed_with_their_facts(command: Command, tmp_path: Path) -> N
     assert re.fullmatch(r"first +\d{4}-\d\d-\d\d \d\d:\d\d +12 +6 +1 +[\d.]+ KB +finished +none", first)
     assert second.startswith("deep/second ") and second.split()[3] == "3"
     assert (advice, line) == ("look at one:", "  backsight runs show runs/deep/second")
+
+
+def test_of_what_was_recorded_in_part_it_is_told_how_many_steps_there_were(command: Command, tmp_path: Path) -> None:
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.record(model, optimizer, run=tmp_path / "runs" / "some", every=3):
+        for _ in range(10):
+            model(torch.ones(2, 4)).mean().backward()
+            optimizer.step()
+    assert " 4 of 10 " in line_of(command().stdout, "some ")
+    assert ", 4 of 10 steps, " in command("show").stdout
+    assert command("audit").stdout.startswith("backsight: nothing found in 4 recorded steps of ")
+
+
+def test_a_run_is_shown_with_the_first_last_and_lowest_loss(command: Command, tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "runs" / "first") as writer:
+        number = writer.tensor("t", "weight", "m", (1,), "float32")
+        for step, loss in enumerate((3.0, 0.5, 1.25, math.nan)):
+            writer.append(step, [number], np.ones(1, STATISTICS))
+            writer.mark(step, loss=loss)
+    assert line_of(command("show").stdout, "loss:") == "loss: 3 at step 0, nan at step 3, lowest 0.5 at step 1"
 
 
 def test_a_run_that_was_killed_is_silent_and_one_that_is_written_is_recording(command: Command, tmp_path: Path) -> None:

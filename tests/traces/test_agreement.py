@@ -168,7 +168,7 @@ def test_what_begins_later_is_traced_by_running_again(capfd, base, what, line, s
     assert run_both([LATER], [LATER, *base, what], (0, 1)) == 1
     out = capfd.readouterr().out
     exact = "up to rounding" if base else "to the last bit"
-    assert f"both agree {exact} in steps 0 to 5; they part at step 6: semantics" in out
+    assert f"both agree {exact} in steps 0 to 5; they part at step 6: they compute different things" in out
     assert line in out.partition("note:")[0]
     assert said in " ".join(out.split())
 

@@ -90,7 +90,7 @@ def test_the_adam_of_sparse_gradients_is_another_optimizer(tmp_path):
     difference = bs.diff(scored(tmp_path / "a", True, lambda held: sparse(held, 0.1)),
                          scored(tmp_path / "b", False, lambda held: dense(held, 0.1)))  # fmt: skip
     assert difference.first.code == "BS508", str(difference)
-    assert "The optimizer is SparseAdam in A and Adam in B." in str(difference)
+    assert ": the optimizer is SparseAdam in A and Adam in B.\n" in str(difference)
 
 
 def test_a_result_that_is_used_for_nothing_is_no_difference(tmp_path):

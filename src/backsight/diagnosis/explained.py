@@ -105,6 +105,12 @@ def culprit(error: BaseException) -> tuple[BaseException, Known] | None:
     return found
 
 
+def code_of(message: str) -> str | None:
+    """Return the code of the entry that knows a message, of which there is no more than the text."""
+    found = known(message, RuntimeError(message))
+    return found[0].code if found else None
+
+
 def messages_behind(error: BaseException) -> Iterator[str]:
     """Yield the texts of an error and of those behind it."""
     return (message_of(each) for each, _ in _chain(error))

@@ -9,6 +9,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 
 import torch
 
@@ -58,18 +59,23 @@ def refused(error: BaseException) -> Finding | None:
     if (told := batch_of_state(found) or optimizer_refused(found)) is not None:
         return told
     saving, known = _saving(found), remedy_of(found)
-    message = " ".join("".join(each for each in failure.message.partition("\n")[0] if each.isprintable()).split())
+    message = _message(failure.message)
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
     evidence = (*_evidence(found), *(known.evidence if known else ()))
     what = f"{found.text} raised" if found.text and "…" not in found.text else "PyTorch raised"
+    fix = (
+        (known.fix if known else "")
+        or (assigned_parameter(found) if "as parameter" in failure.message else "")
+        or remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom)
+    )
+    if not fix and len(evidence) == 1 and not found.module_name:
+        return None  # the line and the message, which the traceback shows
     return Finding(
         UNKNOWN,
         "error",
         f"{what} {type.__dict__['__name__'].__get__(type(error))}{said}",
         evidence,
-        (known.fix if known else "")
-        or (assigned_parameter(found) if "as parameter" in failure.message else "")
-        or remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom),
+        fix,
         source=str(saving) if saving else str(known.place) if known and known.place else failure.source,
         exact="read" not in {evidence_of(each).certainty for each in evidence},
     )
@@ -82,8 +88,34 @@ def _is_of_torch(found: Refusal) -> bool:
         return found.below[-1].frame.f_code.co_filename.startswith(_TORCH)
     if isinstance(level.statement, ast.Raise | ast.Assert):
         return False
-    works = any(is_tensor(value) or is_module(value) for _, value in read_by(level, level.statement))
-    return works and (issubclass(type(error), RuntimeError) or bool(_OF_TENSORS.search(found.failure.message)))
+    works = any(is_tensor(value) or is_module(value) for _, value in read_by(level, found.expression))
+    if issubclass(type(error), RuntimeError):
+        return works
+    return works and not _of_another_module(found) and bool(_OF_TENSORS.search(found.failure.message))
+
+
+def _of_another_module(found: Refusal) -> bool:
+    """Whether the call that failed is one of another package's, which speaks of dimensions as well: of NumPy's."""
+    call = found.expression
+    node = call.func if isinstance(call, ast.Call) else None
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    root = value_of(found.level, node) if isinstance(node, ast.Name) else None
+    about_tensors = re.search("tensor", found.failure.message, re.IGNORECASE)
+    return type(root) is ModuleType and not about_tensors and _package(root) != "torch"
+
+
+def _package(module: ModuleType) -> str:
+    """The package that a module is of."""
+    return str(vars(module).get("__name__", "")).partition(".")[0]
+
+
+def _message(text: str) -> str:
+    """The first line of a message, with the second if the first only announces it, as those of load_state_dict do."""
+    first, _, rest = text.partition("\n")
+    if first.rstrip().endswith(":"):
+        first = f"{first} {rest.strip().partition(chr(10))[0]}"
+    return " ".join("".join(each for each in first.replace("\t", " ") if each.isprintable()).split())
 
 
 def _evidence(found: Refusal) -> Iterator[Fact]:

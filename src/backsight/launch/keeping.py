@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import threading
 import weakref
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.live import Leaks
-from backsight.launch.sign import Sign
+from backsight.launch.sign import Sign, key_of
 from backsight.tape import keeps_metadata
 
 _STEPS = 8
@@ -51,6 +52,7 @@ class Keeping(Sign):
         self._thread: int | None = None
         self._several = False
         self._sizes: list[int] = []
+        self._made: Counter[int] = Counter()
 
     def again(self) -> None:
         """Mark nodes of the next steps, too."""
@@ -79,16 +81,18 @@ class Keeping(Sign):
         self._steps += 1
         if self._leaks is not None:
             self._leaks.stepped(optimizer)
-        elif self._steps - self._began in (_STEPS, _LONG):
+            return
+        self._made[key_of(optimizer)] += 1
+        if self._steps - self._began in (_STEPS, _LONG):
             old = [marks for step, marks in self._marks.items() if step < self._steps - 1]
             kept = sum(any(ref() is not None for ref in marks) for marks in old)
             long = self._steps == self._began + _LONG
             if kept > 1 and (long or 2 * kept >= len(old)):
-                self._leaks = Leaks()
+                self._leaks = Leaks(self._made)
             if long:
                 self._marks.clear()
         elif self._steps > _LONG and not self._steps & (self._steps - 1) and self._grows():
-            self._leaks = Leaks()
+            self._leaks = Leaks(self._made)
 
     def _grows(self) -> bool:
         """Whether the process has grown in each of the last two stretches, in which its steps have doubled."""

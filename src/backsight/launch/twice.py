@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,12 @@ def run_both(
         return 2 if found is None else show(found, as_json=as_json, report=report, twice=twice)
 
 
+def _watched(what: str) -> None:
+    """Say how far it has come, where somebody looks on."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        say(f"backsight: {what}")
+
+
 _HASH_SEED = (
     "Python's hash seed is random, so a set of strings has another order in each run: if the two agree with "
     "PYTHONHASHSEED=0, sort what comes from sets"
@@ -81,7 +88,10 @@ def _both_traced(programs: Programs, folder: Path, steps: Sequence[int], values:
     traces = folder / "A", folder / "B"
     for name, words, trace in zip(("A", "B"), programs, traces, strict=True):
         say(f"backsight: running {name}: {printable(shlex.join(words))}")
-        if (status := _traced(words, trace, steps, values)) != 0:
+        began = time.monotonic()
+        status = _traced(words, trace, steps, values)
+        _watched(f"{name} ended after {time.monotonic() - began:.0f} s")
+        if status != 0:
             say(f"backsight: {name} ended with status {status}; what it did until then is compared")
         if not trace.is_dir():
             say(f"backsight: {name} left no trace: it did not import torch, or called no model and no optimizer")
@@ -93,6 +103,7 @@ def _compared(traces: Folders) -> Difference | None:
     from backsight.tables.printing import complain
     from backsight.traces import TraceError, diff
 
+    _watched("comparing what they computed")
     try:
         return diff(*traces)
     except TraceError as error:

@@ -70,9 +70,20 @@ def _written(body: Body) -> Iterator[Writes]:
                 origin = next((dotted(callee(each)[0]) for each in states), None)
                 how: How = "shares" if is_constant(keyword(call, "assign"), True) else "loads"
                 yield Writes(target, origin or "", how, body.place(statement), body, statement.lineno)
+        if (loop := _as_loop(statement)) is not None:
+            yield from _pairwise(body, loop)
         if isinstance(statement, ast.For):
             yield from _pairwise(body, statement)
             yield from _by_name(body, statement)
+
+
+def _as_loop(statement: ast.stmt) -> ast.For | None:
+    """Return the loop of a list that is made for it alone: `[p.lerp_(q, 0.01) for p, q in zip(...)]`."""
+    made = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(made, ast.ListComp) or len(made.generators) != 1 or made.generators[0].is_async:
+        return None
+    does, over = ast.copy_location(ast.Expr(made.elt), statement), made.generators[0]
+    return ast.copy_location(ast.For(over.target, over.iter, [does], []), statement)
 
 
 def _pairwise(body: Body, loop: ast.For) -> Iterator[Writes]:

@@ -1,37 +1,109 @@
-"""`backsight explain BS201`: the page of a code, as the docs have it, in the terminal."""
+"""`backsight explain`: the page of a code, or of the code that an error message belongs to, in the terminal."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
 from backsight.tables.printing import complain, output, show
+from backsight.tables.text import line
+from backsight.text import inert
 
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
-_LINK = re.compile(r"(```.*?```|`[^`]*`)|\[([^\]]*)\]\([^)]*\)", re.DOTALL)
+_LINK = re.compile(r"(```.*?```|`[^`]*`)|\[([^\]]*)\]\(([^)]*)\)", re.DOTALL)
 """A link, or code, in which what looks like a link is none: `model[0](x)`."""
 
 
-def explain_code(code: str | None) -> int:
-    """Print the page of a code, or a line for each code there is. Return 2 if there is no such code, else 0."""
+def explain_code(words: Sequence[str] = ()) -> int:
+    """Print the pages that words ask for: codes, an error message, a file that holds one, or `-` for stdin.
+
+    Without words, print a line for each code there is. Return 2 if there is nothing for them, else 0.
+    """
     known = pages()
     if not known:
         complain("the pages of the codes are not installed; they are in docs/codes of the repository")
         return 2
-    if code is None:
+    if not words:
         show_all(known)
         return 0
-    wanted = code.upper() if code.upper().startswith("BS") else f"BS{code}"
-    if wanted not in known:
-        near = get_close_matches(wanted, known, 3, 0.7)
-        hint = f"close to it: {', '.join(near)}" if near else "`backsight explain` lists all codes"
-        complain(f"there is no code {code!r}; {hint}")
+    codes = [_spelt(word) for word in words]
+    if all(code in known for code in codes):
+        for code in codes:
+            show_page(known[code].read_text(encoding="utf-8"))
+        return 0
+    if len(words) == 1 and not _is_message(words[0]):
+        return _none(words[0], known)
+    return _explain_text(" ".join(words), known)
+
+
+def _spelt(word: str) -> str:
+    """Return a code as it is spelt: `BS201` of `bs201`, `BS-201` and `201`."""
+    found = re.fullmatch(r"(?:bs)?[-_ ]?(\d{3})", word.strip().strip(":,."), re.IGNORECASE)
+    return f"BS{found[1]}" if found else word
+
+
+def _is_message(word: str) -> bool:
+    return " " in word.strip() or word == "-" or Path(word).is_file()
+
+
+def _explain_text(text: str, known: dict[str, Path]) -> int:
+    """Print the page of the code that a message belongs to."""
+    from backsight.tables.messages import codes_of, quoting
+
+    try:
+        held = sys.stdin.read() if text == "-" else _read(text)
+    except OSError as error:
+        complain(f"{inert(text)} cannot be read: {error.strerror or error}")
         return 2
-    show_page(known[wanted].read_text(encoding="utf-8"))
+    codes = [code for code in codes_of(held) if code in known]
+    codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
+    if len(codes) > _MOST:
+        show_all({code: known[code] for code in codes})
+        return 0
+    if not codes:
+        complain(
+            "no page is about this message. `backsight run train.py` shows the line that failed and its tensors; "
+            "`backsight explain` lists all codes"
+        )
+        return 2
+    for code in codes:
+        show_page(known[code].read_text(encoding="utf-8"))
+    if not _NAMED.search(held):
+        note = f"This is the page of {codes[0]}. With your own variables and lines: backsight run train.py"
+        show(line(note)) if output().is_terminal else print(note)
     return 0
+
+
+_NAMED = re.compile(r"\bBS\d{3}\b")
+
+
+def _read(text: str) -> str:
+    """Return what is in a file of this name; the text itself if there is none."""
+    is_file = "\n" not in text and len(text) < 4096 and Path(text).is_file()
+    return Path(text).read_text(encoding="utf-8", errors="replace") if is_file else text
+
+
+def _none(word: str, known: dict[str, Path]) -> int:
+    """Say what there is instead of a code that there is not: codes close to it, or pages about this word."""
+    about = {code: title for code, title in titles(known).items() if re.search(rf"\b{re.escape(word)}", title, re.I)}
+    if about and not re.match(r"(?:bs)?\d", word, re.IGNORECASE):
+        sys.stdout.write("".join(f"{code}  {title}\n" for code, title in about.items()))
+        return 0
+    wanted = word.upper() if word.upper().startswith("BS") else f"BS{word}"
+    near = [each for each in known if each.startswith(wanted)] if len(wanted) > 3 else []
+    near = near or get_close_matches(wanted, known, 3, 0.7)
+    more = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
+    hint = f"close to it: {', '.join(near[:_MOST])}{more}" if near else "`backsight explain` lists all codes"
+    complain(f"there is no code {word!r}; {hint}")
+    return 2
+
+
+_MOST = 5
+"""Codes that are named in place of one that there is not."""
 
 
 @cache
@@ -50,18 +122,34 @@ def page_of(code: str) -> str | None:
     return None if page is None else _COMMENT.sub("", page.read_text(encoding="utf-8"))
 
 
+def titles(known: dict[str, Path]) -> dict[str, str]:
+    """Return what each code is called."""
+    firsts = ((code, page.read_text(encoding="utf-8").partition("\n")[0]) for code, page in known.items())
+    return {code: first.removeprefix("# ").removeprefix(f"{code}: ") for code, first in firsts}
+
+
 def show_all(known: dict[str, Path]) -> None:
-    for code, page in known.items():
-        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").removeprefix(f"{code}: ")
+    for code, title in titles(known).items():
         sys.stdout.write(f"{code}  {title}\n")
 
 
 def show_page(text: str) -> None:
     """Show a page: laid out on a terminal, as it was written in a file, without what is meant for the docs alone."""
-    plain = _COMMENT.sub("", text)
+    plain = _LINK.sub(_linked, _COMMENT.sub("", text))
     if not output().is_terminal:
         sys.stdout.write(plain)
         return
     from backsight.text.rich import Padding, markdown
 
-    show(Padding(markdown(_LINK.sub(lambda found: found[1] or found[2], plain)), (1, 2)))
+    show(Padding(markdown(plain), (1, 2)))
+
+
+def _linked(found: re.Match[str]) -> str:
+    """Return a link as a terminal has it: its text, and where it leads unless that is the page of the code it names."""
+    code, text, where = found.groups()
+    if code is not None:
+        return code
+    if where.startswith("http"):
+        return f"{text} ({where})"
+    page = where.partition("#")[0].removeprefix("../")
+    return text if page.startswith("BS") or not page else f"{text} (docs/{page})"

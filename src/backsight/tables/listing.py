@@ -38,6 +38,9 @@ class Listed:
     path: Path
     created: float
     steps: int
+    """Those that were recorded."""
+    of: int
+    """Those that there were up to the last of them."""
     tensors: int
     ranks: int
     world: int
@@ -61,13 +64,16 @@ def listed(run: Run, now: float | None = None) -> Listed:
         state = "broke off" if "broke off" in said else "finished"
     else:
         state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
-    return Listed(run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage))
+    of = max(steps, int(seen.steps[-1]) + 1) if steps else 0
+    return Listed(
+        run.path, run.created, steps, of, tensors, len(run.ranks), run.world, total, state, _damage(run.damage)
+    )
 
 
 def unreadable(path: Path) -> Listed:
     """Return the line of a run of which nothing can be read but that it is there."""
     total, last, _ = files(path)
-    return Listed(path, last, 0, 0, 0, 0, total, UNREADABLE, "all of it")
+    return Listed(path, last, 0, 0, 0, 0, 0, total, UNREADABLE, "all of it")
 
 
 def table(runs: list[Listed], folder: Path, width: int) -> Table:
@@ -78,7 +84,7 @@ def table(runs: list[Listed], folder: Path, width: int) -> Table:
     columns = {
         "run": [Text(_name(each.path, folder), "bold") for each in runs],
         "started": [Text(moment(each.created)) for each in runs],
-        "steps": [Text(f"{each.steps:,}") for each in runs],
+        "steps": [Text(recorded(each)) for each in runs],
         "tensors": [Text(f"{each.tensors:,}") for each in runs],
         "ranks": [Text(each) for each in ranks],
         "size": [Text(size(each.bytes)) for each in runs],
@@ -115,6 +121,11 @@ def _total(widths: dict[str, int]) -> int:
 def _name(path: Path, folder: Path) -> str:
     inside = path.relative_to(folder) if path.is_relative_to(folder) and path != folder else path
     return printable(str(inside))
+
+
+def recorded(run: Listed) -> str:
+    """Return how many steps were recorded, and of how many if not of all."""
+    return f"{run.steps:,}" if run.steps == run.of else f"{run.steps:,} of {run.of:,}"
 
 
 def _style(state: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backsight.runs import Run, Scalar
+from backsight.tables import listing
 from backsight.tables.listing import listed
 from backsight.tables.scalars import label, spelt, told
 from backsight.tables.settings import settings_of
@@ -33,8 +34,9 @@ def numbers(runs: Sequence[Run], width: int) -> Table:
     names = dict.fromkeys(name for each in found for name in each)
     drawn = width >= 24 + len(runs) * (_LINE + 14)
     grid = _grid(runs)
-    grid.add_row("steps", *(Text(f"{len(run.steps):,}") for run in runs))
-    grid.add_row("state", *(Text(listed(run).state) for run in runs))
+    about = [listed(run) for run in runs]
+    grid.add_row("steps", *(Text(listing.recorded(each)) for each in about))
+    grid.add_row("state", *(Text(each.state) for each in about))
     for name in names:
         heading = next(label(each[name]) for each in found if name in each)
         grid.add_row(heading, *(_cell(each.get(name), drawn) for each in found))

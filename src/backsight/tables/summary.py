@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from backsight.runs import NonFinite, Run
+import numpy as np
+
+from backsight.runs import NonFinite, Run, loss_names
 from backsight.tables.board import HEADINGS, STYLE
 from backsight.tables.listing import listed
 from backsight.tables.problems import KINDS, Problem
 from backsight.tables.step import RMS, Row, Step
-from backsight.tables.text import command, moment, number
+from backsight.tables.text import command, line, moment, number, steps_of
 from backsight.tables.tree import Module
 from backsight.text import counted, printable, size
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST = 6
 """Tensors that are named for one problem."""
+
+LOSSES = 4
+"""Losses that have a line each."""
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -29,7 +34,7 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
 
     about = listed(run)
     ranks = "" if about.world == 1 else f", {about.ranks} of {about.world} ranks"
-    facts = f"{counted(about.steps, 'step')}, {counted(about.tensors, 'tensor')}{ranks}, {size(about.bytes)}"
+    facts = f"{steps_of(run.steps)}, {counted(about.tensors, 'tensor')}{ranks}, {size(about.bytes)}"
     damage = "" if about.damage == "none" else f", {about.damage} damaged"
     yield Text.assemble(
         (printable(str(run.path)), "bold"), (f"  started {moment(run.created)}, {about.state}, {facts}{damage}", "dim")
@@ -41,8 +46,26 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
     tags = {name: value for mark in marks for name, value in mark.tags.items()}  # of several ranks the lowest holds
     told = "".join(f", {printable(name)} {_tag(value)}" for name, value in tags.items())
     yield Text.assemble((f"step {step.number:,}", "bold"), f"{later}{told}")
+    yield from (line(each) for each in _losses(run))
     if about.state != "recording" and (ended := _ended(run.last_steps)):
         yield Text(ended, "yellow")
+
+
+def _losses(run: Run) -> Iterator[str]:
+    """Yield how each loss went: its first, last and lowest value."""
+    found = run.scalars()
+    for name in loss_names(run, found)[:LOSSES]:
+        steps, values = found[name].steps.tolist(), found[name].values
+        finite = np.flatnonzero(np.isfinite(values))
+        if not len(finite):
+            continue
+        lowest = int(finite[np.argmin(values[finite])])
+        ends = f"{_value(values[0])} at step {steps[0]:,}, {_value(values[-1])} at step {steps[-1]:,}"
+        yield f"{printable(name)}: {ends}, lowest {number(values[lowest])} at step {steps[lowest]:,}"
+
+
+def _value(value: float) -> str:
+    return "nan" if np.isnan(value) else number(value)
 
 
 def below(run: Run, step: Step, typed: str, modules: Sequence[Module]) -> Iterator[Text]:
@@ -62,9 +85,9 @@ def below(run: Run, step: Step, typed: str, modules: Sequence[Module]) -> Iterat
         yield Text(_called(calls), "dim")
     if step.hidden:
         yield Text(_hidden(step), "dim")
-    what, line = _next(step, typed, first, wrong, folds=any(module.alike > 1 for module in modules))
+    what, typed_next = _next(step, typed, first, wrong, folds=any(module.alike > 1 for module in modules))
     yield Text.assemble(("next: ", "bold green"), f"{what}:")
-    yield command(line)
+    yield command(typed_next)
 
 
 def _problems(wrong: list[Row]) -> Iterator[Text]:

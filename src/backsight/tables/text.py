@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from backsight.text import counted
 
 if TYPE_CHECKING:
     from backsight.text.rich import Text
@@ -50,6 +53,16 @@ def ago(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
     return f"{int(max(0, seconds))} s"
+
+
+def steps_of(steps: Sequence[int]) -> str:
+    """Return how many steps a recording has, and of how many, where only some of them were recorded.
+
+    >>> steps_of(range(300)), steps_of(range(0, 300, 2)), steps_of([])
+    ('300 steps', '150 of 299 steps', '0 steps')
+    """
+    last = int(steps[-1]) if len(steps) else -1
+    return counted(len(steps), "step") if len(steps) > last else f"{len(steps):,} of {last + 1:,} steps"
 
 
 def command(typed: str) -> Text:

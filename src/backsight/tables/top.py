@@ -80,6 +80,7 @@ class Top:
         pace = f", {number((int(steps[-1]) - int(steps[0])) / took)} steps/s" if took > 0 else ""
         since = f", {ago(float(times[-1] - times[0]))}" if len(times) > 1 else ""
         last = f"step {int(self.run.steps[-1]):,}" if about.steps else "no step"
+        last += f" ({about.steps:,} recorded)" if about.steps and about.steps <= int(self.run.steps[-1]) else ""
         return Text.assemble((printable(self.run.name), "bold"), (f"  {about.state}, {last}{since}{pace}", "dim"))
 
     def _gradients(self, width: int, rows: int) -> list[RenderableType]:

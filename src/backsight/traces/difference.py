@@ -115,6 +115,7 @@ class Difference:
             lines += [str(finding).rstrip(), ""]
         for step in self.steps:
             lines += [*folded(step), ""]
+        lines += legend(self)
         lines += [f"note: {note}" for note in self.notes]
         return inert("\n".join(lines).rstrip()) + "\n"
 
@@ -166,6 +167,22 @@ class Difference:
         printer.text(self.text())
 
 
+SAID = {
+    "semantics": "they compute different things",
+    "precision": "they compute in different precision",
+    "noise": "only by rounding",
+}
+"""What each class means; its name is for programs."""
+
+LEGEND = "bars: relative difference, one for each module or tensor in order: · none, ▁ up to 1e-07, █ from 0.1 on"
+
+
+def legend(difference: Difference) -> tuple[str, ...]:
+    """Return what the bars mean, if there are any."""
+    points = (point for step in difference.steps for point in step.points if point.what != "loss")
+    return (LEGEND,) if any(point.relative for point in points) else ()
+
+
 def headline(difference: Difference) -> str:
     """Return the answer in one line."""
     if not difference.steps:
@@ -182,7 +199,7 @@ def headline(difference: Difference) -> str:
     first = next(step for step in difference.steps if any(each.cls == difference.cls for each in step.origins))
     if difference.cls == "noise":
         return f"the trainings differ only by rounding, from step {first.step} on"
-    return f"the trainings diverge in step {first.step}: {difference.cls}"
+    return f"the trainings diverge in step {first.step}: {SAID[difference.cls]}"
 
 
 def _later(difference: Difference) -> str | None:
@@ -197,7 +214,7 @@ def _later(difference: Difference) -> str | None:
     if first and found.departures and first >= found.departures[0].step - 1:
         parted_at = "differ by rounding from" if difference.cls == "noise" else "part at"
         told = f"{found.agree(first)}; they {parted_at} step {first}"
-        return told + (" on" if difference.cls == "noise" else f": {difference.cls}")
+        return told + (" on" if difference.cls == "noise" else f": {SAID[difference.cls]}")
     if difference.same and not found.departures:
         return f"no difference in {counted(found.steps, 'step')}: both agree to the last bit"
     if difference.cls == "noise" and found.beyond is None:

@@ -82,10 +82,8 @@ def _judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
     if random and [name for name, *_ in origin.arguments] == ["generator"]:
         return Judged(origin, "semantics", "BS506", tuple(_arguments(origin)))
     update = [*_hyperparameters(origin.step, a, b)] if origin.phase == "optimizer" else []
-    if update:
-        return Judged(
-            origin, "semantics", "BS508", (*update, *_arguments(origin), *_added(origin), *_taken(origin, a, b))
-        )
+    if update:  # and numbers that the optimizer computed of them are no cause
+        return Judged(origin, "semantics", "BS508", (*update, *_taken(origin, a, b)))
     if origin.phase == "optimizer" and origin.before and not origin.decides:
         return Judged(origin, "noise", "BS503", ("the gradients differ by rounding, and the update amplifies it",))
     exactly = measured_exactly(origin, distances) if not random else None

@@ -59,9 +59,12 @@ def _inherits(origin: Origin) -> bool:
 def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     origin = judged.origin
     title = _title(judged)
-    reasons = judged.reasons[1:] if origin.kind == "start" else judged.reasons  # the title says the first
-    reasons = tuple(each for each in reasons if f": {each}{_inside(origin)}." not in title)
-    evidence: list[Evidence | str] = [*_lines(origin), *map(_sentence, reasons), _size(origin)]
+    setting = _setting(judged)
+    first = setting or origin.kind == "start"
+    reasons = judged.reasons[1:] if first else judged.reasons  # the title says the first
+    reasons = tuple(each for each in reasons if not _repeats(each, title, _inside(origin)))
+    inside = [f"The first difference inside the update: {_done(origin)}."] if setting and origin.a else []
+    evidence: list[Evidence | str] = [*_lines(origin), *map(_sentence, reasons), *inside, _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
     if more:
@@ -76,6 +79,26 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
         source=_source(place) if place else None,
         exact=origin.apart.exact or not origin.rounds,
         since=None,
+    )
+
+
+def _repeats(reason: str, title: str, inside: str) -> bool:
+    """Whether a title says a reason already: `only A calls relu`, or `A calls relu where B calls gelu`."""
+    called = reason.removeprefix("only ") if reason.startswith(("only A calls ", "only B calls ")) else ""
+    either = bool(called) and (f": {called} where " in title or f" where {called}{inside}." in title)
+    return f": {reason}{inside}." in title or either
+
+
+def _setting(judged: Judged) -> str:
+    """The setting of the optimizer that makes an update differ: it is the cause, whichever operation shows it first."""
+    reason = judged.reasons[0] if judged.code == "BS508" and judged.reasons else ""
+    return reason if " of the optimizer is " in reason or reason.startswith("the optimizer is ") else ""
+
+
+def _done(origin: Origin) -> str:
+    """Name the operation that is in one program only, or that has another result."""
+    return (
+        _called(origin) if origin.kind == "program" else f"the result of {call(origin.a)}" if origin.a else "its step"
     )
 
 
@@ -102,6 +125,8 @@ def _title(judged: Judged) -> str:
         picked = origin.a if origin.kind == "operation" else (*origin.only_a, *origin.only_b, origin.a)[0]
         does = "draws a different order" if plain_name(picked.op) in RANDOM else "picks different samples"
         return f"{_first(judged)} {where}: {picked.short} {does}."
+    if setting := _setting(judged):
+        return f"{_first(judged)} in step {origin.step}: {setting}."
     if origin.kind == "held":
         return f"{_first(judged)} {where}: the {_held(origin)} differs."
     if origin.kind == "program":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.text.rich import Padding, RenderableType, Text
-from backsight.traces.difference import BARS, Difference, folded, headline
+from backsight.traces.difference import BARS, Difference, folded, headline, legend
 
 _COLORS = ("green", "yellow", "red")
 _CLASSES = {"semantics": "bold red", "precision": "bold yellow", "noise": "bold blue", "same": "bold green"}
@@ -24,6 +24,8 @@ def in_color(difference: Difference) -> Iterator[RenderableType]:
         for line in rest:
             yield Padding(_colored(line.strip()), (0, 0, 0, 2), expand=False)
         yield Text("")
+    for line in legend(difference):
+        yield Text(line, "dim")
     for note in difference.notes:
         yield Text.assemble(("note: ", "bold blue"), note)
 

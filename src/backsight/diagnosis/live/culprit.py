@@ -74,13 +74,16 @@ def _is_within(held: Held) -> bool:
 
 
 def _growth(leak: Leak) -> str:
-    by = [_amount(leak.rate(leak.graphs), "graph"), _amount(leak.rate(leak.nodes), "operation")]
+    more = [_amount(leak.rate(leak.graphs), "graph"), _amount(leak.rate(leak.nodes), "operation")]
     if leak.bytes >= 1:
-        by.append(size(int(leak.bytes)))
-    of, noun = (leak.nodes, "operations") if leak.is_one_graph else (leak.graphs, "graphs")
-    series = f"{listed([f'{n:,}' for n in of])} {noun} after {listed([f'{n:,}' for n in leak.steps])} steps"
-    held = f", held by {leak.held.name}" if leak.held.name else f", ending in {leak.held.newest.op}"
-    return f"It grows by {listed([each for each in by if each])} a step: {series}{held}."
+        more.append(size(int(leak.bytes)))
+    of, noun = (leak.nodes, "operation") if leak.is_one_graph else (leak.graphs, "graph")
+    (first, *later), (after, *others) = of, leak.steps
+    held = [f"{counted(first, noun)} after {counted(after, 'step')}"]
+    held += [f"{count:,} after {step:,}" for count, step in zip(later, others, strict=True)]
+    newest = f" The newest is {leak.held.name}." if leak.held.name else f" The newest ends in {leak.held.newest.op}."
+    where = "" if leak.is_one_graph and leak.held.name else newest
+    return f"It held {listed(held)}: {listed([each for each in more if each])} more with each step.{where}"
 
 
 def _amount(rate: float, noun: str) -> str:

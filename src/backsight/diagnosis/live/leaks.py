@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,7 +63,9 @@ class Leaks:
     A look takes some hundredths of a second, as `graphs()` does, and in ten thousand steps there are fifteen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Mapping[int, int] | None = None) -> None:
+        """before: how many steps each optimizer made that nobody followed, by the identity of its groups."""
+        self._before = before or {}
         self._series: dict[int, _Series] = {}
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
@@ -73,7 +75,7 @@ class Leaks:
         if series is None or series.optimizer() is None:
             if len(self._series) >= _MOST:
                 return
-            series = self._series[key] = _Series(weakref.ref(optimizer))
+            series = self._series[key] = _Series(weakref.ref(optimizer), self._before.get(key, 0))
         series.stepped()
 
     @property
@@ -86,8 +88,8 @@ class Leaks:
 class _Series:
     """The looks after the steps of one optimizer."""
 
-    def __init__(self, optimizer: weakref.ref[torch.optim.Optimizer]):
-        self.optimizer = optimizer
+    def __init__(self, optimizer: weakref.ref[torch.optim.Optimizer], before: int):
+        self.optimizer, self._before = optimizer, before
         self.told: dict[Holder, Finding] = {}
         self._steps = 0
         self._looks: list[Look] = []
@@ -101,7 +103,10 @@ class _Series:
     def _look(self, live: LiveGraphs) -> None:
         from backsight.diagnosis.live.culprit import told
 
-        self._looks = [*self._looks, Look(self._steps, {each.newest.holder: each for each in live.held})][-_NEEDED:]
+        self._looks = [
+            *self._looks,
+            Look(self._before + self._steps, {each.newest.holder: each for each in live.held}),
+        ][-_NEEDED:]
         self.told = {leak.held.newest.holder: told(leak) for leak in grown(self._looks)}  # while its frames are there
 
 

@@ -31,7 +31,9 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
     rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
     findings = [finding for rule in rules for finding in rule(recording)]
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
-    looked_at = f"{counted(len(recording.steps), 'step')} of {counted(len(run.tensors), 'tensor')}"
+    steps = recording.steps
+    step = "recorded step" if len(steps) and len(steps) <= int(steps[-1]) else "step"
+    looked_at = f"{counted(len(steps), step)} of {counted(len(run.tensors), 'tensor')}"
     if ranks > len(run.ranks):
         looked_at += f", as rank {run.ranks[0]} of {ranks:,} recorded them"
     if any(event.event == "broke off" for event in run.events):

@@ -3,122 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import isnan
-
-import numpy as np
-from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.losses import before, is_lost, losses, what
+from backsight.diagnosis.recordings.non_finite import lasting_since
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.wording import counted
-from backsight.runs import Run, loss_names
 
 
 @rule("BS309")
 def lost_loss(recording: Recording) -> Iterator[Finding]:
     """What backward() was called on, and tags with "loss" in their name.
 
-    One that becomes finite again was only waiting for its value.
+    One that becomes finite again was only waiting for its value. One that was lost with a tensor, or after it, is told
+    with that tensor, by BS301.
     """
-    for name, (steps, values) in losses(recording.run).items():
-        since = is_lost((steps, values))
-        if since is None:
+    lost = {name: since for name, each in losses(recording.run).items() if (since := is_lost(each)) is not None}
+    cause = lasting_since(recording) if lost else None
+    for name, since in lost.items():
+        if cause is not None and cause <= since:
             continue
-        after = values[steps >= since].tolist()
-        what = "NaN" if isnan(after[0]) else "infinite"
-        before = _before((steps, values), since)
+        marked = losses(recording.run)[name]
+        count, finite = int((marked[0] >= since).sum()), before(marked, since)
         yield Finding(
             "BS309",
             "error",
-            f"The loss {name!r} is {what} from step {since} on.",
+            f"The loss {name!r} is {what(marked, since)} from step {since} on.",
             (
-                f"Before: {before}. It stays so to the end, for {counted(len(after), 'step')}."
-                if before
-                else f"It was never finite in {counted(len(after), 'step')}.",
+                f"Before: {finite}. It stays so to the end, for {counted(count, 'step')}."
+                if finite
+                else f"It was never finite in {counted(count, 'step')}.",
             ),
-            "If there is a BS301 finding, it names the tensor that caused it. Otherwise, check the loss function: "
-            "log(0), a division by 0, or an empty batch.",
+            "All recorded tensors are finite then, so check the loss function: log(0), a division by 0, or an empty "
+            "batch.",
         )
-
-
-def _before(marked: Marked, since: int) -> str:
-    """Return the last values before a step; of a loss that jumped shortly before, from where it did."""
-    steps, values = marked
-    held = [f"{value:.4g}" for value in values[steps < since].tolist()]
-    risen = rise(marked, since)
-    if risen is None:
-        return ", ".join(held[-_SHOWN:])
-    high = held[risen.place :]
-    shown = high if len(high) <= _SHOWN else [high[0], "…", *high[1 - _SHOWN :]]
-    return f"{held[risen.place - 1]} at step {risen.last_low}, then {', '.join(shown)}"
-
-
-Marked = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Steps, in order, and values."""
-
-_SHOWN = 4
-
-_RISE = 10.0
-"""How many times its median a loss is after it rose."""
-
-_RECENT, _USUAL, _FEWEST = 20, 100, 10
-"""Values among which a rise is looked for, values before it whose median is what is usual, and how few of them do."""
-
-
-@dataclass(frozen=True)
-class Rise:
-    """Where a loss rose and stayed high: `place` among its values, and the last step before."""
-
-    place: int
-    step: int
-    last_low: int
-    low: float
-    high: float
-
-    @property
-    def is_jump(self) -> bool:
-        """Whether it rose within one recorded step."""
-        return self.high > _RISE * abs(self.low)
-
-
-def rise(marked: Marked, end: int) -> Rise | None:
-    """Return where a loss rose to a multiple of its median, among the last values before a step; None if it did not.
-
-    All values from there on are as high, so that one bad batch is no rise.
-    """
-    steps, values = marked[0][marked[0] < end], marked[1][marked[0] < end]
-    if not np.isfinite(values).all():
-        return None
-    for k in range(max(_FEWEST, len(values) - _RECENT), len(values)):
-        usual = float(np.median(values[max(0, k - _USUAL) : k]))
-        if usual > 0 and values[k - 1] <= _RISE * usual < values[k:].min():
-            return Rise(k, int(steps[k]), int(steps[k - 1]), float(values[k - 1]), float(values[k]))
-    return None
-
-
-def losses(run: Run) -> dict[str, Marked]:
-    """Return the tags that are losses and numbers, by rank where there are several."""
-    found: dict[str, Marked] = {}
-    for rank in run.ranks:
-        tags = run.numbers(rank)
-        for name in loss_names(run, tags):
-            found[name if run.world == 1 else f"{name} of rank {rank}"] = tags[name]
-    return found
-
-
-def is_lost(marked: Marked) -> int | None:
-    """Return the step from which on a loss is not finite, if it never is again.
-
-    One that comes back was waiting for its first value, or is only known now and then; one that has always been
-    infinite is the best of no epochs so far.
-    """
-    steps, values = marked
-    broken = ~np.isfinite(values)
-    if not broken.any():
-        return None
-    first = int(np.argmax(broken))
-    if not broken[first:].all() or (first == 0 and not np.isnan(values).any()):
-        return None
-    return int(steps[first])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.recordings.last_operation import undefined
-from backsight.diagnosis.recordings.lost_loss import Rise, is_lost, losses, rise
+from backsight.diagnosis.recordings.losses import Rise, before, is_lost, losses, rise, what
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Mask, Rows
@@ -60,20 +61,50 @@ def non_finite(recording: Recording) -> Iterator[Finding]:
 
     Infinities alone, in what modules are given and return, are masks as long as gradients and weights are finite.
     """
-    if recording.run.first_nonfinite() is None:
+    bad = _bad(recording)
+    if bad is None:
         return
-    kept, gradients, passing = (_bad_steps(recording, kinds) for kinds in _groups(recording))
-    every = kept | gradients | passing
-    if not every:
-        return
-    ended = {int(recording.steps[-1])}
-    lost = {since for marked in losses(recording.run).values() if (since := is_lost(marked)) is not None} & every
-    if lasting := kept | lost | gradients & ended:
-        yield _finding(recording, _start(recording, every, min(lasting)), every, "error")
-    elif "grad" not in recording.kinds and passing & ended:
-        yield _finding(recording, _start(recording, every, min(ended)), every, "warning")
+    if (lasts := _lasting(recording, bad)) is not None:
+        yield _finding(recording, *lasts)
     else:
-        yield _in_passing(recording, every, gradients)
+        yield _in_passing(recording, bad.every, bad.gradients)
+
+
+def lasting_since(recording: Recording) -> int | None:
+    """Return the step since which tensors are not finite, if that has lasted; None if it has not."""
+    bad = _bad(recording)
+    lasts = _lasting(recording, bad) if bad is not None else None
+    return lasts[0] if lasts is not None else None
+
+
+class _Bad(NamedTuple):
+    """The steps in which something was not finite: in what lasts, in gradients, in what passes."""
+
+    kept: set[int]
+    gradients: set[int]
+    passing: set[int]
+
+    @property
+    def every(self) -> set[int]:
+        return self.kept | self.gradients | self.passing
+
+
+def _bad(recording: Recording) -> _Bad | None:
+    if recording.run.first_nonfinite() is None:
+        return None
+    bad = _Bad(*(_bad_steps(recording, kinds) for kinds in _groups(recording)))
+    return bad if bad.every else None
+
+
+def _lasting(recording: Recording, bad: _Bad) -> tuple[int, set[int], Severity] | None:
+    """Return since which step it lasts, all steps that have it, and how bad it is; None if it was in passing."""
+    ended = {int(recording.steps[-1])}
+    lost = {since for marked in losses(recording.run).values() if (since := is_lost(marked)) is not None} & bad.every
+    if lasting := bad.kept | lost | bad.gradients & ended:
+        return _start(recording, bad.every, min(lasting)), bad.every, "error"
+    if "grad" not in recording.kinds and bad.passing & ended:
+        return _start(recording, bad.every, min(ended)), bad.every, "warning"
+    return None
 
 
 def _groups(recording: Recording) -> tuple[list[str], list[str], list[str]]:
@@ -111,7 +142,7 @@ def _start(recording: Recording, bad: set[int], step: int) -> int:
 
 def _finding(recording: Recording, step: int, bad: set[int], severity: Severity) -> Finding:
     first = origin(recording, step, bad)
-    before = norms_before(recording, step)
+    norms = norms_before(recording, step)
     evidence = [first.shown(), *surroundings(recording, first, step)]
     risen = _risen(recording, step)
     if risen is not None:
@@ -119,16 +150,27 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
             f"The loss {risen[0]!r} rose to more than 10 times its median at step {risen[1].step} and stayed there: "
             f"{risen[1].low:.4g} at step {risen[1].last_low}, then {risen[1].high:.4g}."
         )
-    if before:
-        evidence.append(f"Gradient norm in the previous steps: {', '.join(f'{n:.2g}' for n in before)}.")
+    if norms:
+        evidence.append(f"Gradient norm in the previous steps: {', '.join(f'{n:.2g}' for n in norms)}.")
+    evidence += _lost_with_it(recording, step)
     if spoilt := _spoilt(recording):
         evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
     title = f"{label(first)} first contained {first.what} at step {step}."
-    grown = len(before) > 1 and before[-1] > _GROWN * before[0]
+    grown = len(norms) > 1 and norms[-1] > _GROWN * norms[0]
     fix = _FIXES["diverging"] if grown else _fix(recording, first, step)
     if risen is not None and risen[1].is_jump:
         fix = f"Check what changed at step {risen[1].step}: the data, the targets, or the learning rate. {fix}"
     return Finding("BS301", severity, title, tuple(evidence), fix)
+
+
+def _lost_with_it(recording: Recording, step: int) -> Iterator[str]:
+    """Yield the losses that are lost since this step, or since a later one."""
+    for name, marked in losses(recording.run).items():
+        since = is_lost(marked)
+        if since is not None and since >= step:
+            values = before(marked, since)
+            known = f"; before: {values}" if values else ""
+            yield f"The loss {name!r} is {what(marked, since)} from step {since} to the end{known}."
 
 
 def _risen(recording: Recording, step: int) -> tuple[str, Rise] | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed
+from backsight.diagnosis.evidence.following import followers
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.evidence.unheld import Anew, created_after, filtering, gradient_is_wanted, made_anew, made_late
@@ -49,6 +50,9 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     if anew:
         yield _created_anew(anew)
     of_models = [leaf for leaf in of_models if leaf not in anew]
+    for name, (leaves, place) in followers(scene, of_models).items():
+        yield _follows(name, leaves, place)
+        of_models = [leaf for leaf in of_models if leaf not in leaves]
     if of_models:
         passed = _only_passed_through(scene, of_models)
         yield _finding(scene, of_models, "note" if passed else "warning", passed)
@@ -56,6 +60,24 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
         if leaf.kind != "parameter":
             wanted = gradient_is_wanted(scene, leaf)
             yield _finding(scene, [leaf], "note" if wanted else "warning", wanted)
+
+
+def _follows(name: str, leaves: Sequence[Leaf], place: Place | None) -> Finding:
+    more = f" and {len(leaves) - 1} more" if len(leaves) > 1 else ""
+    return Finding(
+        "BS101",
+        "note",
+        f"{name} gets gradients that nothing uses: its parameters follow those of another model.",
+        (
+            f"The loss depends on {leaves[0].label}{more}. No optimizer holds them, as is right for a target network, "
+            "a teacher or an average.",
+            *((shown(place, "writes its parameters."),) if place is not None else ()),
+        ),
+        f"Nothing to do for the result. To save the time and memory of these gradients: {name}.requires_grad_(False), "
+        "or call it under torch.no_grad().",
+        source=str(place) if place is not None else None,
+        nodes=tuple(leaf.node for leaf in leaves),
+    )
 
 
 def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
