@@ -243,7 +243,8 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
                 *why,
                 shown(found, f"leaves before line {update.place.line}, `{updated}`, so the next call fails.", "read"),
             ],
-            f"Put `{put}` above line {found.line}: each {here.method}() needs an update() before the next, also in a skipped step.",
+            f"Put `{put}` above line {found.line}: each {here.method}() needs an update() before the next, "
+            "also in a skipped step.",
         )
     return None
 
