@@ -22,6 +22,7 @@ from backsight.naming import search
 from backsight.source import Place, loop_facts, statement_at
 from backsight.source.bindings import Spot, are_alternatives, bound, spots, uses
 from backsight.source.body import LOOPS, callee, calls_in, expressions, functions, statements
+from backsight.source.exits import exits
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -210,9 +211,52 @@ def _again(misused: Misused, method: str) -> Finding:
         fix = f"Call {misused.name}.update() at the end of each step, after {misused.name}.step({misused.argument})."
         never = f"{misused.name}.update() is never called in the loop."
         return misused.told(title, here.place, [*again, never], fix)
+    always = here is not None and bool(updates) and all(each in here.conditions for each in updates[0].conditions)
+    if here is not None and always and (left := _left_early(misused, here, updates, title)) is not None:
+        return left
     if here is not None and updates:
         return _between(misused, here, updates[0], title, again)
     return _not_beside(misused, method, title, again)
+
+
+def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: str) -> Finding | None:
+    """A `return` or `continue` between the call and update() skips update()."""
+    for update in updates:
+        start = _in_function_of(misused, here, update)
+        found = next(exits(start.section.body, start.place, update.place), None) if start is not None else None
+        if start is None or found is None:
+            continue
+        body, updated = start.section.body, update.place.text
+        own = [each for each in misused.calls if each.section.body.node is body.node]
+        cleared = [each for each in own if each.method == "zero_grad"]
+        late = [each for each in cleared if each.place.position > found.position and not each.conditions]
+        early = any(each.place.position < start.place.position for each in cleared)
+        put = "; ".join([update.place.text, *(each.place.text for each in late[:1] if not early)])
+        around = next((each.arms for each in spots(body.node) if body.place(each.node) == found), ())
+        condition = next((arm for arm, _ in reversed(around) if isinstance(arm, ast.If)), None)
+        why = [shown(body.place(condition), "decides that this step is skipped.", "read")] if condition else []
+        return misused.told(
+            title,
+            found,
+            [
+                *([shown(misused.asked, f"calls {here.method}().")] if misused.asked else []),
+                *why,
+                shown(found, f"leaves before line {update.place.line}, `{updated}`, so the next call fails.", "read"),
+            ],
+            f"Put `{put}` above line {found.line}: each {here.method}() needs an update() before the next, "
+            "also in a skipped step.",
+        )
+    return None
+
+
+def _in_function_of(misused: Misused, here: Call, update: Call) -> Call | None:
+    """The call itself, or that of the helper which makes it, in the function that updates and before it does."""
+    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
+    helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
+    for each in (here, *helpers):
+        if each.section.body.node is update.section.body.node and _is_before(each, update):
+            return each
+    return None
 
 
 def _not_beside(misused: Misused, method: str, title: str, again: Sequence[Fact]) -> Finding:

@@ -12,12 +12,13 @@ from functools import cached_property
 import numpy
 import torch
 
+from backsight.diagnosis.errors.copied import copied_in, detaching, pruned, results_kept, told_of_pruning
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown, tensor_of
+from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
@@ -29,11 +30,9 @@ from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
-from backsight.tape import modules_in
 from backsight.text import as_code
 from backsight.tracing import current
 
-_MOST = 4
 _COLLATE = os.path.join("torch", "utils", "data", "_utils", "collate.py")
 
 
@@ -118,6 +117,24 @@ class Refused:
         names = (each.rpartition(".") for each in bound(statement)) if statement is not None else ()
         return any(last == attribute and bool(first) is bool(owner) for first, _, last in names)
 
+    @cached_property
+    def copied(self) -> str:
+        """What the user's line calls the object that is copied."""
+        return copied_in(self.failure) if self.use == "copied" else ""
+
+    @cached_property
+    def kept(self) -> list[tuple[str, str]]:
+        """Every result that it keeps, with the refused one among them: the module and the attribute."""
+        found = results_kept(self.failure.user, self.copied) if self.failure.user else []
+        return found if any(f"{path}.{name}" == self.name for path, name in found) else []
+
+    @cached_property
+    def is_pruned(self) -> bool:
+        """Whether it is a weight that pruning computes."""
+        owner, _, attribute = self.name.rpartition(".")
+        holder = self.failure.user.value(owner) if owner and self.failure.user else None
+        return self.use == "copied" and is_module(holder) and pruned(holder, attribute)
+
     @property
     def is_carried(self) -> bool:
         """Whether the statement that stores it reads it, too: `self.h = self.cell(x, self.h)`."""
@@ -130,6 +147,9 @@ class Refused:
     def title(self) -> str:
         name = as_code(self.name) or "A tensor"
         match self.use:
+            case "copied" if self.is_pruned and len(self.kept) > 1:
+                every = listed([as_code(f"{path}.{attribute}") for path, attribute in self.kept], 4)
+                return f"{every} are non-leaf tensors: they cannot be copied, because the copies would have no graph."
             case "copied":
                 return f"{name} is a non-leaf tensor: it cannot be copied, because the copy would have no graph."
             case "values":
@@ -170,11 +190,15 @@ class Refused:
         if self.made is not None and (level is None or self.made.position != level.place.position):
             shape = f", {tensor_of(shape_of(self.tensor))}" if self.tensor is not None else ""
             yield shown(self.made, f"computes {as_code(self.name) or 'it'}{shape}.")
-        if self.use == "copied" and self.stored is not None and self.stored != self.made:
+        if self.is_pruned:
+            yield told_of_pruning(self.kept, self.name.rpartition(".")[2])
+        elif self.use == "copied" and self.stored is not None and self.stored != self.made:
             yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
-            copied = _argument(level, "deepcopy")
-            whole = f"copies {copied}, which holds it." if copied and copied != self.name else "copies it."
+            which = "them" if self.is_pruned and len(self.kept) > 1 else "it"
+            whole = (
+                f"copies {self.copied}, which holds {which}." if self.copied not in ("", self.name) else "copies it."
+            )
             says = {
                 "copied": whole,
                 "values": "passes it to NumPy.",
@@ -267,14 +291,6 @@ def _operands(level: Level, use: str) -> Iterator[ast.expr]:
         yield from node.args
 
 
-def _argument(level: Level, function: str) -> str:
-    """What the statement gives to the first call of a function by this name."""
-    for node in calls_in(level.statement):
-        if node.args and callee(node)[1] == function:
-            return level.body.text(node.args[0]) if level.body else ""
-    return ""
-
-
 def _short(level: Level) -> str:
     return f"`{level.place.text}`" if level.place.text and len(level.place.text) <= 60 else "this statement"
 
@@ -295,9 +311,12 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             "detached."
         )
     if owner:
-        every = [f"{each}.{attribute}" for each in _alike(refused, attribute)]
-        before = _detached_before(refused, every or [refused.name], attribute)
-        which, detached = "it" if len(every) < 2 else "each", _detached(refused.stored, attribute)
+        kept = refused.kept or [(owner, attribute)]
+        before = detaching(refused.copied, kept)
+        if refused.is_pruned:
+            line = f" above line {refused.failure.user.line}" if refused.failure.user else ""
+            return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
+        which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
         if refused.stored is not None and not _is_read(refused, attribute):
             return (
                 f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
@@ -310,6 +329,12 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             f"{detached}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+_PRUNED = (
+    "The next forward pass computes it anew, so nothing is lost. prune.remove() would make it a leaf, too, but the "
+    "entries that were pruned would be trained again."
+)
 
 
 def _held_together(refused: Refused) -> str:
@@ -334,27 +359,6 @@ def _is_read(refused: Refused, attribute: str) -> bool:
                 case ast.Attribute(attr=name, ctx=ast.Load()) if name == attribute and id(node) not in detached:
                     return True
     return False
-
-
-def _detached_before(refused: Refused, every: list[str], attribute: str) -> str:
-    """The statement that detaches what each of some modules keeps."""
-    if len(every) == 1:
-        return f"{every[0]} = {every[0]}.detach()"
-    owners = f"({', '.join(each.rpartition('.')[0] for each in every)})"
-    if len(every) > _MOST and refused.failure.user:
-        copied = _argument(refused.failure.user, "deepcopy")
-        owners = f"(m for m in {copied}.modules() if hasattr(m, '{attribute}'))"
-    return f"for each in {owners}: each.{attribute} = each.{attribute}.detach()"
-
-
-def _alike(refused: Refused, attribute: str) -> list[str]:
-    """The modules in what is copied that each keep a result under this name: clearing one would not be enough."""
-    level = refused.failure.user
-    copied = _argument(level, "deepcopy") if level else ""
-    model = level.value(copied) if level and copied else None
-    pairs = modules_in(model, copied) if is_module(model) else ()
-    kept = ((path, (namespace(each) or {}).get(attribute)) for path, each in pairs)
-    return [path for path, value in kept if is_tensor(value) and maker_of(value) is not None]
 
 
 def _detached(stored: Place | None, attribute: str) -> str:

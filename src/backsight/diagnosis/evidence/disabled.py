@@ -64,6 +64,12 @@ def disabled_at(body: Body, line: int, by: str = "no_grad") -> Disabled | None:
     return _nearest(body, line, _MODES[by]) or None
 
 
+def nearest_at(body: Body, line: int) -> Disabled | Literal[False] | None:
+    """Return the innermost block or decorator at a line of a function that disables gradients; False where it enables
+    them, None where there is neither."""
+    return _nearest(body, line, _MODES["no_grad"])
+
+
 def is_switched_at(body: Body, line: int) -> bool:
     """Whether a block or decorator enables or disables gradients at a line of a function, as its text shows."""
     return _nearest(body, line, _MODES["no_grad"]) is not None

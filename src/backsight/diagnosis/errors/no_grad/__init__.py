@@ -17,6 +17,7 @@ from backsight.diagnosis.errors.no_grad.causes import (
     cut_off,
     likely,
     nothing_requires_grad,
+    off_around,
     reentrant,
     switched_off,
 )
@@ -36,6 +37,7 @@ Clue = Callable[[Scene], "Finding | None"]
 
 CLUES: tuple[Clue, ...] = (
     switched_off,
+    off_around,
     rebound,
     cut_off,
     cut_from_itself,

@@ -15,18 +15,19 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
-from backsight.source import Place, statement_at
+from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
 from backsight.source.cut_rules import reads_form, rule_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
-from backsight.story.sections import Section, run_by, sections
+from backsight.story.sections import Section, run_by, section_of, sections
 from backsight.tape import modules_in
 
 _SWITCHED_OFF = "torch.is_grad_enabled() is still False, so some code disabled gradients and never re-enabled them."
@@ -48,6 +49,47 @@ def switched_off(scene: Scene) -> Finding | None:
         source=str(place) if place else scene.failure.source,
         exact=place is not None,
     )
+
+
+def off_around(scene: Scene) -> Finding | None:
+    """A function that still runs, or a block in it, disabled gradients, and all that the loss is made of ran inside.
+
+    Whatever else cuts histories off there, `.detach()` at the start of a chain, also runs where gradients are enabled.
+    """
+    block = _around_all(scene.failure)
+    if block is None:
+        return None
+    suspect = block
+    if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
+        same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
+        suspect = next(same, block)
+    return _finding(scene, suspect, [suspect])
+
+
+def _around_all(failure: Failure) -> Suspect | None:
+    """The innermost block or decorator around the failing call that says whether gradients are enabled, if it disables
+    them, and if the loss was computed inside it."""
+    user = failure.user
+    if user is None or user.body is None or user.receiver is None:
+        return None
+    name = dotted(user.receiver)
+    made = assignments(user.body, name, before=user.line) if name else (user.place,)
+    for level in failure.users if made else ():
+        off = nearest_at(level.body, level.line) if level.body else None
+        if off is False:
+            return None
+        if off is None:
+            continue
+        here = section_of(level) if off.is_decorator or level is not user or _is_inside(off, made[-1]) else None
+        calling = ((level.place, ""),) if level is not user else ()
+        cut = Cut("no_grad", off.place, off.text, "records nothing")
+        return Suspect(here, cut, True, inside=calling) if here else None
+    return None
+
+
+def _is_inside(block: Disabled, place: Place) -> bool:
+    node = statement_at(block.body, *block.place.position)
+    return node is not None and node.lineno <= place.line <= (node.end_lineno or 0)
 
 
 def cut_off(scene: Scene) -> Finding | None:
@@ -171,10 +213,15 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
             *fails(scene),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
-        fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=scene.failure.call == "grad"),
+        fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=_derivative(scene)),
         source=str(culprit.cut.place),
         exact=seen,
     )
+
+
+def _derivative(scene: Scene) -> Place | None:
+    """The statement that asks autograd.grad for a derivative, which evaluation may need too."""
+    return scene.failure.user.place if scene.failure.user and scene.failure.call == "grad" else None
 
 
 def _calling(scene: Scene, suspect: Suspect) -> Place | None:

@@ -29,26 +29,26 @@ from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
 
 
-def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivative: bool = False) -> str:
+def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivative: Place | None = None) -> str:
     """Return the fix for what a suspect does; never `loss.requires_grad_()`. `copied`: where its numbers went;
-    `derivative`: whether autograd.grad was asked, which evaluation may need too."""
-    if derivative and suspect.cut.kind == "no_grad" and suspect.cut.place.text.startswith("@"):
-        name = getattr(suspect.section.body.node, "name", "")
-        return (
-            f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around the derivative "
-            f"and what computes {loss}: a derivative needs a graph even when nothing is trained."
-        )
-    if derivative and suspect.cut.kind == "no_grad" and suspect.cut.place.text.startswith("with "):
-        place = suspect.cut.place
-        return (
-            f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it; or put `with "
-            f"torch.enable_grad():` around the derivative and what computes {loss}: a derivative needs a graph even "
-            "when nothing is trained."
-        )
+    `derivative`: the statement that asks autograd.grad, which evaluation may need too."""
+    place, text = suspect.cut.place, suspect.cut.place.text
+    if derivative and suspect.cut.kind == "no_grad" and text.startswith(("@", "with ")):
+        remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or"
+        if text.startswith("@"):
+            remove = f"Remove @{suspect.cut.expression} from {getattr(suspect.section.body.node, 'name', '')}, or"
+        return f"{remove} {_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
     also = f" {in_one_piece(copied)}." if copied and in_one_piece(copied) else ""
     if copied and not also:
         also = f" Replace {copied.cut.expression} with {_stacked(copied)}."
     return f"{_fix(suspect)}{also} {silenced(loss)}"
+
+
+def _enabled(derivative: Place, loss: str) -> str:
+    """How to enable gradients for a derivative: for its statement alone, where that computes all of it."""
+    if "\n" not in derivative.text and loss in derivative.text and "(" in loss:
+        return f"write `with torch.enable_grad(): {derivative.text}` on line {derivative.line}"
+    return f"put `with torch.enable_grad():` around the derivative and what computes {loss}"
 
 
 def _stacked(copied: Suspect) -> str:

@@ -12,6 +12,7 @@ from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -41,9 +42,10 @@ def frozen(scene: Scene) -> Finding | None:
     if not found.are_frozen or found.require_grad:
         return None
     names, count = list(found.modules), len(found.parameters)
-    places, freezing = _frozen_at(scene, names)
+    held = _held(scene, found)
+    places, freezing, spared = _frozen_at(scene, names, held)
     model = listed(names, 3)
-    missed, fix = _unfreeze(scene, found, freezing)
+    missed, fix = _unfreeze(scene, found, freezing, held, spared)
     return explanation(
         scene.title(
             f"none of the {counted(count, 'parameter')} of {model} does" if count > 1 else f"{model} is frozen"
@@ -51,6 +53,7 @@ def frozen(scene: Scene) -> Finding | None:
         (
             *(shown(each, "sets requires_grad to False.", None if len(places) == 1 else "read") for each in places[:3]),
             *missed,
+            *_only_some(held, found, spared),
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
@@ -62,7 +65,53 @@ def frozen(scene: Scene) -> Finding | None:
     )
 
 
-def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[Fact], str]:
+def _held(scene: Scene, found: Sources) -> list[str]:
+    """The frozen parameters that the optimizers hold, by name, where those are a part of the model's: what should be
+    trained."""
+    owned, module = scene.trained.owned or frozenset(), next(iter(found.modules.values()))
+    every = [(name, id(parameter_at(module, name))) for name in _names(module)]
+    held = [name for name, known in every if known in owned]
+    return held if len(found.modules) == 1 and len(held) < len(every) else []
+
+
+def _only_some(held: list[str], found: Sources, spared: list[Freezing]) -> Iterator[Fact]:
+    """What the optimizer holds of it, and the statement that was to leave only this trainable."""
+    if held and spared:
+        yield shown(spared[0].place, f"freezes the others; it does not unfreeze {listed(held, 2)}.", "read")
+    if held:
+        yield f"The optimizer holds {listed(held, 4)}, all frozen."
+
+
+def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]) -> str:
+    """How to unfreeze what the optimizer holds: by the module that has all of it, by a word in the names, or one by
+    one."""
+    name, module = next(iter(found.modules.items()))
+    every, words = list(_names(module)), [word for each in spared for word in each.words({})[0]]
+    owner = held[0]
+    while owner and not all(each == owner or each.startswith(f"{owner}.") for each in held):
+        owner = owner.rpartition(".")[0]
+    whole = owner and [each for each in every if each == owner or each.startswith(f"{owner}.")] == held
+    word = next((each for each in words if [path for path in every if each in path] == held), "")
+    if whole:
+        how = name + _NUMBER.sub(r"[\1]", f".{owner}") + ".requires_grad_(True)"
+    elif word:
+        how = f'for n, p in {name}.named_parameters(): p.requires_grad_("{word}" in n)'
+    else:
+        how = f"for n, p in {name}.named_parameters(): p.requires_grad_(n in {held})"
+    if len(how) > _WIDEST:
+        return ""
+    fix = f"{_where(freezing)}, unfreeze what the optimizer holds: `{how}`."
+    if freezing is not None and not freezing.chosen and freezing.loop is None and len(spared) == 1:
+        fix += f" Or remove line {freezing.place.line}, as line {spared[0].place.line} freezes the rest."
+    return fix
+
+
+_WIDEST = 160
+
+
+def _unfreeze(
+    scene: Scene, found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]
+) -> tuple[list[Fact], str]:
     """What the condition of the statement that freezes has missed, and what is to stay trainable: the modules that the
     program has added, else the last layer."""
     name, module = next(iter(found.modules.items()))
@@ -74,6 +123,8 @@ def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[
         what = "adds it" if added.count == 1 else f"adds {added.count} of them"
         fact = shown(added.place, f"{what}: {added.kind.__name__}, whose parameters are frozen, too.")
         return [*missed, fact], f"{_where(freezing)}, add `{added.unfreezing(name)}`."
+    if held and (fix := _unfreeze_held(found, freezing, held, spared)):
+        return missed, fix
     last = name + _NUMBER.sub(r"[\1]", f".{layer}") if layer else name
     rest = f"{last}.requires_grad_(True) for the last layer alone, " if last != name else ""
     what = f"{rest}{name}.requires_grad_(True){' for all of it' if rest else ''}"
@@ -124,13 +175,28 @@ def _names(module: torch.nn.Module) -> Iterator[str]:
         )
 
 
-def _frozen_at(scene: Scene, modules: list[str]) -> tuple[list[Place], Freezing | None]:
-    """The statement that turned requires_grad off: one that names a module, else those of the user's files."""
+def _frozen_at(
+    scene: Scene, modules: list[str], held: list[str]
+) -> tuple[list[Place], Freezing | None, list[Freezing]]:
+    """The statement that turned requires_grad off: one that names a module, else those of the user's files; and those
+    of these that choose by words which are in the names of all that the optimizer holds."""
     levels = scene.failure.users
     named = [place for level in levels for name in modules for place in _freezing(level, name)][:1]
     every = [each for file in user_files(scene.failure) for each in freezings(file)]
-    chosen = [each for each in every if each.place in named] if named else every
-    return named or [each.place for each in every], chosen[0] if len(chosen) == 1 else None
+    spared = [each for each in every if held and _spares(each, held)]
+    rest = [each for each in every if each not in spared]
+    if not rest:
+        rest, spared = every, []
+    chosen = [each for each in rest if each.place in named] if named else rest
+    return named or [each.place for each in rest], chosen[0] if len(chosen) == 1 else None, spared
+
+
+def _spares(freezing: Freezing, held: list[str]) -> bool:
+    """Whether a statement chooses by words in the names, which all that the optimizer holds have."""
+    words, begins = freezing.words({})
+    return bool(words) and all(
+        any(each.startswith(word) if begins else word in each for word in words) for each in held
+    )
 
 
 def _freezing(level: Level, module: str) -> Iterator[Place]:

@@ -201,10 +201,10 @@ def _kept(case: Case, joint: Joint) -> Finding:
     first = here.first if here else None
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"uses {name} again."))
-    stored_at = _stored_at(case, name) if put is None else None
-    if stored_at is not None and joint.made is not None and stored_at.position[0] != joint.made.line:
-        lines.insert(1, shown(stored_at, f"stores it in {name}, once."))
-    where = put or (here.place if here and here.inner else stored_at or joint.made)
+    kept_at = stored_at(case, name) if put is None else None
+    if kept_at is not None and joint.made is not None and kept_at.position[0] != joint.made.line:
+        lines.insert(1, shown(kept_at, f"stores it in {name}, once."))
+    where = put or (here.place if here and here.inner else kept_at or joint.made)
     older = "computed another result that is older than that backward."
     doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
     if doubt:
@@ -218,7 +218,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     )
 
 
-def _stored_at(case: Case, name: str) -> Place | None:
+def stored_at(case: Case, name: str) -> Place | None:
     """The only statement of its class that assigns an attribute: where it is computed once, whatever computes it."""
     owner, _, attribute = name.rpartition(".")
     held = next((value for level in case.failure.users if owner and (value := level.value(owner)) is not None), None)
@@ -239,7 +239,7 @@ def _in_method_of(case: Case, joint: Joint, name: str) -> Place | None:
 def _computed_again(case: Case, name: str, called: str = "") -> str:
     """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
     and an argument what the constructor has kept of it. Empty where not all of it is kept."""
-    place, (owner, _, attribute) = _stored_at(case, name), name.rpartition(".")
+    place, (owner, _, attribute) = stored_at(case, name), name.rpartition(".")
     body = body_around(place.file, place.line) if place else None
     statement = statement_at(body, *place.position) if body and place else None
     if body is None or not isinstance(body.node, ast.FunctionDef) or not isinstance(statement, ast.Assign):
@@ -354,7 +354,7 @@ _SIZES = frozenset({"size", "shape", "ndim", "dim", "dtype", "device", "numel"})
 def _embedded(case: Case, joint: Joint, name: str) -> str:
     """A dataset that keeps what a module computed of all its rows, `self.rows = encoder(x)`: it keeps the rows, and the
     loop computes, of each batch."""
-    place, level = _stored_at(case, name), case.failure.user
+    place, level = stored_at(case, name), case.failure.user
     body = body_around(place.file, place.line) if place else None
     statement = statement_at(body, *place.position) if body and place else None
     call = statement.value if isinstance(statement, ast.Assign) else None

@@ -166,9 +166,22 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         where = read.read if read else seen.line.place if seen and seen.line else None
         if not through or not (seen or (stands and where)):
             continue
-        if where:
-            evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
+        edits = _all_detached(case, level, apart, line, through, joints) if stands and not seen else {}
         fix = f"Compute {apart} from {through}.detach(): its backward then stops there."
+        if edits:
+            every = [name for names, _ in edits.values() for name in names]
+            through = listed(every)
+            evidence[0] = shown(
+                place, f"frees {counted(len(shared), 'operation')} behind {through} that {other} and {loss} share."
+            )
+            evidence[:0] = [
+                shown(at, f"computes {apart} from {listed(names)}, still attached to its graph.")
+                for at, (names, _) in edits.items()
+            ]
+            lines = "; ".join(f"on line {at.line}, `{new}`" for at, (_, new) in edits.items())
+            fix = f"Detach {'both' if len(every) == 2 else 'all of them'}, so that its backward stops there: {lines}."
+        elif where:
+            evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
         if stands:
             evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
         else:
@@ -200,6 +213,41 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     if _steps_between(level, place):
         fix += " Step the optimizers after that."
     return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+
+
+def _beside(
+    case: Case, level: Level, loss: str, line: int, through: str, joints: set[tuple[int, int]]
+) -> Iterator[str]:
+    """The other variables through which a loss comes to what is shared: one that is left is the next error."""
+    nodes = {i for i, key in enumerate(case.graph.identities) if key in joints}
+    nodes -= set(made_in(case.graph, level.value(through)))
+    for name in ancestors(level.body, loss, line):
+        held = nodes & set(made_in(case.graph, level.value(name)))
+        if held and name != through:
+            nodes -= held
+            yield name
+
+
+def _all_detached(
+    case: Case, level: Level, loss: str, line: int, through: str, joints: set[tuple[int, int]]
+) -> dict[Place, tuple[list[str], str]]:
+    """Where a loss comes to what is shared through several variables: each statement that reads some of them, which,
+    and how it is written with these detached. Empty for a single one, and where one cannot be written so."""
+    reads = ancestors(level.body, loss, line)
+    names = [through, *_beside(case, level, loss, line, through, joints)]
+    found: dict[Place, list[str]] = {}
+    for name in names if through in reads and len(names) > 1 else ():
+        found.setdefault(reads[name].read, []).append(name)
+    edits = {}
+    for place, inside in found.items():
+        statement = statement_at(level.body, *place.position)
+        nodes = [each for each in expressions(statement) if dotted(each) in inside] if statement is not None else []
+        changes = {each: f"{dotted(each)}.detach()" for each in nodes}
+        new = rewritten(level.body, statement, changes) if level.body and statement is not None and nodes else ""
+        if not new:
+            return {}
+        edits[place] = (inside, new)
+    return edits
 
 
 def _over_old_weights(

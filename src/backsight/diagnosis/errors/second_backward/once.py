@@ -16,6 +16,7 @@ from backsight.diagnosis.errors.second_backward.joined import (
     filled,
     kept_detached,
     once_without_graph,
+    stored_at,
 )
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import (
@@ -35,7 +36,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import bound, uses
-from backsight.source.body import calls_in, dotted, expressions, statements
+from backsight.source.body import body_around, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -229,13 +230,19 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
         )
     seen = case.watch.line_of(case.graph.nodes[nodes[0]]) if case.watch and not made else None
     origin: Fact = shown(made[-1], "computes it before the loop.") if made else _given(level, name)
-    if seen is not None:  # elsewhere, by who has handed it over
+    stored = _computed_and_stored(case, name) if not made else None
+    if stored is not None:
+        origin = shown(stored, f"computes {name} once, before the loop.")
+        made = [stored]
+    elif seen is not None:  # elsewhere, by who has handed it over
         origin = shown(seen, f"computes {name} before the loop.")
         made = [seen.place]
     use = shown(read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
     summed = _summed(case, level, facts, ancestor)
     among = f"in {name}" if type(level.value(name)) in (list, tuple, dict) else f"that come from {name}"
     inside = _into_loop(level, facts, name, made)
+    if stored is not None:
+        inside = f"compute {name} inside the loop, as line {stored.line} does{_needing(level, stored)}"
     plain = "" if summed else _without_graph(case, level, facts, name, made, nodes)
     fix = f"{plain} Otherwise, {inside}." if plain else f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
     added = "" if summed or plain else _added(case, level, facts)
@@ -278,7 +285,11 @@ def _without_graph(case: Case, level: Level, facts: LoopFacts, name: str, made: 
     if not trained:
         return ""
     if is_tensor(level.value(name)) or "[" in name:
-        how = f"put {name} = {name}.detach() before line {facts.loop.line}, or compute it under torch.no_grad()"
+        how = f"put {name} = {name}.detach() before line {facts.loop.line}, or "
+        once = made and made[-1] == _computed_and_stored(case, name)
+        how += (
+            f"put line {made[-1].line} inside `with torch.no_grad():`" if once else "compute it under torch.no_grad()"
+        )
     elif made and level.body and made[-1].file == level.body.file:
         how = f"put line {made[-1].line} inside `with torch.no_grad():`"
     else:
@@ -358,6 +369,29 @@ def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> 
         which = f"lines {parts[0]} to {parts[-1]}" if whole else f"lines {listed([*map(str, parts)])}"
         which += f" (what {'is' if len(after) == 1 else 'was'} computed from line {lines[-1]} moves too)"
     return f"move {which} inside the loop at line {facts.loop.line}"
+
+
+def _computed_and_stored(case: Case, name: str) -> Place | None:
+    """The only statement of its class that gives an attribute its value, if it computes that, too."""
+    place = stored_at(case, name) if "." in name else None
+    body = body_around(place.file, place.line) if place else None
+    statement = statement_at(body, *place.position) if body and place else None
+    single = isinstance(statement, ast.Assign) and dotted(statement.targets[0]) is not None
+    return place if single and any(True for _ in calls_in(statement)) else None
+
+
+def _needing(level: Level, stored: Place) -> str:
+    """What a statement of another function reads of its own variables, which have to be kept to run it again."""
+    body = body_around(stored.file, stored.line)
+    statement = statement_at(body, *stored.position)
+    if body is None or statement is None:
+        return ""
+    arguments = getattr(body.node, "args", None)
+    own = {each.arg for each in arguments.args[1:]} if arguments is not None else set()
+    own |= set[str]().union(*(bound(each) for each in statements(body.node)))
+    own -= level.variables.keys()
+    read = [use.name for use in uses(statement) if not use.binds and use.name in own and "." not in use.name]
+    return f" (keep {listed(list(dict.fromkeys(read)))} for that)" if read else ""
 
 
 def _after(level: Level, lines: Sequence[int], loop: int) -> list[ast.stmt]:

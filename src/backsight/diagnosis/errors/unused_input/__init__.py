@@ -6,24 +6,24 @@ import ast
 import copy
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 
 from backsight.diagnosis.errors.no_grad.sources import trained
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.unused_input.again import written_again
+from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
+from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
 from backsight.diagnosis.evidence.first_order import first_order
 from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, described, failing, listed, shown
+from backsight.diagnosis.wording import described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments, loop_facts, statement_at
-from backsight.source.ancestry import Ancestor, ancestors
+from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import values_of
@@ -32,64 +32,11 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
 from backsight.story.memory import is_module, is_tensor, shape_of
-from backsight.tape import Graph, NotInGraph
-from backsight.tape.queries import locate
+from backsight.tape import Graph
 
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$")
 _WEIGHTS = re.compile(r"param|weight|fast|vars|theta")
 _GRADIENT = re.compile(r"\bgrad\(")
-_CALLED = re.compile(r"([\w.]+)\(")
-
-
-@dataclass(frozen=True, eq=False)
-class Unused:
-    """What was asked for in vain: the tensors and what the user's line calls them, the output, and its graph."""
-
-    failure: Failure
-    graph: Graph
-    output: str
-    tensors: tuple[torch.Tensor, ...]
-    names: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return self.names[0]
-
-    @cached_property
-    def ancestors(self) -> dict[str, Ancestor]:
-        """What the output is computed from in the function that asks for the gradient, as the text shows."""
-        level = self.failure.user
-        receiver = level.receiver if level else None
-        return ancestors(level.body, receiver, level.line) if receiver and level else {}
-
-    @property
-    def made(self) -> Place | None:
-        """The statement that computes the output: the failing one, where a call in it does."""
-        level = self.failure.user
-        if level and level.receiver == self.output and (called := _CALLED.match(self.output)):
-            of = called[1].rpartition(".")[0]
-            if not (of and is_tensor(level.value(of))):  # of `logits.max()` it is what computes `logits`
-                return self.at
-        return next((each.bound[0] for each in self.ancestors.values() if each.bound), None)
-
-    @cached_property
-    def caller(self) -> tuple[Level, Place] | None:
-        """The function that has both tensors, where a helper asks for the gradient, and the line of the output."""
-        for level in self.failure.users:
-            made = assignments(level.body, self.output, before=level.line) if level is not self.failure.user else ()
-            if made and assignments(level.body, self.name, before=level.line):
-                return level, made[-1]
-        return None
-
-    @property
-    def at(self) -> Place | None:
-        """The statement that asks for the gradient."""
-        return self.failure.user.place if self.failure.user else None
-
-    @property
-    def asked(self) -> Fact:
-        level = self.caller[0] if self.caller else self.failure.user
-        return shown(level.place, f"asks for its gradient with respect to {listed(self.names)}.") if level else ""
 
 
 @explains("BS204", r"appears to not have been used in the graph")
@@ -114,17 +61,9 @@ def _unused(failure: Failure, graph: Graph) -> list[tuple[torch.Tensor, str]]:
     if len(written) != len(failure.inputs):  # parameters, or a list made elsewhere
         written = names_of(failure, failure.inputs)
     every = zip(failure.inputs, written, strict=True)
-    bare = [(t, name) for t, name in every if isinstance(t, torch.Tensor) and not _is_in(graph, t)]
+    bare = [(t, name) for t, name in every if isinstance(t, torch.Tensor) and not is_in(graph, t)]
     outer = {id(t): known.name for t, _ in bare if (known := handed(failure, t)) and known.given}
     return [(t, outer.get(id(t), name) or described(t)) for t, name in bare]
-
-
-def _is_in(graph: Graph, tensor: torch.Tensor) -> bool:
-    try:
-        locate(graph, tensor)
-    except NotInGraph:
-        return False
-    return True
 
 
 def made_beside(case: Unused) -> Finding | None:
@@ -142,7 +81,7 @@ def made_beside(case: Unused) -> Finding | None:
     return explanation(
         f"{case.output} is not computed from {case.name}: both are computed from {listed(names, 3)}.",
         (
-            *_computed(case),
+            *computed(case),
             _own_tensor(case, own.roots[0].op),
             case.asked,
         ),
@@ -210,6 +149,7 @@ def _of_beside(case: Unused, names: list[str]) -> str:
     return (
         _from_parts(case, names[0])
         or _of_view(case)
+        or ((again := written_again(case)) and again.fix)
         or (f"Take the gradient of {names[0]}. Or compute {case.name} first, then {case.output} from {case.name}.")
     )
 
@@ -240,7 +180,7 @@ def _of_view(case: Unused) -> str:
     held = value_of(level, base)
     if call is None or asked is None or base is None or not methods:
         return ""
-    if not is_tensor(held) or not _is_in(case.graph, held):
+    if not is_tensor(held) or not is_in(case.graph, held):
         return ""
     part = next((n for n in expressions(statement) if isinstance(n, ast.Subscript) and n.value is call), None)
     shaping, source = "".join(methods), body.text(base)
@@ -382,8 +322,9 @@ def replaced(case: Unused) -> Finding | None:
     level, ancestor = case.failure.user, case.ancestors.get(case.name)
     if level is None or level.body is None or ancestor is None:
         return None
-    bound = [place for place in assignments(level.body, case.name, before=level.line) if place not in ancestor.bound]
-    later = [place for place in bound if place.line > ancestor.read.line]
+    same = set(enabling(level.body, case.name))  # `x = x.requires_grad_()` keeps the tensor
+    bound = [each for each in assignments(level.body, case.name, before=level.line) if each not in ancestor.bound]
+    later = [each for each in bound if each.line > ancestor.read.line and each not in same]
     if not later:
         return None
     return explanation(
@@ -413,37 +354,6 @@ def cut_off(case: Unused) -> Finding | None:
     return None
 
 
-def enabled_late(case: Unused) -> Finding | None:
-    """The input was used before its gradient was turned on, so that nothing was recorded of it."""
-    level, ancestor = case.failure.user, case.ancestors.get(case.name)
-    if level is None or level.body is None or ancestor is None:
-        return None
-    turned = next(
-        (place for place in _enabling(level.body, case.name) if ancestor.read.line < place.line <= level.line), None
-    )
-    if turned is None:
-        return None
-    return explanation(
-        f"{case.output} does not depend on {case.name}, which was used before its gradient was turned on.",
-        (
-            shown(ancestor.read, f"uses {case.name}, without a gradient at that moment."),
-            shown(turned, "turns it on, which does not change what was computed before."),
-            case.asked,
-        ),
-        f"Move `{turned.text}` above line {ancestor.read.line}.",
-        source=str(turned),
-    )
-
-
-def _enabling(body: Body, name: str) -> Iterator[Place]:
-    """The statements that turn on the gradient of a variable."""
-    for each in statements(body.node):
-        if any(callee(c)[1] == "requires_grad_" and dotted(callee(c)[0]) == name for c in calls_in(each)) or (
-            isinstance(each, ast.Assign) and any(dotted(t) == f"{name}.requires_grad" for t in each.targets)
-        ):
-            yield body.place(each)
-
-
 def _enabled_late(case: Unused, cut: Place) -> str:
     """Say that the gradient of the input is asked for after the statement that uses it, if it is."""
     body = case.failure.user.body if case.failure.user else None
@@ -469,7 +379,7 @@ def copied(case: Unused) -> Finding | None:
             if method not in ("load_state_dict", "copy_") or receiver is None or not call.args:
                 continue
             given = tuple(results_in(value_of(level, call.args[0])))
-            if not given or not any(_is_in(survey(given).graph, each) for each in case.tensors):
+            if not given or not any(is_in(survey(given).graph, each) for each in case.tensors):
                 continue
             place, values, model = level.body.place(statement), level.body.text(call.args[0]), level.body.text(receiver)
             uses_it = (node for node in calls_in(made) if level.body.text(node.func) == model)
@@ -478,7 +388,7 @@ def copied(case: Unused) -> Finding | None:
             return explanation(
                 f"{case.output} does not depend on {case.name}: {method}() copies the values of {values} into "
                 f"{model}, without their graph.",
-                (shown(place, f"copies values that were computed from {case.name}."), *_computed(case), case.asked),
+                (shown(place, f"copies values that were computed from {case.name}."), *computed(case), case.asked),
                 f"Use {values} itself: torch.func.functional_call({model}, {values}, ({inputs},)) instead of "
                 f"{level.body.text(use)}, and no {method}()."
                 if use
@@ -492,40 +402,15 @@ def takes_no_part(case: Unused) -> Finding:
     """Nothing on the way to the output reads the input."""
     one = len(case.names) == 1
     names = listed(case.names)
-    again = _written_again(case) if one else ""
+    again = written_again(case)
     allowed = "" if again else _allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
         "compute it.",
-        (*_computed(case), *_indices(case), case.asked),
-        again or allowed or _left_out(case, names),
+        (*(again.evidence if again else ()), *computed(case), *_indices(case), case.asked),
+        (again.fix if again else "") or allowed or _left_out(case, names),
         source=str(case.made) if case.made and not allowed else case.failure.source,
     )
-
-
-def _written_again(case: Unused) -> str:
-    """Where the output is computed from the very expression that gave the input its value: the statement with it."""
-    body = case.failure.user.body if case.failure.user else None
-    made = statement_at(body, *case.made.position) if body and case.made else None
-    places = assignments(body, case.name, before=case.made.line) if body and case.made else ()
-    bound = statement_at(body, *places[-1].position) if places else None
-    value = bound.value if isinstance(bound, ast.Assign) else None
-    while isinstance(value, ast.Call) and callee(value)[1] in _SAME_VALUES and callee(value)[0] is not None:
-        value = callee(value)[0]
-    if body is None or made is None or not isinstance(value, ast.BinOp | ast.Call):
-        return ""
-    same = ast.dump(value)
-    found = [node for node in expressions(made) if ast.dump(node) == same]
-    text, whole = body.text(made), body.text(found[0]) if found else ""
-    if not found or text.count(whole) != len(found):
-        return ""
-    return (
-        f"Line {made.lineno} computes the same values a second time. Use {case.name} there: "
-        f"{text.replace(whole, case.name)}."
-    )
-
-
-_SAME_VALUES = frozenset({"requires_grad_", "detach", "clone"})
 
 
 def _allowed(case: Unused) -> str:
@@ -598,19 +483,6 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     copied,
     takes_no_part,
 )
-
-
-def _computed(case: Unused) -> Iterator[Fact]:
-    """The statement that computes the output, and from which leaves the graph says it does."""
-    leaves = [leaf for leaf in case.graph.leaves if leaf.kind in ("variable", "overwritten")]
-    parameters = sum(leaf.kind == "parameter" for leaf in case.graph.leaves)
-    given = [leaf.name for leaf in leaves if leaf.name and leaf.name not in case.names]
-    parts = [*given[:4], *([counted(parameters, "parameter")] if parameters else [])]
-    made = case.made or (case.caller[1] if case.caller else None)
-    if made and made != case.at:
-        yield shown(made, f"computes {case.output} from {listed(parts) or 'other tensors'}.")
-    elif parts:
-        yield f"{case.output} was computed from {listed(parts)}."
 
 
 def _indices(case: Unused) -> Iterator[str]:

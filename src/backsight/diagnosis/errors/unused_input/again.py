@@ -1,0 +1,195 @@
+"""The output is computed from values that are computed anew there, and not from the input that holds them."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from backsight.diagnosis.errors.unused_input.case import Unused
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Fact
+from backsight.source import Body, Place, assignments, function_at, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.rewriting import rewritten
+from backsight.story.failure import Level
+from backsight.story.sections import Section, function_called, passed, section_of, sections, undecorated
+
+_SAME_VALUES = frozenset({"requires_grad_", "detach", "clone", "to", "cuda", "cpu", "contiguous"})
+_WRAPPING = frozenset({"Parameter", "Variable", "tensor", "as_tensor"})
+
+
+@dataclass(frozen=True)
+class Again:
+    """What to write instead, and the statements that show why."""
+
+    fix: str
+    evidence: tuple[Fact, ...] = ()
+
+
+def written_again(case: Unused) -> Again | None:
+    """Find where the output is computed from the very expression that gave the input its value."""
+    level = case.failure.user
+    body = level.body if level else None
+    made = statement_at(body, *case.made.position) if body and case.made else None
+    if level is None or body is None or made is None or len(case.names) != 1 or not case.name.isidentifier():
+        return None
+    place, value = _value(level, body, case.name)
+    if place is None or value is None:
+        return None
+    if isinstance(value, ast.BinOp | ast.Call) and place.line < made.lineno:
+        return _here(case, body, made, value) or (
+            _elsewhere(case, level, place, value) if isinstance(value, ast.Call) else None
+        )
+    return _from_original(case, level, body, place, dotted(value) or "")
+
+
+def _value(level: Level, body: Body, name: str) -> tuple[Place | None, ast.expr | None]:
+    """The statement that gave the input its value, and the expression without what only copies it."""
+    places = assignments(body, name, before=level.line)
+    statement = statement_at(body, *places[-1].position) if places else None
+    value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if statement is not None and isinstance(statement, ast.Assign) and not isinstance(statement.targets[0], ast.Name):
+        return None, None
+    while (inner := _copied(value)) is not None:
+        value = inner
+    return places[-1] if places else None, value
+
+
+def _copied(value: ast.expr | None) -> ast.expr | None:
+    """What an expression is a copy of: `x` of `x.clone()`, of `x.data` and of `nn.Parameter(x)`."""
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        return value.value
+    if not isinstance(value, ast.Call):
+        return None
+    receiver, name = callee(value)
+    if name in _SAME_VALUES and receiver is not None:
+        return receiver if dotted(receiver) != "torch" else next(iter(value.args), None)
+    return value.args[0] if name in _WRAPPING and value.args else None
+
+
+def _here(case: Unused, body: Body, made: ast.stmt, value: ast.expr) -> Again | None:
+    """In the statement that computes the output."""
+    same = ast.dump(value)
+    found = [node for node in expressions(made) if ast.dump(node) == same]
+    text, whole = body.text(made), body.text(found[0]) if found else ""
+    if not found or text.count(whole) != len(found):
+        return None
+    return Again(
+        f"Line {made.lineno} computes the same values a second time. Use {case.name} there: "
+        f"{text.replace(whole, case.name)}."
+    )
+
+
+def _from_original(case: Unused, level: Level, body: Body, copied: Place, original: str) -> Again | None:
+    """The input is a copy of a variable, and the output is computed from that variable."""
+    receiver = level.receiver
+    found = ancestors(body, receiver, level.line).get(original) if original and receiver else None
+    if found is None or original == case.name:
+        return None
+    reading = statement_at(body, *found.read.position)
+    nodes = [each for each in expressions(reading) if dotted(each) == original] if reading is not None else []
+    line = rewritten(body, reading, dict.fromkeys(nodes, case.name)) if reading is not None and nodes else ""
+    if reading is None or not line or reading.lineno == copied.line:
+        return None
+    late = (
+        f"Move line {copied.line}, `{copied.text}`, above line {reading.lineno}, and w"
+        if (copied.line > reading.lineno)
+        else "W"
+    )
+    return Again(
+        f"{late}rite `{line}` {'there' if late != 'W' else f'on line {reading.lineno}'}, so that {case.output} is "
+        f"computed from {case.name}.",
+        (
+            shown(copied, f"creates {case.name}, a copy of {original}."),
+            shown(found.read, f"uses {original} itself."),
+        ),
+    )
+
+
+def _elsewhere(case: Unused, level: Level, copied: Place, value: ast.Call) -> Again | None:
+    """In a function that the statement of the output calls: `model(x)`, which looks the embeddings up again."""
+    here = section_of(level)
+    own, owner = function_called(here, value) if here is not None else (None, None)
+    for section in sections(case.failure) if own is not None else ():
+        for call, place in section.calls() if section.level is None else ():
+            function, of = function_called(section, call)
+            if here is None or function is not own or (of is not owner and of is not None):
+                continue
+            shows = (
+                shown(copied, f"creates {case.name}, with the values of {here.body.text(value)}."),
+                shown(place, f"computes them again, without {case.name}."),
+            )
+            unknown = f"Give {case.name} to what takes the result of line {place.line}, in place of that result."
+            return Again(_given(case.name, level, section, call, place) or unknown, shows)
+    return None
+
+
+def _given(name: str, level: Level, section: Section, call: ast.Call, place: Place) -> str:
+    """How to give the input to the function that computes it again, where the failing function calls that itself."""
+    body = level.body
+    for statement in statements(body.node) if body is not None else ():
+        for outer in calls_in(statement) if statement.lineno <= level.line else ():
+            function, owner = function_called(level, outer)
+            if body is None or not _runs(function, section.body):
+                continue
+            returned = _inlined(section.body, function, owner, outer, call, name)
+            line = rewritten(body, statement, {outer: returned}) if returned else ""
+            if line:
+                return f"On line {statement.lineno}, write `{line}`."
+            return _optional(name, body, section.body, statement, outer, call, place)
+    return ""
+
+
+def _runs(function: Any, body: Body) -> bool:
+    found = function_at(code) if (code := getattr(undecorated(function), "__code__", None)) is not None else None
+    return found is not None and found.node is body.node
+
+
+def _inlined(inner: Body, function: Any, owner: object, outer: ast.Call, call: ast.Call, name: str) -> str:
+    """What a function of a single statement returns, with its parameters replaced by what it was given, and `call` by
+    the input; empty where it does more."""
+    block = [each for each in getattr(inner.node, "body", []) if not isinstance(each, ast.Expr)]
+    code = undecorated(function).__code__
+    parameters = code.co_varnames[: code.co_argcount]
+    if len(block) != 1 or not isinstance(block[0], ast.Return) or block[0].value is None:
+        return ""
+    given = dict(passed(undecorated(function), owner, outer))
+    if owner is not None and parameters:
+        method = isinstance(outer.func, ast.Attribute) and outer.func.attr == code.co_name
+        given[parameters[0]] = outer.func.value if method and isinstance(outer.func, ast.Attribute) else outer.func
+    memo: dict[int, Any] = {id(call): ast.Name(name)}
+    for node in ast.walk(block[0].value):
+        if isinstance(node, ast.Name) and node.id in parameters and not any(node is one for one in ast.walk(call)):
+            if node.id not in given:
+                return ""
+            memo[id(node)] = given[node.id]
+    return ast.unparse(copy.deepcopy(block[0].value, memo))
+
+
+def _optional(
+    name: str, body: Body, inner: Body, statement: ast.stmt, outer: ast.Call, call: ast.Call, place: Place
+) -> str:
+    """How to let a function take the input: as a parameter that may be left out."""
+    signature, at = getattr(inner.node, "args", None), statement_at(inner, *place.position)
+    if signature is None or signature.vararg or signature.kwarg or signature.kwonlyargs or at is None:
+        return ""
+    chosen = f"{inner.text(call)} if {name} is None else {name}"
+    whole = getattr(at, "value", None) is call
+    line = rewritten(inner, at, {call: chosen if whole else f"({chosen})"})
+    calls = rewritten(
+        body, statement, {outer: ast.unparse(ast.Call(outer.func, outer.args, [*outer.keywords, _as(name)]))}
+    )
+    if not line or not calls or name in {each.arg for each in signature.args}:
+        return ""
+    function = f"{getattr(inner.node, 'name', '')}({ast.unparse(signature)}, {name}=None)"
+    return (
+        f"Let {getattr(inner.node, 'name', '')} take it: `def {function}:`, on line {place.line} `{line}`, and on line "
+        f"{statement.lineno} `{calls}`."
+    )
+
+
+def _as(name: str) -> ast.keyword:
+    return ast.keyword(name, ast.Name(name))

@@ -1,0 +1,146 @@
+"""The input was used before its gradient was turned on, so that nothing was recorded of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.unused_input.case import Unused, computed
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming import search
+from backsight.source import Body, Place
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound, spots, uses
+from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.story.failure import Level
+
+
+@dataclass(frozen=True, eq=False)
+class Late:
+    """A function that has both tensors: where it uses the input, and where the gradient of that is turned on later.
+
+    repeats: the statements that have computed something from the input by then, in their order.
+    inside: whether it is turned on in another function, which the last statement runs.
+    """
+
+    level: Level
+    body: Body
+    name: str
+    output: str
+    use: Place
+    turned: Place
+    repeats: Sequence[ast.stmt]
+    inside: bool
+
+
+def enabled_late(case: Unused) -> Finding | None:
+    """Name the statement that used the input, and the one that turned its gradient on too late."""
+    late = next(_late(case), None)
+    if late is None:
+        return None
+    between = [name for each in late.repeats for name in sorted(bound(each)) if name != late.output]
+    first = next((name for name in between if name in ancestors(late.body, late.output, late.level.line)), "")
+    uses_it = f"uses {late.name}, without a gradient at that moment."
+    again = not _can_move(late)
+    return explanation(
+        f"{case.output} does not depend on {case.name}, which was used before its gradient was turned on.",
+        (
+            shown(late.use, f"computes {first} from {late.name}, without a gradient." if again and first else uses_it),
+            shown(late.turned, "turns it on, which does not change what was computed before."),
+            *(computed(case) if again and late.use != case.made else ()),
+            case.asked,
+        ),
+        _fix(late, first),
+        source=str(late.turned),
+    )
+
+
+def _late(case: Unused) -> Iterator[Late]:
+    inner: list[tuple[Level, str]] = []
+    for level in case.failure.users:
+        found = search([case.tensors[0]], frames=(level.frame,)).names[0]
+        name = next((each.path for each in found if _is_plain(each.path)), "")
+        if level.body is None or not name:
+            continue
+        inner.append((level, name))
+        output = level.receiver if level is case.failure.user else case.output
+        used = ancestors(level.body, output, level.line).get(name) if output else None
+        for one, called in inner if used is not None and output else ():
+            for turned in enabling(one.body, called) if one.body and used else ():
+                after = used.read.line <= level.line if one is not level else used.read.line < turned.line <= level.line
+                if after and turned.line <= one.line:
+                    until = turned.line if one is level else level.line
+                    repeats = _computed_from(level.body, name, used.read.line, until, output or "", level.line)
+                    yield Late(
+                        level, level.body, name, output or "", used.read, turned, repeats, inside=one is not level
+                    )
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is a name or a chain of attributes."""
+    return all(part.isidentifier() for part in path.split("."))
+
+
+def enabling(body: Body, name: str) -> Iterator[Place]:
+    """The statements that turn on the gradient of a variable."""
+    for each in statements(body.node):
+        if any(callee(c)[1] == "requires_grad_" and dotted(callee(c)[0]) == name for c in calls_in(each)) or (
+            isinstance(each, ast.Assign) and any(dotted(t) == f"{name}.requires_grad" for t in each.targets)
+        ):
+            yield body.place(each)
+
+
+def _computed_from(body: Body, name: str, first: int, until: int, output: str, line: int) -> list[ast.stmt]:
+    """The statements on the way to the output that were computed from a name between two lines."""
+    names, found = {name}, list[ast.stmt]()
+    leading = {output, *ancestors(body, output, line)}
+    for each in statements(body.node):
+        read = {use.name for use in uses(each) if not use.binds}
+        made = bound(each) & leading
+        if first <= each.lineno < until and made and names & read:
+            names |= made
+            found.append(each)
+    return found
+
+
+def _can_move(late: Late) -> bool:
+    """Whether turning it on earlier is enough: in the same block, with no backward in between that frees what is
+    computed then."""
+    arms = {spot.node.lineno: spot.arms for spot in spots(late.body.node)}
+    last = late.level.line if late.inside else late.turned.line
+    between = (each for each in statements(late.body.node) if late.use.line < each.lineno < late.level.line)
+    return arms.get(last) == arms.get(late.use.line) and not any(
+        callee(call)[1] in ("backward", "grad") for each in between for call in calls_in(each)
+    )
+
+
+def _fix(late: Late, first: str) -> str:
+    """Turn it on earlier; else compute anew what was computed by then, or ask for the gradient of that."""
+    turning, line = f"{late.name}.requires_grad_()", late.turned.line
+    if _can_move(late) or not late.repeats:
+        what = f"Put `{turning}`" if late.inside else f"Move `{late.turned.text}`"
+        return f"{what} above line {late.use.line}{f': on line {line} it is too late' * late.inside}."
+    again = "; ".join(_part(late, each) for each in late.repeats)
+    if late.inside:
+        return f"Above line {late.level.line}, put `{turning}; {again}`: on line {line} it is too late."
+    fix = f"Compute {first or late.output} again after that: put `{again}` below line {line}."
+    if getattr(late.level.value(first) if first else None, "requires_grad", True) or len(late.repeats) > 1:
+        return fix
+    return (
+        f"{fix} Or take the gradient with respect to {first}: write `{first}.requires_grad_()` on line {line}, and "
+        f"{first} instead of {late.name} on line {late.level.line}."
+    )
+
+
+def _part(late: Late, statement: ast.stmt) -> str:
+    """The statement as text; of `a, b = f(x), g(y)` only what is computed from the input."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
+            names = {late.name} | {name for each in late.repeats for name in bound(each)}
+            reads = [{use.name for use in uses(ast.Expr(value)) if not use.binds} for value in values]
+            pairs = [pair for pair, read in zip(zip(targets, values, strict=True), reads, strict=True) if names & read]
+            return "; ".join(f"{late.body.text(one)} = {late.body.text(value)}" for one, value in pairs)
+    return ast.unparse(statement) if statement.end_lineno != statement.lineno else late.body.text(statement)
