@@ -355,5 +355,15 @@ def test_one_that_another_thread_ends_says_which_thread_it_stays_in():
     assert warning == f"backsight: {note}" and current() is None
 
 
+@pytest.mark.skipif(not SEES_CALLS, reason="no exact level")
+def test_one_that_another_thread_has_paused_is_gone_once_its_own_ends_it():
+    with bs.watch(level="exact") as watch:
+        pausing = threading.Thread(target=watch.pause)
+        pausing.start()
+        pausing.join()
+        assert torch._C._len_torch_function_stack() == 1  # out of that thread's reach
+    assert torch._C._len_torch_function_stack() == 0 and watch.notes == ()
+
+
 def _line_of(function) -> int:
     return inspect.unwrap(function).__code__.co_firstlineno

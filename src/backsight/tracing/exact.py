@@ -79,8 +79,13 @@ class Exact:
         self._mode.ended = True
         return self._regions.stop() if self._regions is not None else ""
 
+    def let_go(self) -> str:
+        """Take off in this thread what was stopped in another; return what is to be said if it stays in a third."""
+        remove(self._mode)
+        return self.out_of_reach()
+
     def out_of_reach(self) -> str:
-        """Return in which thread `stop` would leave the mode; nothing if it is this one, or has ended."""
+        """Return in which thread `stop` leaves the mode; nothing if it is this one, or has ended."""
         thread, name = self._began
         if thread == threading.get_ident() or (self._home is not None and self._home() is None):
             return ""

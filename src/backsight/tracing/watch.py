@@ -61,6 +61,8 @@ class Watch:
         self._steps = StepHooks(self.steps, self._guarded, self._borne)
         self._modules = ModuleHooks(self.calls, model, self._borne, all_calls=nonfinite)
         self._parts: list[Any] = []
+        self._left: list[Exact] = []
+        """Those that another thread has paused, which cannot take them off the thread that they began in."""
         self._used = self._failed = False
         self.paused = False
 
@@ -99,6 +101,8 @@ class Watch:
             return
         for part in reversed(self._parts):
             self._note(part.stop())
+            if isinstance(part, Exact) and part.out_of_reach():
+                self._left.append(part)
         self._parts.clear()
 
     def pause(self) -> None:
@@ -144,9 +148,8 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stays = next((part.out_of_reach() for part in self._parts if isinstance(part, Exact)), "")
         self._look_away()
-        self._note(stays)
+        self._note(next((stays for part in self._left if (stays := part.let_go())), ""))
         self._modules.remove()
         self._steps.stop()
         if error is not None and self.level == "exact":
