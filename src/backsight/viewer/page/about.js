@@ -44,7 +44,7 @@ function aboutPage(state, info) {
     "section",
     { class: "page narrow" },
     list(info.name, facts),
-    list("Settings of the recording", settingsOf(info.config)),
+    list("Settings of the recording", recordedHow(info.config)),
     list(
       "Surroundings",
       Object.entries(info.environment).map(([name, value]) => [
@@ -57,7 +57,7 @@ function aboutPage(state, info) {
 }
 
 // What was set for the recording, in the words of the other pages.
-function settingsOf({ every, share, first, taps, ...rest }) {
+function recordedHow({ every, share, first, taps, ...rest }) {
   const which =
     every === "auto"
       ? `as many as ${share ? percent(share) : "a part"} of the time allows`
