@@ -363,6 +363,38 @@ def test_what_a_page_asks_first_is_read_before_it_asks(library, monkeypatch):
     assert asked == [(newest, "about"), (newest, "heatmap")]
 
 
+@pytest.mark.parametrize(
+    ("rates", "highest"),
+    [((0.0, 0.05, 0.1, 0.02), 0.1), ((0.1, 0.05, 0.0), 0.1), ((0.1, 0.1), 0.1)],
+)
+def test_of_a_learning_rate_that_a_schedule_raises_the_highest_is_what_was_chosen(tmp_path, rates, highest):
+    with RunWriter(tmp_path / "run") as writer:
+        writer.event("optimizer", step=0, optimizer="SGD", groups=[{"tensors": 1, "lr": rates[0], "momentum": 0.9}])
+        for step, rate in enumerate(rates):
+            writer.scalars(step, {"lr": rate})
+    settings = Library(tmp_path).ask("run", "settings", {})["settings"]
+    assert [[name, value] for group, name, value in settings if "lr" in name] == [["lr", highest]]
+
+
+@pytest.mark.parametrize("kind", ["grad", "output"])
+def test_what_was_read_before_is_what_the_page_asks_for(tmp_path, browser, monkeypatch, kind):
+    from backsight.viewer import Server
+
+    with RunWriter(tmp_path / "run") as writer:
+        number = writer.tensor("t", kind, "t", (2,), "float32")
+        for step in range(3):
+            writer.append(step, [number], np.ones(1, STATISTICS))
+    library, read = Library(tmp_path), counting(monkeypatch, "heatmap")
+    library.warm()
+    with Server(library) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/run/heatmap")
+        page.locator(".cells canvas").wait_for()
+        page.close()
+    assert read == ["run"]
+
+
 def counting(monkeypatch, question):
     """Return a list that grows each time a run is read for this question."""
     read, answer = [], QUESTIONS[question]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+
 import pytest
 
 import backsight as bs
 from backsight.viewer.notebook import view
-from backsight.viewer.page import script, style
+from backsight.viewer.page import SCRIPTS, script, style
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +26,14 @@ def test_a_report_is_small_and_whole(html):
 
 def test_the_script_and_the_styles_of_all_pages_stay_small():
     assert len(script().encode()) + len(style().encode()) <= 200_000
+
+
+def test_no_two_parts_of_the_script_call_a_function_the_same():
+    """A browser takes the last one without a word."""
+    texts = [files("backsight.viewer.page").joinpath(part).read_text(encoding="utf-8") for part in SCRIPTS]
+    every = re.findall(r"^(?:async )?function (\w+)", "\n".join(texts), re.MULTILINE)
+    assert "show" in every
+    assert sorted(every) == sorted(set(every))
 
 
 def test_a_report_shows_heatmap_findings_and_tensors_from_disk(html, visit):

@@ -393,6 +393,7 @@ def test_views_have_keys(look):
 
 def test_what_a_run_is_made_with_is_told(look):
     text = look("#/first/about").locator("main").inner_text()
+    assert "steps\neach\nkinds\ninputs, outputs, weights, gradients, optimizer state" in text
     assert "60 recorded, 0 to 59" in text
     assert "torch" in text
 

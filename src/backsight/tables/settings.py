@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from backsight.runs import Run
 
 Setting = tuple[str, str, Any]
@@ -90,4 +92,12 @@ def _optimizers(run: Run) -> Iterator[Setting]:
         for k, group in enumerate(groups if isinstance(groups, list) else []):
             suffix = f" (group {k})" if isinstance(groups, list) and len(groups) > 1 else ""
             for key, value in group.items() if isinstance(group, dict) else ():
-                yield "optimizer", f"{prefix}{key}{suffix}", value
+                named = f"{prefix}{key}{suffix}"
+                yield "optimizer", named, _highest(run, named, value) if key == "lr" else value
+
+
+def _highest(run: Run, name: str, value: Any) -> Any:
+    """Return the highest value of a learning rate: of one that a schedule warms up, the first was not chosen."""
+    if not isinstance(value, float) or (held := run.numbers().get(name)) is None:
+        return value
+    return float(np.max(held[1], initial=value, where=np.isfinite(held[1])))

@@ -136,8 +136,9 @@ class Library:
         """
         for name in self.names()[:1]:
             with suppress(Exception):
-                kinds = self.ask(name, ABOUT, {})["kinds"]
-                self.ask(name, "heatmap", {"kind": kinds[0], "stat": "l2", "columns": "600"})
+                kind = self.ask(name, ABOUT, {})["kinds"][0]
+                stat = "std" if kind in ("output", "input") else "l2"  # as heatmap.js has it
+                self.ask(name, "heatmap", {"kind": kind, "stat": stat, "columns": "600"})
 
     def difference(self, name: str, other: str) -> str:
         """Return a page on where two runs that were traced diverge, operation by operation.

@@ -44,7 +44,7 @@ function aboutPage(state, info) {
     "section",
     { class: "page narrow" },
     list(info.name, facts),
-    list("Settings of the recording", Object.entries(info.config)),
+    list("Settings of the recording", recordedHow(info.config)),
     list(
       "Surroundings",
       Object.entries(info.environment).map(([name, value]) => [
@@ -54,6 +54,24 @@ function aboutPage(state, info) {
     ),
     list("Other events", news),
   );
+}
+
+// What was set for the recording, in the words of the other pages.
+function recordedHow({ every, share, first, taps, ...rest }) {
+  const which =
+    every === "auto"
+      ? `as many as ${share ? percent(share) : "a part"} of the time allows`
+      : every === 1
+        ? "each"
+        : Number.isInteger(every)
+          ? `one of ${count(every)}`
+          : every;
+  return [
+    every === undefined ? null : ["steps", which],
+    first ? ["first step", count(first)] : null,
+    Array.isArray(taps) ? ["kinds", taps.map(kindName).join(", ") || "none"] : null,
+    ...Object.entries(rest),
+  ].filter(Boolean);
 }
 
 // An event as a sentence; those that have none are told by their details.

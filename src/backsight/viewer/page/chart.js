@@ -146,7 +146,9 @@ function chart({
     }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    const marks = log ? logTicks(bottom, top, room / 22) : (show === bytes ? byteTicks : ticks)(bottom, top, room / 24);
+    const found = log ? logTicks : ticks,
+      most = room / (log ? 22 : 24),
+      marks = show === bytes ? byteTicks(bottom, top, most, found) : found(bottom, top, most);
     let digits = 3; // as many as tell one from the next
     while (digits < 9 && new Set(marks.map((v) => show(v, digits))).size < marks.length) digits++;
     for (const v of marks) {

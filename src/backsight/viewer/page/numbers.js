@@ -60,10 +60,10 @@ function moment(seconds) {
 const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 
 // Round multiples of the unit in which the largest is written.
-function byteTicks(low, high, most) {
+function byteTicks(low, high, most, ofNumbers = ticks) {
   let unit = 1;
   while (high / unit >= 999.5 && unit < 1024 ** 4) unit *= 1024;
-  return ticks(low / unit, high / unit, most).map((v) => v * unit);
+  return ofNumbers(low / unit, high / unit, most).map((v) => v * unit);
 }
 
 // Whether two numbers differ by rounding alone: between them are no steps that could be counted.
