@@ -123,12 +123,18 @@ function drawTop(state, info) {
           ),
         ]
       : null,
-    info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null,
+    info ? h("span", { class: "soft steps" }, recordedOf(info.steps)) : null,
     h("button", { class: "ask", title: "help ( ? )", "aria-label": "help", onclick: toggleHelp }, "?"),
   );
   const shown = top_.querySelector("[aria-current]"),
     nav = top_.querySelector("nav");
   if (shown) nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth; // where it is narrow
+}
+/** How many steps were recorded, and of how many where not of all. */
+function recordedOf(steps) {
+  return steps.count && steps.count <= steps.last
+    ? `${count(steps.count)} of ${plural(steps.last + 1, "step")}`
+    : plural(steps.count, "step");
 }
 function mark() {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
