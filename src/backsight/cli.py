@@ -26,8 +26,9 @@ _RUNS = "List the recordings in a folder and its subfolders."
 _SHOW = """\
 Show one step of a recording by module: statistics of each tensor, a sparkline of the last steps, and any problems. With
 several recordings: their numbers side by side, and the settings that differ. (Their curves: backsight view. The
-operation where two programs diverge: backsight diff.) Name a run by its folder; a run in ./runs by its name, or by the
-start of its name if no other run matches. The default is the newest run in ./runs."""
+operation where two programs diverge: backsight diff.) Name a run by its folder; a run in ./runs by its name, by the
+start of its name if no other run matches, or by its script, whose newest run it then is. The default is the newest
+run in ./runs."""
 
 _TOP = """\
 Show a recording in the terminal while it is written: losses and other numbers, gradients by depth, findings. Ctrl-C

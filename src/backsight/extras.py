@@ -28,22 +28,22 @@ class Package:
 
 
 PACKAGES = (
-    Package("starlette", "starlette", "view", "backsight view: runs in the browser"),
-    Package("uvicorn", "uvicorn", "view", "backsight view: runs in the browser"),
-    Package("pandas", "pandas", "runs", "run.frame(), p.to_pandas()"),
-    Package("pyarrow", "pyarrow", "runs", 'run.export("x.parquet"), run.frame(as_="arrow")'),
-    Package("polars", "polars", None, 'run.frame(as_="polars")'),
-    Package("matplotlib", "matplotlib", "plot", "run.plot(), StepMemory.plot()"),
-    Package("cairosvg", "cairosvg", None, 'graph.draw("x.png"); resvg_py does the same'),
-    Package("networkx", "networkx", None, "graph.to_networkx()"),
-    Package("IPython", "ipython", None, "%load_ext backsight in notebooks"),
-    Package("pytest", "pytest", None, "explanations in test reports, no_leaked_graphs"),
-    Package("lightning", "lightning", "lightning", "backsight.integrations.lightning"),
-    Package("transformers", "transformers", "transformers", "backsight.integrations.transformers"),
-    Package("accelerate", "accelerate", "transformers", "the Trainer of transformers; its wrappers are seen through"),
-    Package("wandb", "wandb", "wandb", 'Mirror(run, "wandb")'),
-    Package("mlflow", "mlflow-skinny", "mlflow", 'Mirror(run, "mlflow")'),
-    Package("tensorboard", "tensorboard", None, "to look at what run.to_tensorboard() and Mirror write without it"),
+    Package("starlette", "starlette", "view", "recordings in a browser: backsight view"),
+    Package("uvicorn", "uvicorn", "view", "recordings in a browser: backsight view"),
+    Package("pandas", "pandas", "runs", "recordings and profiles as pandas tables: run.frame()"),
+    Package("pyarrow", "pyarrow", "runs", "recordings as .parquet files and Arrow tables"),
+    Package("polars", "polars", None, 'recordings as polars tables: run.frame(as_="polars")'),
+    Package("matplotlib", "matplotlib", "plot", "plots of recordings and of memory: run.plot()"),
+    Package("cairosvg", "cairosvg", None, 'pictures of graphs as .png: graph.draw("x.png"); resvg_py does it too'),
+    Package("networkx", "networkx", None, "graphs for networkx: graph.to_networkx()"),
+    Package("IPython", "ipython", None, "explanations in notebooks: %load_ext backsight"),
+    Package("pytest", "pytest", None, "explanations in test reports"),
+    Package("lightning", "lightning", "lightning", "a callback for Lightning's Trainer"),
+    Package("transformers", "transformers", "transformers", "a callback for the Trainer of transformers"),
+    Package("accelerate", "accelerate", "transformers", "models and optimizers that it has wrapped"),
+    Package("wandb", "wandb", "wandb", "recordings sent to Weights & Biases as well"),
+    Package("mlflow", "mlflow-skinny", "mlflow", "recordings sent to MLflow as well"),
+    Package("tensorboard", "tensorboard", None, "to look at recordings that were written for TensorBoard"),
 )
 """Every optional package; an integration does not load without its own, all else says what is missing when it is."""
 

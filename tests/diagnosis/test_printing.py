@@ -302,6 +302,29 @@ class TestTheFixAsADiff:
         assert on_terminal(finding).splitlines()[-2:] == ["      - h.add_(1)", "      + h = h.add(1)"]
         assert "<del>- h.add_(1)</del>" in finding._repr_html_()
 
+    @pytest.mark.parametrize(
+        ("old", "fix", "new"),
+        [
+            (
+                "o = SGD(net.parameters())",
+                "To train it, write {}. Otherwise, freeze it.",
+                "o = SGD([*net.parameters(), d])",
+            ),
+            ("kept.append(loss)", "{}, which keeps the number and drops the graph.", "kept.append(loss.item())"),
+            ("total += loss", "{}, which keeps the number.", "total += loss.item()"),
+            ("h = net(x)", "It trains nothing: on line 2, write `{}`.", "h = net(x).detach()"),
+        ],
+    )
+    def test_wherever_a_fix_gives_the_statement_that_takes_its_place(self, old, fix, new):
+        where = Evidence("does it.", Place("gone.py", 2, old))
+        finding = bs.Finding("BS1", "error", "It.", (where,), fix.format(new), "gone.py:2")
+        assert on_terminal(finding).splitlines()[-2:] == [f"      - {old}", f"      + {new}"]
+
+    @pytest.mark.parametrize("fix", ["On line 9, write h = h.add(1).", "kept.append(1), which is another call."])
+    def test_and_not_for_another_line_or_another_call(self, fix):
+        where = Evidence("does it.", Place("gone.py", 2, "h.add_(1)"))
+        assert "      - " not in on_terminal(bs.Finding("BS1", "error", "It.", (where,), fix, "gone.py:2"))
+
     @pytest.mark.parametrize("fix", ["Write y = x + 1: another variable.", "Remove .detach().", "Write x.clone()."])
     def test_is_not_made_of_what_does_not(self, fix):
         where = Evidence("modifies it.", Place("gone.py", 2, "h = x.exp()"))

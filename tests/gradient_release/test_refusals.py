@@ -28,11 +28,15 @@ def refused(optimizer, message, **settings):
 def test_an_optimizer_with_a_closure():
     refused(optim.LBFGS(mlp(4, 4).parameters()), "^LBFGS evaluates the loss several times within a step, through a cl")
 
+    refused(
+        optim.LBFGS(mlp(4, 4).parameters()), r"It calls the closure at lbfgs.py:\d+: `.*closure\(\)`. Train it without"
+    )
+
     class Sharp(optim.SGD):
         def step(self, closure):
             return closure()
 
-    refused(Sharp(mlp(4, 4).parameters(), lr=0.1), "^Sharp evaluates the loss several times")
+    refused(Sharp(mlp(4, 4).parameters(), lr=0.1), "^Sharp evaluates the loss several times.*at test_refusals.py:")
 
 
 def test_a_differentiable_optimizer():
@@ -221,6 +225,14 @@ def test_a_release_tells_plainly_what_it_does():
         "<Release of AdamW: backward uses the gradients of 4 parameters for their step, one at a time, and frees them; "
         "optimizer.step() does the rest>"
     )
+    released.clip(2.0)
+    assert repr(released) == (
+        "<Release of AdamW: clips gradients to a norm of 2; they wait for optimizer.step(), those of linear layers and "
+        "embeddings as two factors each>"
+    )
+    released.clip(2.0, method="two-pass")
+    assert "release.backward(loss) runs backward twice, and the second time steps one at a time>" in repr(released)
+    released.clip(None)
     square(model).backward()
     assert repr(released).endswith("does the rest; 4 have taken the step under way>")
     optimizer.step()

@@ -113,7 +113,7 @@ def test_a_setting_of_the_optimizer_is_the_cause_and_no_number_that_follows_from
         "BS508  The updates diverge in step 0: `weight_decay` of the optimizer is 0.01 in A and 0.1 in B.\n" in ran.out
     )
     assert "`other`" not in ran.out and "The first difference inside the update: the result of mul_" in ran.out
-    assert "bars: relative difference, one for each module or tensor in order: " in ran.out
+    assert "bars: relative difference of each module or tensor; " in ran.out
 
 
 def test_data_in_the_order_of_a_set_of_words_is_told_of_the_hash_seed(bench, monkeypatch):

@@ -100,6 +100,8 @@ def test_a_message_that_no_page_is_about_ends_with_2_and_what_to_do(capsys: pyte
 def test_a_word_lists_the_codes_that_are_about_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "nan"]) == 0
     assert "BS112  where NaN or infinity first appeared\n" in capsys.readouterr().out
+    assert main(["explain", "leak"]) == 0, "no title has it, but pages do"
+    assert "BS111  graphs pile up\n" in capsys.readouterr().out
 
 
 def test_several_codes_print_a_page_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def test_the_kernel_is_missing_or_broken_and_the_program_goes_on_without(package
     monkeypatch.setitem(sys.modules, name, None)
     assert main(["doctor", "--imports"]) == (state == "broken")
     said = capsys.readouterr().out
-    assert f"kernel {state} statistics in one pass; without it" in " ".join(said.split())
+    assert f"kernel {state} fast statistics of recordings; without it" in " ".join(said.split())
     assert "\n  pip install --force-reinstall --no-deps backsight" in said
 
 

@@ -43,6 +43,21 @@ def test_audit_prints_lines_of_json_for_tools(command: Command, runs: Path) -> N
     assert {(each["backsight"], each["kind"], each["run"]) for each in told} == {(1, "finding", "runs/first")}
 
 
+def test_a_run_may_be_named_by_its_script_and_is_then_the_newest(command: Command, tmp_path: Path) -> None:
+    for name in ("2026-01-01-00-00-00-train", "2026-01-02-00-00-00-train", "2026-01-03-00-00-00-other"):
+        record(tmp_path / "runs" / name, torch.nn.Linear(4, 1))
+    (tmp_path / "train.py").write_text("")
+    for typed in ("train", "train.py"):
+        assert command("show", typed).stdout.startswith("runs/2026-01-02-00-00-00-train ")
+
+
+def test_a_folder_that_was_mistyped_gets_the_one_that_was_meant(command: Command, tmp_path: Path) -> None:
+    record(tmp_path / "runs" / "2026-01-01-00-00-00-train", torch.nn.Linear(4, 1))
+    assert command("rusn").stderr == "backsight: There is no folder rusn. Did you mean runs?\n"
+    meant = "backsight: There is no folder train. Did you mean runs/2026-01-01-00-00-00-train?\n"
+    assert command("train").stderr == meant
+
+
 def newer(folder: Path) -> None:
     RunWriter(folder).close()
     manifest = folder / "rank-00000" / "manifest.json"

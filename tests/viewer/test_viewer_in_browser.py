@@ -470,6 +470,22 @@ def test_a_viewer_that_has_ended_is_told_of(browser, library):
     page.close()
 
 
+def test_of_what_was_recorded_in_part_the_top_says_of_how_many_steps(browser, tmp_path):
+    from backsight.viewer import Library, Server
+
+    with RunWriter(tmp_path / "some") as writer:
+        number = writer.tensor("w", "grad", None, (1,))
+        for step in (0, 3, 6):
+            writer.append(step, [number], np.ones(1, STATISTICS))
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/some/heatmap")
+        drawn(page)
+        assert page.locator(".top .steps").inner_text() == "3 of 7 steps"
+        page.close()
+
+
 def test_a_run_is_followed_while_it_is_recorded(browser, tmp_path):
     import numpy as np
 

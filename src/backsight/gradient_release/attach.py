@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import inspect
 from collections.abc import Callable, Sequence
@@ -16,10 +17,12 @@ from backsight.gradient_release.data_parallel import GroupAverage, OverDdp, expe
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import refuse_ddp
+from backsight.gradient_release.origin import Line
 from backsight.gradient_release.partial_step import is_of_torch
 from backsight.gradient_release.probe import probe
 from backsight.gradient_release.release import Release
 from backsight.snapshot import stepping
+from backsight.source import function_at
 from backsight.surface import require
 from backsight.tape import alive
 
@@ -104,9 +107,12 @@ def _refuse(optimizer: torch.optim.Optimizer) -> None:
     if any(isinstance(getattr(hook, "__self__", None), Release) for hook in step_hooks(optimizer)):
         raise NotReleasable(f"This {kind} is already released: call remove() on its release first.")
     if _needs_closure(type(optimizer)):
+        line = _closure_called(type(optimizer))
+        calls = f" It calls the closure at {line}." if line else ""
         raise NotReleasable(
             f"{kind} evaluates the loss several times within a step, through a closure: every gradient is needed more "
-            "than once, and none can be freed after its first use."
+            f"than once, and none can be freed after its first use.{calls} Train it "
+            "without release(), or use an optimizer whose step takes no closure."
         )
     own_step = vars(optimizer).get("step")
     if own_step is not None and not counts_for_a_scheduler(own_step):
@@ -117,6 +123,18 @@ def _refuse(optimizer: torch.optim.Optimizer) -> None:
         raise NotReleasable(f"{kind}(differentiable=True) keeps the graph through its step: no gradient can be freed.")
     if not any(each.requires_grad for group in optimizer.param_groups for each in group["params"]):
         raise NotReleasable(f"No parameter of this {kind} requires a gradient.")
+
+
+def _closure_called(kind: type[torch.optim.Optimizer]) -> Line | None:
+    """Return the last line of a `step` that calls its closure, as one in a loop is; None if the source is not there."""
+    step = inspect.unwrap(kind.step)
+    body = function_at(step.__code__) if inspect.isfunction(step) else None
+    lines = [
+        each.lineno
+        for each in (ast.walk(body.node) if body is not None else ())
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "closure"
+    ]
+    return Line(step.__code__.co_filename, max(lines)) if lines else None
 
 
 def _needs_closure(kind: type[torch.optim.Optimizer]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -209,6 +210,8 @@ class Release:
         if self._stepping.averaging.has_buckets:
             return f"<Release of {kind}: steps each bucket that DistributedDataParallel has averaged{done}>"
         when = "one at a time" if self.bucket == 0 else f"whenever {size(self.bucket)} of them are there"
+        if self.clipping is not None:
+            return f"<Release of {kind}: {_clips(self.clipping, when)}{done}>"
         return (
             f"<Release of {kind}: backward uses the gradients of {len(attachments)} parameters for their step, {when}, "
             f"and frees them; optimizer.step() does the rest{done}>"
@@ -252,3 +255,12 @@ class Release:
                 "overwritten in place before you asked; in the second case, those of the next steps are known."
             )
         return {id(each): taken[id(each)] for each in parameters if id(each) in taken}
+
+
+def _clips(clipping: Clipping, when: str) -> str:
+    """Say what becomes of gradients that are clipped."""
+    bound = clipping.bound.max_norm
+    does = f"clips gradients to a norm of {bound:g}" if math.isfinite(bound) else "clips no gradient, but waits"
+    if clipping.method == "two-pass":
+        return f"{does}; release.backward(loss) runs backward twice, and the second time steps {when}"
+    return f"{does}; they wait for optimizer.step(), those of linear layers and embeddings as two factors each"

@@ -60,7 +60,7 @@ def told_apart(root: Path) -> tuple[tuple[Run, ...], dict[Path, RunError]]:
         RunNotFound: if there is no such folder.
     """
     if not root.is_dir():
-        raise RunNotFound(f"There is no folder {root}.")
+        raise RunNotFound(f"There is no folder {root}.{beside(root)}")
     found: list[Run] = []
     unreadable: dict[Path, RunError] = {}
     for path in run_folders(root):
@@ -128,6 +128,19 @@ def _hint(path: Path) -> str:
     beside = _names_in(path.parent)
     close = difflib.get_close_matches(path.name, beside, 3) or beside[:3]
     return f" Close to it: {', '.join(close)}." if close else ""
+
+
+def beside(path: Path) -> str:
+    """Which folder may have been meant by one that is not there: one beside it, or a run in ./runs."""
+    try:
+        there = [each.name for each in path.parent.iterdir() if each.is_dir() and not each.name.startswith(".")]
+    except OSError:
+        there = []
+    if close := difflib.get_close_matches(path.name, there, 1):
+        return f" Did you mean {path.parent / close[0]}?"
+    runs = Path("runs")
+    inside = [each for each in _names_in(runs) if path.name in each] if path.name else []
+    return f" Did you mean {runs / inside[-1]}?" if inside else ""
 
 
 def _names_in(folder: Path) -> list[str]:

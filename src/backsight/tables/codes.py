@@ -89,9 +89,9 @@ def _read(text: str) -> str:
 
 def _none(word: str, known: dict[str, Path]) -> int:
     """Say what there is instead of a code that there is not: codes close to it, or pages about this word."""
-    about = {code: title for code, title in titles(known).items() if re.search(rf"\b{re.escape(word)}", title, re.I)}
-    if about and not re.match(r"(?:bs)?\d", word, re.IGNORECASE):
-        sys.stdout.write("".join(f"{code}  {title}\n" for code, title in about.items()))
+    about = [] if re.match(r"(?:bs)?\d", word, re.IGNORECASE) else _about(word, known)
+    if about:
+        show_all({code: known[code] for code in about})
         return 0
     wanted = word.upper() if word.upper().startswith("BS") else f"BS{word}"
     near = [each for each in known if each.startswith(wanted)] if len(wanted) > 3 else []
@@ -101,6 +101,17 @@ def _none(word: str, known: dict[str, Path]) -> int:
     complain(f"there is no code {word!r}; {hint}")
     return 2
 
+
+def _about(word: str, known: dict[str, Path]) -> list[str]:
+    """Return the codes whose titles have a word; else those whose pages have it, if these are not many."""
+    asked = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
+    in_titles = [code for code, title in titles(known).items() if asked.search(title)]
+    in_pages = [code for code, page in known.items() if asked.search(page.read_text(encoding="utf-8"))]
+    return in_titles or (in_pages if len(in_pages) <= _FEW else [])
+
+
+_FEW = 10
+"""Pages that are listed for a word that no title has."""
 
 _MOST = 5
 """Codes that are named in place of one that there is not."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
-from backsight.runs.opening import told_apart
+from backsight.runs.opening import run_folders, told_apart
 from backsight.tables import board, listing, several, summary
 from backsight.tables.printing import complain, output, show, warnings_as_lines
 from backsight.tables.step import read_step
@@ -168,9 +168,11 @@ def _opened(run: str | None) -> Run:
         return open_run(run)
     except NotARun:
         if not inside.is_dir():
+            if Path(run).is_file() and (meant := _newest_of(run)):
+                return open_run(meant)
             raise
     except RunNotFound:
-        if meant := _begun_as(run):
+        if meant := _begun_as(run) or _newest_of(run):
             return open_run(meant)
         if not os.path.isdir(RUNS) or Path(run).name != run:
             raise
@@ -190,6 +192,15 @@ def _begun_as(run: str) -> Path | None:
     named, more = found[:CANDIDATES], len(found) - CANDIDATES
     listed = "".join(f"\n  {path}" for path in named) + (f"\n  and {more:,} more" if more > 0 else "")
     raise RunNotFound(f"{run!r} is ambiguous: it matches {len(found):,} runs:{listed}")
+
+
+def _newest_of(script: str) -> Path | None:
+    """Return the newest run in ./runs of a script, `2026-11-26-18-39-25-train` of `train` or `train.py`."""
+    name = script.removesuffix(".py")
+    found = (
+        [each for each in run_folders(Path(RUNS)) if each.name.endswith(f"-{name}")] if name == Path(name).name else []
+    )
+    return max(found, key=lambda each: each.name, default=None)
 
 
 def _typed(run: Run) -> str:

@@ -17,7 +17,6 @@ from importlib import import_module, metadata
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 from backsight._tested import NEWEST, newer_than_tested, spelt
@@ -71,7 +70,7 @@ def doctor(*, as_json: bool = False, imports: bool = False) -> int:
 
 
 def _environment() -> Iterator[Part]:
-    yield Part("backsight", "there", __version__, "an autograd debugger and observatory")
+    yield Part("backsight", "there", __version__, "this package")
     machine = f"{platform.system()} {platform.machine()}"
     yield Part("Python", "there", platform.python_version(), f"{sys.executable} on {machine}")
     torch, why = _imported("torch")
@@ -83,7 +82,7 @@ def _environment() -> Iterator[Part]:
     yield Part("torch", "there", torch.__version__, f"everything{aside}")
     for number in range(torch.cuda.device_count()):
         yield Part(
-            f"cuda:{number}", "there", torch.cuda.get_device_name(number), ("statistics are computed on the device")
+            f"cuda:{number}", "there", torch.cuda.get_device_name(number), "a device; statistics are computed on it"
         )
     if not torch.cuda.is_available():
         yield Part(
@@ -92,7 +91,7 @@ def _environment() -> Iterator[Part]:
 
 
 def _kernels() -> Iterator[Part]:
-    purpose = "statistics in one pass; without it (no C compiler?) they are several times slower"
+    purpose = "fast statistics of recordings; without it (no C compiler?) they are several times slower"
     again = "pip install --force-reinstall --no-deps backsight"
     if find_spec(_KERNEL) is None:
         yield Part("C kernel", "missing", "", purpose, again)
@@ -167,7 +166,7 @@ def _table(parts: list[Part]) -> Table:
     from backsight.text.rich import Table, Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
-    for heading in ("part", "", "version", "for"):
+    for heading in ("part", "state", "version", "for"):
         table.add_column(heading)
     for part in parts:
         table.add_row(part.name, Text(part.state, _STYLES[part.state]), Text(part.version), Text(part.purpose))
@@ -175,16 +174,22 @@ def _table(parts: list[Part]) -> Table:
 
 
 def _inside(parts: list[Part]) -> Iterator[str]:
-    """Yield what PyTorch's inside lets be done, in lines."""
+    """Yield, in lines, whether this PyTorch has inside what backsight uses, and what one has to do without."""
     lost = [part for part in parts if part.state == "lost"]
-    whole = [part.name for part in parts if part.state == "whole"]
-    yield from ("", f"work with PyTorch {_version('torch')} ({len(whole)} of {len(whole) + len(lost)} features):")
-    yield fill(", ".join(whole), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    if lost:
-        yield from ("", f"lost with PyTorch {_version('torch')}, which lacks internals that they need:")
+    count, version = len(lost) + sum(part.state == "whole" for part in parts), _version("torch")
+    if not lost:
+        yield from (
+            "",
+            f"PyTorch {version} has all internals that backsight uses ({count} of {count} features).",
+        )
+        return
+    yield from (
+        "",
+        f"PyTorch {version} lacks internals that {len(lost)} of {count} features need. Without them,",
+    )
     for part in lost:
-        yield f"  {part.name}: {part.purpose}"
-        yield f"    {part.why}"
+        yield f"  {part.purpose}"
+        yield f"    ({part.name}: {part.why})"
 
 
 def _advice(parts: list[Part], imports: bool) -> Iterator[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backsight.text import counted
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from backsight.text.rich import Text
 
 _NUMERALS = 4
@@ -55,7 +57,7 @@ def ago(seconds: float) -> str:
     return f"{int(max(0, seconds))} s"
 
 
-def steps_of(steps: Sequence[int]) -> str:
+def steps_of(steps: Sequence[int] | NDArray[Any]) -> str:
     """Return how many steps a recording has, and of how many, where only some of them were recorded.
 
     >>> steps_of(range(300)), steps_of(range(0, 300, 2)), steps_of([])

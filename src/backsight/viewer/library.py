@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
-from backsight.runs.opening import holds_a_trace, identity, run_folders
+from backsight.runs.opening import beside, holds_a_trace, identity, run_folders
 from backsight.viewer.answers import compared
 from backsight.viewer.answers.findings import findings_of
 from backsight.viewer.keeping import Kept
@@ -185,7 +185,7 @@ class Library:
         if self.single is not None:
             return {self.single: self._opened(self.single, self.path)}, {}
         if not self.path.is_dir():
-            raise RunNotFound(f"There is no folder {self.path}.")
+            raise RunNotFound(f"There is no folder {self.path}.{beside(self.path)}")
         found, unreadable = dict[str, Run](), dict[str, str]()
         for path in run_folders(self.path):
             name = path.relative_to(self.path).as_posix()

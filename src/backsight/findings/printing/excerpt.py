@@ -105,19 +105,34 @@ def change(finding: Finding) -> tuple[str, str] | None:
     >>> change(finding)     # whose fix is "Write h = h.add(1): that makes a new tensor."
     ('h.add_(1)', 'h = h.add(1)')
     """
-    written = re.match(r"Write `?(.+?)`?(?:: |, which |\.$)", finding.fix)
     places = [each.place for each in map(evidence_of, finding.evidence) if each.place]
-    old = next((place.text for place in places if is_at(place, finding.source) and place.text), None)
-    if written is None or old is None:
+    old = next((place for place in places if is_at(place, finding.source) and place.text), None)
+    written = _WRITTEN.search(finding.fix) or _WHICH.match(finding.fix)
+    if written is None or old is None or written.groupdict().get("line") not in (None, str(old.line)):
         return None
-    one, other = _statement(old), _statement(written[1])
-    if not isinstance(other, ast.Assign) or ast.dump(other) == (one and ast.dump(one)):
-        return None
+    return (old.text, written["new"]) if _takes_the_place(_statement(written["new"]), _statement(old.text)) else None
+
+
+_WRITTEN = re.compile(r"(?:^|, |[Oo]n line (?P<line>\d+), )[Ww]rite `?(?P<new>.+?)`?(?:: |, which |\. |\.$)")
+_WHICH = re.compile(r"(?P<new>.+?), which ")
+"""How a fix gives a statement: `Write h = h.add(1): ...`, `To train it, write ...`, `log.append(x), which ...`."""
+
+
+def _takes_the_place(other: ast.stmt | None, one: ast.stmt | None) -> bool:
+    """Whether a statement is another one for the same: it assigns the same, or calls the same."""
+    if one is None or other is None or ast.dump(other) == ast.dump(one):
+        return False
+    if isinstance(other, ast.Expr) and isinstance(one, ast.Expr):
+        calls = [each.value for each in (one, other)]
+        called = [ast.dump(each.func) for each in calls if isinstance(each, ast.Call)]
+        return len(called) == 2 and called[0] == called[1]
+    if isinstance(other, ast.AugAssign) and isinstance(one, ast.AugAssign):
+        return ast.dump(one.target) == ast.dump(other.target) and type(one.op) is type(other.op)
+    if not isinstance(other, ast.Assign):
+        return False
     if isinstance(one, ast.Assign):
-        same = list(map(ast.dump, one.targets)) == list(map(ast.dump, other.targets))
-    else:
-        same = isinstance(one, ast.Expr | ast.AugAssign)
-    return (old, written[1]) if same else None
+        return list(map(ast.dump, one.targets)) == list(map(ast.dump, other.targets))
+    return isinstance(one, ast.Expr | ast.AugAssign)
 
 
 def _statement(text: str) -> ast.stmt | None:

@@ -123,7 +123,7 @@ function drawTop(state, info) {
           ),
         ]
       : null,
-    info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null,
+    info ? h("span", { class: "soft steps" }, recordedOf(info.steps)) : null,
     h(
       "button",
       { class: "theme", title: "light or dark ( l )", "aria-label": "light or dark", onclick: turnTheme },
@@ -142,6 +142,12 @@ function drawTop(state, info) {
 function turnTheme() {
   theme.turn();
   show(); // pictures hold their colours
+}
+/** How many steps were recorded, and of how many where not of all. */
+function recordedOf(steps) {
+  return steps.count && steps.count <= steps.last
+    ? `${count(steps.count)} of ${plural(steps.last + 1, "step")}`
+    : plural(steps.count, "step");
 }
 function mark() {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");

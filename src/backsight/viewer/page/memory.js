@@ -12,6 +12,11 @@ function memoryAmount(n) {
 }
 const lasting = (ms) => (ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${Number(ms.toPrecision(3))} ms`);
 
+const MEASURED = `with backsight.record(model, optimizer) as rec:
+    with backsight.measure_memory(model, optimizer) as m:
+        ...  # one training step
+    rec.memory(m)`;
+
 function memoryPage(state, info, app) {
   const place = h("section", { class: "page" }, busy("reading"));
   app.refreshed = async () => {
@@ -23,12 +28,13 @@ function memoryPage(state, info, app) {
           "div",
           { class: "empty" },
           h("h2", {}, "No step of this run was measured"),
-          h("p", {}, "Measure one while it is recorded:"),
           h(
-            "pre",
+            "p",
             {},
-            "with backsight.measure_memory(model, optimizer) as m:\n    ...  # one training step\nrec.memory(m)",
+            "backsight run --record does not measure memory. In a script that records itself, measure a step:",
           ),
+          h("pre", {}, MEASURED),
+          h("p", {}, "How much a step will need, without running it: backsight forecast train.py:make"),
         ),
       );
     else fill(place, drawMemory(answer));

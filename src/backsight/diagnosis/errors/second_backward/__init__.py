@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.second_backward.carried import carried_over, steps_seen
@@ -24,8 +24,9 @@ from backsight.diagnosis.errors.second_backward.once import (
     kept_for_later,
 )
 from backsight.diagnosis.evidence.case import Case
+from backsight.diagnosis.evidence.holders import node_of, results_held
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, lost
+from backsight.diagnosis.wording import failing, listed, lost
 from backsight.snapshot import survey
 from backsight.source import assignments
 from backsight.story.failure import Failure, Level, around_engine
@@ -57,7 +58,20 @@ def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
         return _unlocated(failure, ())
     case = Case(failure, survey(failure.roots, frames=failure.frames))
     finding = next((found for clue in CLUES if (found := clue(case)) is not None), None)
-    return finding or _unlocated(failure, steps_seen(case))
+    return finding or _unlocated(failure, steps_seen(case), _kept(case))
+
+
+def _kept(case: Case) -> list[str]:
+    """Name what objects of the program hold of this graph, the oldest first: it may be from an earlier backward."""
+    found = {
+        name.path: case.graph.nodes[index].sequence or 0
+        for tensor, name in results_held(case.failure.frames)
+        if name.exact
+        and re.search(r"[.\[]", name.path)
+        and tensor is not case.root
+        and (index := node_of(case.graph, tensor)) is not None
+    }
+    return sorted(found, key=lambda path: found[path])
 
 
 def _other_cell(level: Level | None) -> Iterator[str]:
@@ -72,13 +86,15 @@ def _other_cell(level: Level | None) -> Iterator[str]:
         )
 
 
-def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
+def _unlocated(failure: Failure, steps: Iterable[str], kept: Sequence[str] = ()) -> Finding:
     where = failing(failure, "is the call that failed.")
     elsewhere = tuple(_other_cell(failure.user))
     again = f"Rerun the code that computes {failure.user.receiver}, then this. " if elsewhere and failure.user else ""
+    held = f"The loss is computed through {listed(kept, 2)}, which outlive{'s' * (len(kept) == 1)} an iteration."
+    through = held if kept else lost("The variable that leads there")
     return explanation(
         "backward() reached operations whose saved tensors an earlier backward() freed.",
-        (*where, *elsewhere, *steps, lost("The variable that leads there")),
+        (*where, *elsewhere, *steps, through),
         f"{again}{'If that does not help, look' if again else 'Look'} for a result that is computed once and used in "
         "every iteration (recompute it each time), one that is carried from iteration to iteration (detach it: "
         "hidden = hidden.detach()), and two losses over one forward pass (add them, and call backward once).",

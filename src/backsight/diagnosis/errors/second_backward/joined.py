@@ -68,9 +68,10 @@ def joined_at(case: Case) -> Iterator[str]:
     if joint is None or case.earlier is None:
         return
     by = f" at {case.earlier.line}" if case.earlier.line else ""
+    them = "it" if len(case.old) == 1 else "them"
     yield (
-        f"{were(len(case.old), 'operations of this graph')} recorded before the backward{by}, which freed them; the "
-        f"new part reaches them through {joint.old.name}{f', created at {joint.made}' if joint.made else ''}."
+        f"{were(len(case.old), 'operations of this graph')} recorded before the backward{by}, which freed {them}; the "
+        f"new part reaches {them} through {joint.old.name}{f', created at {joint.made}' if joint.made else ''}."
     )
 
 
