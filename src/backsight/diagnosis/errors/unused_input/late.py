@@ -16,6 +16,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.story.failure import Level
+from backsight.story.memory import is_tensor, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +69,17 @@ def _late(case: Unused) -> Iterator[Late]:
         inner.append((level, name))
         output = level.receiver if level is case.failure.user else case.output
         used = ancestors(level.body, output, level.line).get(name) if output else None
-        for one, called in inner if used is not None and output else ():
-            for turned in enabling(one.body, called) if one.body and used else ():
-                after = used.read.line <= level.line if one is not level else used.read.line < turned.line <= level.line
+        if used is None or output is None:
+            continue
+        use = used.read
+        for one, called in inner:
+            for turned in enabling(one.body, called) if one.body else ():
+                here = one is level
+                after = use.line < turned.line <= level.line if here else use.line <= level.line
                 if after and turned.line <= one.line:
-                    until = turned.line if one is level else level.line
-                    repeats = _computed_from(level.body, name, used.read.line, until, output or "", level.line)
-                    yield Late(
-                        level, level.body, name, output or "", used.read, turned, repeats, inside=one is not level
-                    )
+                    until = turned.line if here else level.line
+                    repeats = _computed_from(level.body, name, use.line, until, output, level.line)
+                    yield Late(level, level.body, name, output, use, turned, repeats, inside=not here)
 
 
 def _is_plain(path: str) -> bool:
@@ -127,7 +130,9 @@ def _fix(late: Late, first: str) -> str:
     if late.inside:
         return f"Above line {late.level.line}, put `{turning}; {again}`: on line {line} it is too late."
     fix = f"Compute {first or late.output} again after that: put `{again}` below line {line}."
-    if getattr(late.level.value(first) if first else None, "requires_grad", True) or len(late.repeats) > 1:
+    value, own = (late.level.value(each) if each else None for each in (first, late.name))
+    alike = shape_of(value) == shape_of(own) and len(late.repeats) == 1
+    if not is_tensor(value) or value.requires_grad or not alike:
         return fix
     return (
         f"{fix} Or take the gradient with respect to {first}: write `{first}.requires_grad_()` on line {line}, and "
