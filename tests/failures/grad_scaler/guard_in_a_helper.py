@@ -1,7 +1,7 @@
 # code: BS224
 # variable: self.scaler.unscale_(self.optimizer)
 # cause: return None  # too large
-# fix: Put `self.scaler.update()` above line 43
+# fix: Put `self.scaler.update()` above line 41
 import torch
 from torch import nn
 

@@ -77,7 +77,7 @@ def _held(scene: Scene, found: Sources) -> list[str]:
 def _only_some(held: list[str], found: Sources, spared: list[Freezing]) -> Iterator[Fact]:
     """What the optimizer holds of it, and the statement that was to leave only this trainable."""
     if held and spared:
-        yield shown(spared[0].place, f"freezes the others; it does not unfreeze {listed(held, 2)}.", "read")
+        yield shown(spared[0].place, f"freezes the others; it does not unfreeze {listed(held, 2)}.")
     if held:
         yield f"The optimizer holds {listed(held, 4)}, {'all' if len(held) > 1 else 'which is'} frozen."
 
