@@ -61,7 +61,6 @@ MISSED = frozenset(
         "second_backward/partial_anchor",
         "second_backward/prediction_outside_closure",
         "second_backward/priorities_with_a_graph",
-        "second_backward/probabilities_of_a_rollout",
         "second_backward/residual_outside_closure",
         "second_backward/rollout_in_an_object",
         "second_backward/state_in_dict",

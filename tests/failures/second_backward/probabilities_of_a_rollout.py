@@ -1,6 +1,6 @@
 # code: BS201
 # variable: buffer.old
-# cause: return torch.distributions.Normal(self.mean(s), self.log_std.exp()).log_prob(a).sum(-1)
+# cause: self.old = policy.log_prob(self.state, self.action)
 # fix: buffer.old = buffer.old.detach() before line 32
 import torch
 from torch import nn

@@ -58,8 +58,8 @@ def _own(module: torch.nn.Module) -> Iterator[tuple[str, object]]:
     yield from registered(module, "_buffers").items()
 
 
-def detaching(copied: str, kept: list[tuple[str, str]]) -> str:
-    """The statements that detach all of these."""
+def detaching(copied: str, kept: list[tuple[str, str]], beside: str = "") -> str:
+    """The statements that detach all of these; `beside` is an attribute that only their modules have."""
     parts = []
     for attribute in dict.fromkeys(name for _, name in kept):
         owners = [path for path, name in kept if name == attribute]
@@ -68,7 +68,7 @@ def detaching(copied: str, kept: list[tuple[str, str]]) -> str:
             continue
         every = f"({', '.join(owners)})"
         if len(owners) > _MOST:
-            every = f"(m for m in {copied}.modules() if hasattr(m, '{attribute}'))"
+            every = f"(m for m in {copied}.modules() if hasattr(m, '{beside or attribute}'))"
         parts.append(f"for each in {every}: each.{attribute} = each.{attribute}.detach()")
     joint = " and " if any(each.startswith("for ") for each in parts) else "; "
     return joint.join(parts)

@@ -223,9 +223,10 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
     """A `return` or `continue` between the call and update() skips update()."""
     for update in updates:
         start = _in_function_of(misused, here, update)
-        found = next(exits(start.section.body, start.place, update.place), None) if start is not None else None
-        if start is None or found is None:
+        every = list(exits(start.section.body, start.place, update.place)) if start is not None else []
+        if start is None or not every:
             continue
+        found = every[0]
         body, updated = start.section.body, update.place.text
         own = [each for each in misused.calls if each.section.body.node is body.node]
         cleared = [each for each in own if each.method == "zero_grad"]
@@ -234,19 +235,24 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
         put = "; ".join([update.place.text, *(each.place.text for each in late[:1] if not early)])
         around = next((each.arms for each in spots(body.node) if body.place(each.node) == found), ())
         condition = next((arm for arm, _ in reversed(around) if isinstance(arm, ast.If)), None)
-        why = [shown(body.place(condition), "decides that this step is skipped.", "read")] if condition else []
+        why = [shown(body.place(condition), "decides that this step is skipped.")] if condition else []
         return misused.told(
             title,
             found,
             [
                 *([shown(misused.asked, f"calls {here.method}().")] if misused.asked else []),
                 *why,
-                shown(found, f"leaves before line {update.place.line}, `{updated}`, so the next call fails.", "read"),
+                shown(found, f"leaves before line {update.place.line}, `{updated}`, so the next call fails."),
             ],
             f"Put `{put}` above line {found.line}: each {here.method}() needs an update() before the next, "
-            "also in a skipped step.",
+            f"also in a skipped step.{f' The same above {_lines(every[1:])}.' if every[1:] else ''}",
+            exact=len(every) == 1,
         )
     return None
+
+
+def _lines(places: Sequence[Place]) -> str:
+    return f"line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}"
 
 
 def _in_function_of(misused: Misused, here: Call, update: Call) -> Call | None:

@@ -136,6 +136,11 @@ class Refused:
         return self.use == "copied" and is_module(holder) and pruned(holder, attribute)
 
     @property
+    def are_several(self) -> bool:
+        """Whether more is refused than one attribute of a kind of module: all of it is told, and detached."""
+        return len(self.kept) > 1 and (self.is_pruned or len({attribute for _, attribute in self.kept}) > 1)
+
+    @property
     def is_carried(self) -> bool:
         """Whether the statement that stores it reads it, too: `self.h = self.cell(x, self.h)`."""
         body = body_around(self.stored.file, self.stored.line) if self.stored else None
@@ -147,7 +152,7 @@ class Refused:
     def title(self) -> str:
         name = as_code(self.name) or "A tensor"
         match self.use:
-            case "copied" if self.is_pruned and len(self.kept) > 1:
+            case "copied" if self.are_several:
                 every = listed([as_code(f"{path}.{attribute}") for path, attribute in self.kept], 4)
                 return f"{every} are non-leaf tensors: they cannot be copied, because the copies would have no graph."
             case "copied":
@@ -195,7 +200,7 @@ class Refused:
         elif self.use == "copied" and self.stored is not None and self.stored != self.made:
             yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
-            which = "them" if self.is_pruned and len(self.kept) > 1 else "it"
+            which = "them" if self.are_several else "it"
             whole = (
                 f"copies {self.copied}, which holds {which}." if self.copied not in ("", self.name) else "copies it."
             )
@@ -312,10 +317,12 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
         )
     if owner:
         kept = refused.kept or [(owner, attribute)]
-        before = detaching(refused.copied, kept)
+        before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
         if refused.is_pruned:
             line = f" above line {refused.failure.user.line}" if refused.failure.user else ""
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
+        if refused.are_several:
+            return f"Detach each before the copy: {before}."
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
         if refused.stored is not None and not _is_read(refused, attribute):
             return (

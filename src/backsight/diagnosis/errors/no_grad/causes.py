@@ -72,8 +72,8 @@ def _around_all(failure: Failure) -> Suspect | None:
     user = failure.user
     if user is None or user.body is None or user.receiver is None:
         return None
-    name = dotted(user.receiver)
-    made = assignments(user.body, name, before=user.line) if name else (user.place,)
+    is_name = all(part.isidentifier() for part in user.receiver.split("."))
+    made = assignments(user.body, user.receiver, before=user.line) if is_name else (user.place,)
     for level in failure.users if made else ():
         off = nearest_at(level.body, level.line) if level.body else None
         if off is False:
@@ -85,6 +85,12 @@ def _around_all(failure: Failure) -> Suspect | None:
         cut = Cut("no_grad", off.place, off.text, "records nothing")
         return Suspect(here, cut, True, inside=calling) if here else None
     return None
+
+
+def _is_enabled(failure: Failure) -> bool:
+    """Whether the innermost block or decorator around the failing call enables gradients."""
+    around = (nearest_at(level.body, level.line) for level in failure.users if level.body)
+    return next((each for each in around if each is not None), None) is False
 
 
 def _is_inside(block: Disabled, place: Place) -> bool:
@@ -201,7 +207,10 @@ def _tensors(found: Sources) -> Iterator[Fact]:
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
     suspect = replace(suspect, beside=_beside(suspect, all_of_them)) if suspect.seen else suspect
     suspect = replace(suspect, called=_calling(scene, suspect))
-    others = list(dict.fromkeys(str(each.cut.place) for each in all_of_them if each.cut.place != suspect.cut.place))
+    apart = [each for each in all_of_them if each.cut.place != suspect.cut.place]
+    if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
+        apart = [each for each in apart if each.cut.kind != "no_grad"]
+    others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     held = bool(suspect.verdict) and suspect.section.level is not None
     seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))

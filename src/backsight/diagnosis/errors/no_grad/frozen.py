@@ -77,9 +77,9 @@ def _held(scene: Scene, found: Sources) -> list[str]:
 def _only_some(held: list[str], found: Sources, spared: list[Freezing]) -> Iterator[Fact]:
     """What the optimizer holds of it, and the statement that was to leave only this trainable."""
     if held and spared:
-        yield shown(spared[0].place, f"freezes the others; it does not unfreeze {listed(held, 2)}.", "read")
+        yield shown(spared[0].place, f"freezes the others; it does not unfreeze {listed(held, 2)}.")
     if held:
-        yield f"The optimizer holds {listed(held, 4)}, all frozen."
+        yield f"The optimizer holds {listed(held, 4)}, {'all' if len(held) > 1 else 'which is'} frozen."
 
 
 def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]) -> str:
@@ -131,8 +131,8 @@ def _unfreeze(
     fix = f"{_where(freezing)}, unfreeze what should be trained: {what}."
     if not words:
         return missed, fix
-    spared = [each for each in every if (each.startswith(layer) if begins else layer in each)]
-    if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in spared):
+    left = [each for each in every if (each.startswith(layer) if begins else layer in each)]
+    if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in left):
         fix = f'Write "{layer}" instead of "{words[0]}" to train only the last layer.'
     return missed, f"{fix} The names are {listed([_quoted(each) for each in every], 6)}."
 

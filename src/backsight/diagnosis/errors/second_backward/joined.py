@@ -237,7 +237,7 @@ def _in_method_of(case: Case, joint: Joint, name: str) -> Place | None:
     return used if is_own and getattr(body.node if body else None, "name", "") != "__getitem__" else None
 
 
-def _computed_again(case: Case, name: str, called: str = "") -> str:
+def computed_again(case: Case, name: str, called: str = "") -> str:
     """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
     and an argument what the constructor has kept of it. Empty where not all of it is kept."""
     place, (owner, _, attribute) = stored_at(case, name), name.rpartition(".")
@@ -247,7 +247,7 @@ def _computed_again(case: Case, name: str, called: str = "") -> str:
         return ""
     owner = called or owner
     kept = {value: f"{owner}.{key}" for key, value in stored_arguments(body)} | {"self": owner}
-    given = {each.arg for each in body.node.args.args}
+    given = {each.arg for each in body.node.args.args}.union(*(bound(each) for each in statements(body.node)))
     value = copy.deepcopy(statement.value)
     for node in ast.walk(value):
         if isinstance(node, ast.Name) and node.id in given:
@@ -310,12 +310,12 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
     if uncached:
         return f"Recompute {name} each time it is read: {uncached}.{other}"
     used = _in_method_of(case, joint, name)
-    again = _computed_again(case, name, "self") if used else ""
+    again = computed_again(case, name, "self") if used else ""
     if used and again:
         return f"Compute {name} each time it is used: put `{again}` above line {used.line}.{other}"
     if rows := _embedded(case, joint, name):
         return rows
-    again = _computed_again(case, name)
+    again = computed_again(case, name)
     if again:
         return f"Recompute {name} at the start of each iteration: {again}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.joined import (
     cached,
+    computed_again,
     computed_along,
     detached_for,
     emptied,
@@ -243,6 +244,8 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
     inside = _into_loop(level, facts, name, made)
     if stored is not None:
         inside = f"compute {name} inside the loop, as line {stored.line} does{_needing(level, stored)}"
+        if again := computed_again(case, name):
+            inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}"
     plain = "" if summed else _without_graph(case, level, facts, name, made, nodes)
     fix = f"{plain} Otherwise, {inside}." if plain else f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
     added = "" if summed or plain else _added(case, level, facts)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 import torch
 
 from backsight.diagnosis.errors.no_grad.sources import trained
-from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, suspects, why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
+from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
 from backsight.diagnosis.evidence.first_order import first_order
@@ -342,6 +343,8 @@ def replaced(case: Unused) -> Finding | None:
 def cut_off(case: Unused) -> Finding | None:
     """The input takes part by its values only: it was detached on the way, or nothing was recorded."""
     for suspect in suspects(case.failure, trained(case.failure)):
+        if _makes_it(case, suspect):
+            continue
         values = [suspect.section.value(name) for name in operands(suspect.section, suspect.cut)]
         values += [suspect.section.value(name) for _, name in suspect.inside]
         if any(value is tensor for value in values for tensor in case.tensors):
@@ -352,6 +355,14 @@ def cut_off(case: Unused) -> Finding | None:
                 source=str(suspect.cut.place),
             )
     return None
+
+
+def _makes_it(case: Unused, suspect: Suspect) -> bool:
+    """Whether the statement gives the variable its value, `x = x.detach().requires_grad_()`: it is not what cuts that
+    off, and in a loop it may not have run yet."""
+    statement = statement_at(suspect.section.body, *suspect.cut.place.position)
+    names = bound(statement) if statement is not None else set()
+    return any(suspect.section.value(name) is tensor for name in names for tensor in case.tensors)
 
 
 def _enabled_late(case: Unused, cut: Place) -> str:
@@ -480,6 +491,8 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     is_linear,
     cut_off,
     enabled_late,
+    ignored,
+    another_model,
     copied,
     takes_no_part,
 )

@@ -104,7 +104,7 @@ def _from_original(case: Unused, level: Level, body: Body, copied: Place, origin
         f"computed from {case.name}.",
         (
             shown(copied, f"creates {case.name}, a copy of {original}."),
-            shown(found.read, f"uses {original} itself."),
+            *([shown(found.read, f"uses {original} itself.")] if found.read != case.made else []),
         ),
     )
 

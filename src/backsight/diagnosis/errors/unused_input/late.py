@@ -6,16 +6,19 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.unused_input.case import Unused, computed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import listed, shown
 from backsight.naming import search
 from backsight.source import Body, Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.failure import Level
+from backsight.story.memory import is_tensor, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,45 +41,54 @@ class Late:
 
 def enabled_late(case: Unused) -> Finding | None:
     """Name the statement that used the input, and the one that turned its gradient on too late."""
-    late = next(_late(case), None)
+    late = next(_late(case, case.tensors[0]), None)
     if late is None:
         return None
+    others = [next(_late(case, each), None) for each in case.tensors[1:]]
+    beside = [each.name for each in others if each is not None and each.turned == late.turned]
+    if len(beside) < len(others):
+        return None
+    names, one = listed(case.names), not beside
     between = [name for each in late.repeats for name in sorted(bound(each)) if name != late.output]
     first = next((name for name in between if name in ancestors(late.body, late.output, late.level.line)), "")
-    uses_it = f"uses {late.name}, without a gradient at that moment."
+    uses_it = f"uses {names if beside else late.name}, without a gradient at that moment."
     again = not _can_move(late)
     return explanation(
-        f"{case.output} does not depend on {case.name}, which was used before its gradient was turned on.",
+        f"{case.output} does not depend on {names}, which {'was' if one else 'were'} used before "
+        f"{'its' if one else 'their'} gradient was turned on.",
         (
             shown(late.use, f"computes {first} from {late.name}, without a gradient." if again and first else uses_it),
             shown(late.turned, "turns it on, which does not change what was computed before."),
             *(computed(case) if again and late.use != case.made else ()),
             case.asked,
         ),
-        _fix(late, first),
+        _fix(late, first, beside),
         source=str(late.turned),
     )
 
 
-def _late(case: Unused) -> Iterator[Late]:
+def _late(case: Unused, tensor: torch.Tensor) -> Iterator[Late]:
     inner: list[tuple[Level, str]] = []
     for level in case.failure.users:
-        found = search([case.tensors[0]], frames=(level.frame,)).names[0]
-        name = next((each.path for each in found if _is_plain(each.path)), "")
-        if level.body is None or not name:
+        found = search([tensor], frames=(level.frame,)).names[0]
+        paths = [each.path for each in found]
+        name = next((path for path in paths if _is_plain(path)), "")
+        if level.body is None or not paths:
             continue
-        inner.append((level, name))
+        inner += [(level, path) for path in paths]
         output = level.receiver if level is case.failure.user else case.output
-        used = ancestors(level.body, output, level.line).get(name) if output else None
-        for one, called in inner if used is not None and output else ():
-            for turned in enabling(one.body, called) if one.body and used else ():
-                after = used.read.line <= level.line if one is not level else used.read.line < turned.line <= level.line
+        used = ancestors(level.body, output, level.line).get(name) if output and name else None
+        if used is None or output is None:
+            continue
+        use = used.read
+        for one, called in inner:
+            for turned in enabling(one.body, called) if one.body else ():
+                here = one is level
+                after = use.line < turned.line <= level.line if here else use.line <= level.line
                 if after and turned.line <= one.line:
-                    until = turned.line if one is level else level.line
-                    repeats = _computed_from(level.body, name, used.read.line, until, output or "", level.line)
-                    yield Late(
-                        level, level.body, name, output or "", used.read, turned, repeats, inside=one is not level
-                    )
+                    until = turned.line if here else level.line
+                    repeats = _computed_from(level.body, name, use.line, until, output, level.line)
+                    yield Late(level, level.body, name, output, use, turned, repeats, inside=not here)
 
 
 def _is_plain(path: str) -> bool:
@@ -85,10 +97,22 @@ def _is_plain(path: str) -> bool:
 
 
 def enabling(body: Body, name: str) -> Iterator[Place]:
-    """The statements that turn on the gradient of a variable."""
-    for each in statements(body.node):
-        if any(callee(c)[1] == "requires_grad_" and dotted(callee(c)[0]) == name for c in calls_in(each)) or (
-            isinstance(each, ast.Assign) and any(dotted(t) == f"{name}.requires_grad" for t in each.targets)
+    """The statements that turn on the gradient of a variable, or of each element of the list or tuple that has it."""
+    container = name.partition("[")[0]
+    every = list(statements(body.node))
+    loops = [each for each in every if isinstance(each, ast.For)]
+    loops += [each for one in every for node in expressions(one) for each in getattr(node, "generators", ())]
+    names = {
+        name,
+        *(dotted(each.target) or "" for each in loops if container != name and dotted(each.iter) == container),
+    }
+    for each in every:
+        if any(callee(c)[1] == "requires_grad_" and dotted(callee(c)[0]) in names for c in calls_in(each)) or (
+            isinstance(each, ast.Assign)
+            and any(
+                isinstance(t, ast.Attribute) and t.attr == "requires_grad" and dotted(t.value) in names
+                for t in each.targets
+            )
         ):
             yield body.place(each)
 
@@ -117,9 +141,9 @@ def _can_move(late: Late) -> bool:
     )
 
 
-def _fix(late: Late, first: str) -> str:
+def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
     """Turn it on earlier; else compute anew what was computed by then, or ask for the gradient of that."""
-    turning, line = f"{late.name}.requires_grad_()", late.turned.line
+    turning, line = "; ".join(f"{each}.requires_grad_()" for each in (late.name, *beside)), late.turned.line
     if _can_move(late) or not late.repeats:
         what = f"Put `{turning}`" if late.inside else f"Move `{late.turned.text}`"
         return f"{what} above line {late.use.line}{f': on line {line} it is too late' * late.inside}."
@@ -127,7 +151,9 @@ def _fix(late: Late, first: str) -> str:
     if late.inside:
         return f"Above line {late.level.line}, put `{turning}; {again}`: on line {line} it is too late."
     fix = f"Compute {first or late.output} again after that: put `{again}` below line {line}."
-    if getattr(late.level.value(first) if first else None, "requires_grad", True) or len(late.repeats) > 1:
+    value, own = (late.level.value(each) if each else None for each in (first, late.name))
+    alike = shape_of(value) == shape_of(own) and len(late.repeats) == 1
+    if not is_tensor(value) or value.requires_grad or not alike:
         return fix
     return (
         f"{fix} Or take the gradient with respect to {first}: write `{first}.requires_grad_()` on line {line}, and "
