@@ -6728,4 +6728,177 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS101 an encoder that is unfrozen below its optimizer, in one function": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+def finetune(model, steps, unfreeze_at):
+    for p in model.encoder.parameters():
+        p.requires_grad_(False)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)  #!
+    for step in range(steps):
+        if step == unfreeze_at:
+            for p in model.encoder.parameters():
+                p.requires_grad_(True)
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+finetune(Tagger(), 200, 40)
+""",
+    "BS101 blocks of which the last is unfrozen first": """
+blocks = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3)], nn.Linear(4, 1))
+blocks[:3].requires_grad_(False)
+opt = torch.optim.SGD(filter(lambda p: p.requires_grad, blocks.parameters()), lr=0.05)  #!
+for step in range(160):
+    if step == 60:
+        blocks[2].requires_grad_(True)
+    x, y = batch()
+    loss = F.mse_loss(blocks(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "BS115 a model that is built again on resume": """
+class Run:
+    def __init__(self):
+        self.net = net()
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01)
+        self.sched = torch.optim.lr_scheduler.StepLR(self.opt, 10)
+
+    def restore(self, state):
+        self.net = net()  #!
+        self.net.load_state_dict(state["net"])
+        self.opt.load_state_dict(state["opt"])
+
+    def train(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.net(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+            if step % 10 == 9:
+                self.sched.step()
+
+first, second = Run(), Run()
+first.train(20)
+second.restore({"net": first.net.state_dict(), "opt": first.opt.state_dict()})
+second.train(40)
+""",
+    "BS115 a model that is grown after its optimizer and schedule": """
+class Run:
+    def __init__(self):
+        self.net = net(width=8)
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01)
+        self.sched = torch.optim.lr_scheduler.ExponentialLR(self.opt, 0.99)
+
+    def grow(self):
+        self.net = net(width=32)  #!
+
+    def train(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.net(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+        self.sched.step()
+
+run = Run()
+run.train(20)
+run.grow()
+run.train(40)
+""",
+    "BS102 fast weights that begin with the state of the model, and learned rates": """
+from torch.func import functional_call
+
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+        self.rates = nn.ParameterList([nn.Parameter(torch.tensor(-3.0)) for _ in self.net.parameters()])
+
+    def adapt(self, x, y):
+        fast = {n: p.clone() for n, p in self.net.state_dict().items()}  #!
+        fast = {n: p.requires_grad_() for n, p in fast.items()}
+        loss = F.mse_loss(functional_call(self.net, fast, (x,)), y)
+        grads = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
+        return {n: w - r.exp() * g for (n, w), g, r in zip(fast.items(), grads, self.rates)}
+
+learner = Learner()
+meta = torch.optim.Adam(learner.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(functional_call(learner.net, learner.adapt(x, y), (x,)), y)
+    meta.zero_grad()
+    loss.backward()
+    meta.step()
+""",
+    "BS102 an inner loop over detached copies, and a scale that is learned": """
+body, scale = net(), nn.Parameter(torch.tensor(1.0))
+outer = torch.optim.SGD([*body.parameters(), scale], lr=0.01)
+
+def run(weights, x):
+    return F.linear(F.relu(F.linear(x, weights[0], weights[1])), weights[2], weights[3])
+
+for step in range(20):
+    x, y = batch()
+    inner = [p.detach().clone().requires_grad_() for p in body.parameters()]  #!
+    first = F.mse_loss(run(inner, x), y)
+    inner = [w - 0.1 * g for w, g in zip(inner, torch.autograd.grad(first, inner, create_graph=True))]
+    loss = F.mse_loss(scale * run(inner, x), y)
+    outer.zero_grad()
+    loss.backward()
+    outer.step()
+""",
+    "BS121 a teacher that is compared with itself, while the student's output is unused": """
+class Distiller:
+    def __init__(self, teacher, student):
+        self.teacher, self.student = teacher.eval(), student
+        self.kl = nn.KLDivLoss(reduction="batchmean")
+        self.opt = torch.optim.Adam(student.parameters(), lr=0.01)
+
+    def step(self, unlabelled, x, y):
+        with torch.no_grad():
+            large = self.teacher(unlabelled)
+        output = self.student(unlabelled)
+        targets = F.softmax(large / 2, dim=-1)
+        log_probs = F.log_softmax(large / 2, dim=-1)  #!
+        soft = self.kl(log_probs, targets) * 4
+        hard = F.cross_entropy(self.student(x), y)
+        loss = 0.9 * soft + 0.1 * hard
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+distiller = Distiller(net(outputs=3), net(outputs=3))
+for step in range(40):
+    distiller.step(torch.randn(32, 4), torch.randn(16, 4), torch.randint(3, (16,)))
+""",
+    "BS121 an anchor that is compared with itself, while the projection is unused": """
+encoder, head = net(4, 8), nn.Linear(8, 1)
+guide = net(4, 8).requires_grad_(False)
+optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
+
+def train_step(x, y):
+    features = encoder(x)
+    projected = F.normalize(features, dim=1)
+    anchor = F.normalize(guide(x), dim=1)
+    match = F.mse_loss(anchor, anchor)  #!
+    loss = F.mse_loss(head(features), y) + 0.5 * match
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+for step in range(40):
+    train_step(*batch())
+""",
 }

@@ -4947,4 +4947,174 @@ for step in range(150):
     loss.backward()
     of_maker.step()
 """,
+    "the policy of the last rollout, whose log-probabilities have a graph": """
+import copy
+
+class PPO:
+    def __init__(self):
+        self.policy = net(4, 3)
+        self.policy_old = copy.deepcopy(self.policy)
+        self.opt = torch.optim.Adam(self.policy.parameters(), lr=3e-3)
+
+    def update(self, obs, act, adv):
+        for _ in range(4):
+            logp = F.log_softmax(self.policy(obs), 1)[torch.arange(len(obs)), act]
+            logp_old = F.log_softmax(self.policy_old(obs), 1)[torch.arange(len(obs)), act]
+            ratio = torch.exp(logp - logp_old)
+            loss = -torch.min(ratio * adv, ratio.clamp(0.8, 1.2) * adv).mean()
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+        self.policy_old.load_state_dict(self.policy.state_dict())
+
+agent = PPO()
+for it in range(20):
+    obs = torch.randn(64, 4)
+    act = torch.distributions.Categorical(logits=agent.policy_old(obs).detach()).sample()
+    agent.update(obs, act, (act == obs[:, :3].argmax(1)).float() - 0.33)
+""",
+    "an averaged teacher whose target has a graph": """
+import copy
+
+class Trainer:
+    def __init__(self):
+        self.student = net()
+        self.teacher = copy.deepcopy(self.student)
+        self.opt = torch.optim.SGD(self.student.parameters(), lr=0.01)
+
+    def step(self, x, y):
+        made = self.student(x)
+        loss = F.mse_loss(made, y) + 0.1 * F.mse_loss(made, self.teacher(x + 0.1 * torch.randn_like(x)))
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        with torch.no_grad():
+            for kept, new in zip(self.teacher.parameters(), self.student.parameters()):
+                kept.lerp_(new, 0.1)
+
+trainer = Trainer()
+for step in range(40):
+    trainer.step(*batch())
+""",
+    "an encoder that is unfrozen, and then added to the optimizer": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+def finetune(model, steps, unfreeze_at):
+    for p in model.encoder.parameters():
+        p.requires_grad_(False)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for step in range(steps):
+        if step == unfreeze_at:
+            for p in model.encoder.parameters():
+                p.requires_grad_(True)
+            optimizer.add_param_group({'params': model.encoder.parameters()})
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+finetune(Tagger(), 200, 40)
+""",
+    "a model that is filled again on resume": """
+class Run:
+    def __init__(self):
+        self.net = net()
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01)
+        self.sched = torch.optim.lr_scheduler.StepLR(self.opt, 10)
+
+    def restore(self, state):
+        self.net.load_state_dict(state["net"])
+        self.opt.load_state_dict(state["opt"])
+
+    def train(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.net(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+            if step % 10 == 9:
+                self.sched.step()
+
+first, second = Run(), Run()
+first.train(20)
+second.restore({"net": first.net.state_dict(), "opt": first.opt.state_dict()})
+second.train(40)
+""",
+    "fast weights that begin with the parameters, and learned rates": """
+from torch.func import functional_call
+
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+        self.rates = nn.ParameterList([nn.Parameter(torch.tensor(-3.0)) for _ in self.net.parameters()])
+
+    def adapt(self, x, y):
+        fast = {n: p.clone() for n, p in dict(self.net.named_parameters()).items()}
+        fast = {n: p.requires_grad_() for n, p in fast.items()}
+        loss = F.mse_loss(functional_call(self.net, fast, (x,)), y)
+        grads = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
+        return {n: w - r.exp() * g for (n, w), g, r in zip(fast.items(), grads, self.rates)}
+
+learner = Learner()
+meta = torch.optim.Adam(learner.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(functional_call(learner.net, learner.adapt(x, y), (x,)), y)
+    meta.zero_grad()
+    loss.backward()
+    meta.step()
+""",
+    "first-order fast weights, whose gradients are handed to the model, and a scale that is learned": """
+body, scale = net(), nn.Parameter(torch.tensor(1.0))
+outer = torch.optim.SGD([*body.parameters(), scale], lr=0.01)
+
+def run(weights, x):
+    return F.linear(F.relu(F.linear(x, weights[0], weights[1])), weights[2], weights[3])
+
+for step in range(20):
+    x, y = batch()
+    inner = [p.detach().clone().requires_grad_() for p in body.parameters()]
+    grads = torch.autograd.grad(F.mse_loss(run(inner, x), y), inner)
+    inner = [(w - 0.1 * g).detach().requires_grad_() for w, g in zip(inner, grads)]
+    loss = F.mse_loss(scale * run(inner, x), y)
+    outer.zero_grad()
+    loss.backward()
+    for p, w in zip(body.parameters(), inner):
+        p.grad = w.grad
+    outer.step()
+""",
+    "a student that is compared with its teacher": """
+class Distiller:
+    def __init__(self, teacher, student):
+        self.teacher, self.student = teacher.eval(), student
+        self.kl = nn.KLDivLoss(reduction="batchmean")
+        self.opt = torch.optim.Adam(student.parameters(), lr=0.01)
+
+    def step(self, unlabelled, x, y):
+        with torch.no_grad():
+            large = self.teacher(unlabelled)
+        output = self.student(unlabelled)
+        unused = self.student(unlabelled)
+        targets = F.softmax(large / 2, dim=-1)
+        log_probs = F.log_softmax(output / 2, dim=-1)
+        soft = self.kl(log_probs, targets) * 4
+        hard = F.cross_entropy(self.student(x), y)
+        loss = 0.9 * soft + 0.1 * hard
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+distiller = Distiller(net(outputs=3), net(outputs=3))
+for step in range(40):
+    distiller.step(torch.randn(32, 4), torch.randn(16, 4), torch.randint(3, (16,)))
+""",
 }

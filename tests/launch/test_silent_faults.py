@@ -106,8 +106,35 @@ except RuntimeError:
         ),
         (
             "BS101 a body that is unfrozen after an optimizer of what was trainable",
-            "Unfreeze before you create opt, or add what you unfreeze later: opt.add_param_group({'params': ...}). "
-            "Or create opt from model.parameters(): it skips what has no gradient.",
+            "Unfreeze before you create opt, or add what you unfreeze later, after line 36: opt.add_param_group("
+            "{'params': model[0].parameters()}). Or create opt from model.parameters(): it skips what has no gradient.",
+        ),
+        (
+            "BS101 an encoder that is unfrozen below its optimizer, in one function",
+            "Unfreeze before you create optimizer, or add what you unfreeze later, after line 32: "
+            "optimizer.add_param_group({'params': model.encoder.parameters()}).",
+        ),
+        (
+            "BS115 a model that is built again on resume",
+            "Remove line 24: line 25 loads the state into the self.net that self.opt was created for.",
+        ),
+        (
+            "BS115 a model that is grown after its optimizer and schedule",
+            "After line 24, create self.opt again: self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01). Create "
+            "self.sched again as well: it goes on with the old self.opt.",
+        ),
+        (
+            "BS102 fast weights that begin with the state of the model, and learned rates",
+            "Take dict(self.net.named_parameters()) in place of self.net.state_dict() if they should learn from this "
+            "loss.",
+        ),
+        (
+            "BS121 a teacher that is compared with itself, while the student's output is unused",
+            "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
+        ),
+        (
+            "BS121 an anchor that is compared with itself, while the projection is unused",
+            "Use projected in place of anchor: match = F.mse_loss(projected, anchor).",
         ),
         ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
         (
