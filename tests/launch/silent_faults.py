@@ -6901,4 +6901,121 @@ def train_step(x, y):
 for step in range(40):
     train_step(*batch())
 """,
+    "BS161 sequences that are sorted by their length, and labels that are not": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x, lengths):
+        lengths, order = torch.sort(lengths, descending=True)
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)  #!
+        made, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        return self.out(made.sum(1) / lengths[:, None])
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    loss = F.cross_entropy(model(x, lengths), torch.randint(3, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS161 rows that are shuffled in each epoch, without their targets": """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+inputs, targets = batch(128)
+for epoch in range(8):
+    order = torch.randperm(len(inputs))
+    inputs = inputs[order]  #!
+    for begin in range(0, 128, 32):
+        x, y = inputs[begin:begin + 32], targets[begin:begin + 32]
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS162 log determinants that are summed over the samples as well": """
+flow = net(3, 4)
+optimizer = torch.optim.Adam(flow.parameters(), lr=0.01)
+for step in range(40):
+    x = torch.randn(32, 3)
+    shift, scale = flow(x).chunk(2, 1)
+    log_p = -0.5 * ((x[:, :2] - shift) * scale.exp()).pow(2).sum(1)
+    loss = -(log_p + scale.sum()).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS162 a divergence over the batch, added to the reconstruction of each sample": """
+class VAE(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(6, 4), nn.Linear(2, 6)
+
+    def forward(self, x):
+        mu, logvar = self.encode(x).chunk(2, dim=1)
+        z = mu + torch.randn_like(mu) * (0.5 * logvar).exp()
+        return self.decode(z), mu, logvar
+
+model = VAE()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(32, 6)
+    made, mu, logvar = model(x)
+    recon = F.mse_loss(made, x, reduction="none").sum(1)
+    kl = (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum()
+    loss = (recon + kl).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 a leaky activation whose backward looks at the sign of the gradient": """
+class Leaky(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, slope):
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return torch.where(x > 0, x, slope * x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        grad = grad_output.clone()
+        grad[grad_output <= 0] *= ctx.slope  #!
+        return grad, None
+
+first, last = nn.Linear(4, 16), nn.Linear(16, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(last(Leaky.apply(first(x), 0.1)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 a cut-off whose backward keeps what has a positive gradient": """
+class Cut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values):
+        ctx.save_for_backward(values)
+        return values * (values > 0.5).float()
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, = ctx.saved_tensors
+        return grad * (grad > 0.5).float()  #!
+
+first, last = nn.Linear(4, 16), nn.Linear(16, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(last(Cut.apply(first(x))), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

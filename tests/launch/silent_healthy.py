@@ -5117,4 +5117,212 @@ distiller = Distiller(net(outputs=3), net(outputs=3))
 for step in range(40):
     distiller.step(torch.randn(32, 4), torch.randn(16, 4), torch.randint(3, (16,)))
 """,
+    "sequences that are sorted by their length, and brought back by a second argsort": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x, lengths):
+        lengths, order = torch.sort(lengths, descending=True)
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)
+        made, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        return self.out(made.sum(1) / lengths[:, None])[order.argsort()]
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    loss = F.cross_entropy(model(x, lengths), torch.randint(3, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "sequences that are sorted by their length, and brought back by a sort of the order, in the hidden state": """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 1)
+
+    def forward(self, x, lengths):
+        lengths, order = lengths.sort(descending=True)
+        _, back = order.sort()
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)
+        _, hidden = self.rnn(packed)
+        return self.out(hidden[-1].index_select(0, back)).squeeze(1)
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    loss = F.binary_cross_entropy_with_logits(model(x, lengths), (x[:, 0, 0] > 0).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "sequences that are sorted with their labels, and results that are put back by an index": """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.out = nn.GRU(4, 8, batch_first=True), nn.Linear(8, 1)
+
+    def forward(self, x, lengths):
+        lengths, order = lengths.sort(descending=True)
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)
+        made = self.out(self.rnn(packed)[1][-1]).squeeze(1)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order))
+        return made[back]
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    y = (x[:, 0, 0] > 0).float()
+    lengths, order = lengths.sort(descending=True)
+    x, y = x[order], y[order]
+    loss = F.binary_cross_entropy_with_logits(model(x, lengths), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "rows that are shuffled with their targets, and targets that a list takes in that order": """
+model, other = nn.Linear(4, 1), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.01)
+inputs, targets = batch(64)
+kept, numbers = inputs.clone(), [float(y) for y in targets]
+for epoch in range(8):
+    order = torch.randperm(len(inputs))
+    inputs, targets = inputs[order], targets[order]
+    second = torch.randperm(len(kept))
+    x, y = kept[second], torch.tensor([numbers[at] for at in second.tolist()])
+    for begin in range(0, 64, 32):
+        part = slice(begin, begin + 32)
+        loss = F.mse_loss(model(inputs[part]), targets[part]) + F.mse_loss(other(x[part]).squeeze(1), y[part])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "labels that are read off the rows after they were shuffled": """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+inputs, _ = batch(64)
+for epoch in range(8):
+    inputs = inputs[torch.randperm(64)]
+    y = torch.tensor([sum(row) for row in inputs.tolist()])
+    loss = F.mse_loss(model(inputs).squeeze(1), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "inputs that are mixed with those of a permutation, by hand and in place": """
+model = net(outputs=3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = torch.randn(16, 4), torch.randint(3, (16,))
+    order = torch.randperm(16)
+    mixed = 0.7 * x + 0.3 * x[order]
+    loss = 0.7 * F.cross_entropy(model(mixed), y) + 0.3 * F.cross_entropy(model(mixed), y[order])
+    again = x.clone()
+    again[:, 2:] = x[torch.randperm(16)][:, 2:]
+    loss = loss + F.cross_entropy(model(again), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "negatives of a permutation, and a batch normalization that sees a shuffled batch": """
+encoder, judge = net(4, 8), nn.Bilinear(8, 4, 1)
+optimizer = torch.optim.Adam([*encoder.parameters(), *judge.parameters()], lr=0.01)
+for step in range(40):
+    x, y = torch.randn(16, 4), torch.randn(16, 8)
+    order = torch.randperm(16)
+    back = torch.argsort(order)
+    z = encoder(x[order])[back]
+    loss = F.mse_loss(z, y)
+    real, mixed = judge(z, x), judge(z, x[order])
+    loss = loss + F.binary_cross_entropy_with_logits(real, torch.ones_like(real))
+    loss = loss + F.binary_cross_entropy_with_logits(mixed, torch.zeros_like(mixed))
+    loss = loss + F.binary_cross_entropy_with_logits(judge(z, x[torch.randperm(16)]), torch.zeros(16, 1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "scores that are sorted like the times they are compared by, and quantiles of both": """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    y = y.squeeze(1)
+    made = model(x).squeeze(1)
+    ranked, order = y.sort()
+    loss = F.mse_loss(made[order], ranked) + 0.1 * F.mse_loss(made.sort().values, ranked)
+    loss = loss + 0.1 * F.mse_loss(made[made.detach().argsort()], torch.linspace(-1, 1, 16))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "log determinants of each sample, and a penalty that is summed over weights and activations": """
+flow = net(3, 4)
+optimizer = torch.optim.Adam(flow.parameters(), lr=0.01)
+for step in range(40):
+    x = torch.randn(32, 3)
+    shift, scale = flow(x).chunk(2, 1)
+    log_p = -0.5 * ((x[:, :2] - shift) * scale.exp()).pow(2).sum(1)
+    loss = -(log_p + scale.sum(1)).mean()
+    rows = (shift ** 2).sum(1)
+    loss = loss + 0.01 * (rows + flow[0].weight.pow(2).sum()).mean() + 0.01 * (rows + 0.001 * scale.abs().sum()).mean()
+    loss = loss + 0.01 * ((rows.sum() - rows) / 31).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an energy of all atoms, and the forces on each": """
+model = net(3, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(40):
+    places = torch.randn(8, 3, requires_grad=True)
+    energy = model(places).squeeze(1).sum()
+    (force,) = torch.autograd.grad(energy, places, create_graph=True)
+    loss = ((energy - 1.0) ** 2 + (force - torch.ones(8, 3)).pow(2).sum(1)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an activation with guided backpropagation, and a hard sign with its gradient passed on": """
+class Guided(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x > 0, x, 0 * x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return grad_output * (x > 0) * (grad_output > 0)
+
+class Hard(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x > 0, 1.0, -1.0)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return grad_output.clamp(-1, 1)
+
+first, last = nn.Linear(4, 16), nn.Linear(16, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(last(Hard.apply(Guided.apply(first(x)) - 0.1)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -136,6 +136,31 @@ except RuntimeError:
             "BS121 an anchor that is compared with itself, while the projection is unused",
             "Use projected in place of anchor: match = F.mse_loss(projected, anchor).",
         ),
+        (
+            "BS143 a leaky activation whose backward looks at the sign of the gradient",
+            "Compare x: grad[x <= 0] *= ctx.slope. `backsight verify train.py` tests the result.",
+        ),
+        (
+            "BS143 a cut-off whose backward keeps what has a positive gradient",
+            "Compare values: return grad * (values > 0.5).float().",
+        ),
+        (
+            "BS161 sequences that are sorted by their length, and labels that are not",
+            "Put the results back in their order: return self.out(made.sum(1) / lengths[:, None])[order.argsort()]. Or "
+            "put the targets in the same order: targets[order].",
+        ),
+        (
+            "BS161 rows that are shuffled in each epoch, without their targets",
+            "Put the targets in the same order, targets[order].",
+        ),
+        (
+            "BS162 log determinants that are summed over the samples as well",
+            "Keep the samples apart: scale.sum(1) in place of scale.sum().",
+        ),
+        (
+            "BS162 a divergence over the batch, added to the reconstruction of each sample",
+            "Keep the samples apart: (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum(1) in place of (-0.5",
+        ),
         ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
         (
             "BS102 experts that are chosen by the greatest of their probabilities",
