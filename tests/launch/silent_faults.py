@@ -7018,4 +7018,87 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS122 a chain of tags whose likelihood is minimized": """
+class Chain(nn.Module):
+    def __init__(self, tags=3):
+        super().__init__()
+        self.steps = nn.Parameter(0.1 * torch.randn(tags, tags))
+
+    def forward(self, scores, tags):
+        rows = torch.arange(len(tags))
+        right, every = scores[rows, 0, tags[:, 0]], scores[:, 0]
+        for t in range(1, tags.shape[1]):
+            right = right + self.steps[tags[:, t - 1], tags[:, t]] + scores[rows, t, tags[:, t]]
+            every = torch.logsumexp(every.unsqueeze(2) + self.steps + scores[:, t].unsqueeze(1), dim=1)
+        return (right - torch.logsumexp(every, dim=1)).mean()  #!
+
+model, chain = net(4, 3), Chain()
+optimizer = torch.optim.Adam([*model.parameters(), *chain.parameters()], lr=0.05)
+x = torch.randn(32, 5, 4)
+tags = x[..., :3].argmax(-1)
+for step in range(20):
+    loss = chain(model(x), tags)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 a log-softmax whose sign was forgotten": """
+model = net(outputs=3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+x = torch.randn(64, 4)
+y = x[:, :3].argmax(1)
+for step in range(20):
+    log_probs = F.log_softmax(model(x), dim=1)
+    loss = log_probs.gather(1, y[:, None]).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS138 weights in a dict that are trained, and a model that is validated": """
+from torch.func import functional_call, grad_and_value
+
+def loss_of(params, model, x, y):
+    return F.mse_loss(functional_call(model, params, (x,)), y)
+
+@torch.no_grad()
+def validate(model, x, y):
+    return F.mse_loss(model(x), y).item()  #!
+
+def fit(model, steps):
+    params = {name: p.detach().clone() for name, p in model.named_parameters()}
+    velocity = {name: torch.zeros_like(p) for name, p in params.items()}
+    step_of = grad_and_value(loss_of)
+    for step in range(1, steps + 1):
+        grads, loss = step_of(params, model, *batch())
+        velocity = {name: 0.9 * velocity[name] + grads[name] for name in params}
+        params = {name: p - 0.01 * velocity[name] for name, p in params.items()}
+        if step % 20 == 0:
+            print(validate(model, *batch()))
+    return model
+
+validate(fit(net(), 80), *batch())
+""",
+    "BS138 a dict of weights that are updated by hand, and a model that is evaluated": """
+from torch.func import functional_call
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.weights = {k: v.detach().clone().requires_grad_() for k, v in model.named_parameters()}
+
+    def train_step(self, x, y):
+        loss = F.mse_loss(functional_call(self.model, self.weights, (x,)), y)
+        grads = torch.autograd.grad(loss, list(self.weights.values()))
+        self.weights = {k: (w - 0.05 * g).detach().requires_grad_() for (k, w), g in zip(self.weights.items(), grads)}
+
+    def evaluate(self, x, y):
+        with torch.no_grad():
+            return (self.model(x) - y).abs().mean().item()  #!
+
+trainer = Trainer(net())
+for epoch in range(4):
+    for step in range(10):
+        trainer.train_step(*batch())
+    print(trainer.evaluate(*batch()))
+""",
 }

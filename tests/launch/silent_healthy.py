@@ -5325,4 +5325,89 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "densities whose negative log-likelihood falls below zero, and pairs among others": """
+model, left, right = net(4, 2), net(4, 8), net(4, 8)
+optimizer = torch.optim.Adam([*model.parameters(), *left.parameters(), *right.parameters()], lr=0.05)
+x = torch.randn(64, 4)
+y = 0.01 * x.sum(1)
+for step in range(40):
+    mean, log_scale = model(x).unbind(1)
+    density = -torch.distributions.Normal(mean, log_scale.exp()).log_prob(y).mean()
+    optimizer.zero_grad()
+    density.backward()
+    optimizer.step()
+    scores = left(x) @ right(x + 0.1).T
+    pairs = -(scores.diagonal() - torch.logsumexp(scores, dim=1)).mean()
+    optimizer.zero_grad()
+    pairs.backward()
+    optimizer.step()
+    entropy = (torch.logsumexp(left(x), 1) - left(x).mean(1)).mean()
+    optimizer.zero_grad()
+    entropy.backward()
+    optimizer.step()
+""",
+    "an input that a network is to misunderstand, and a network that is trained in turn": """
+model = net(outputs=3)
+x = torch.randn(32, 4)
+y = x[:, :3].argmax(1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    delta = torch.zeros_like(x, requires_grad=True)
+    attacker = torch.optim.SGD([delta], lr=0.1)
+    for _ in range(3):
+        attacker.zero_grad()
+        F.log_softmax(model(x + delta), dim=1).gather(1, y[:, None]).mean().backward()
+        attacker.step()
+    optimizer.zero_grad()
+    F.cross_entropy(model(x + delta.detach()), y).backward()
+    optimizer.step()
+""",
 }
+
+WITHOUT_OPTIMIZER = {
+    "weights in a dict that are trained, and loaded before the model is validated": """
+from torch.func import functional_call, grad_and_value
+
+def loss_of(params, model, x, y):
+    return F.mse_loss(functional_call(model, params, (x,)), y)
+
+@torch.no_grad()
+def validate(model, x, y):
+    return F.mse_loss(model(x), y).item()
+
+def fit(model, steps):
+    params = {name: p.detach().clone() for name, p in model.named_parameters()}
+    step_of = grad_and_value(loss_of)
+    for step in range(1, steps + 1):
+        grads, loss = step_of(params, model, *batch())
+        params = {name: p - 0.05 * grads[name] for name, p in params.items()}
+        if step % 20 == 0:
+            model.load_state_dict(params)
+            print(validate(model, *batch()))
+    return model
+
+validate(fit(net(), 80), *batch())
+""",
+    "weights in a dict that are evaluated beside the model that they began as": """
+from torch.func import functional_call, grad
+
+def loss_of(params, model, x, y):
+    return F.mse_loss(functional_call(model, params, (x,)), y)
+
+@torch.no_grad()
+def evaluate(model, params, x, y):
+    before, after = model(x), functional_call(model, params, (x,))
+    return F.mse_loss(before, y).item(), F.mse_loss(after, y).item()
+
+def adapt(model, steps):
+    params = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for step in range(1, steps + 1):
+        grads = grad(loss_of)(params, model, *batch())
+        params = {name: p - 0.05 * grads[name] for name, p in params.items()}
+        if step % 10 == 0:
+            print(evaluate(model, params, *batch()))
+
+adapt(net(), 60)
+""",
+}
+"""The same of trainings without an optimizer, of which no loss is audited."""

@@ -5,7 +5,7 @@ import re
 import pytest
 from columns import needs_columns
 from silent_faults import FAULTS, HEAD
-from silent_healthy import HEALTHY
+from silent_healthy import HEALTHY, WITHOUT_OPTIMIZER
 
 
 def said(bench, source):
@@ -38,6 +38,12 @@ def test_a_silent_fault_is_told_once_with_its_line(bench, name):
 @pytest.mark.parametrize("name", HEALTHY)
 def test_nothing_is_said_of_a_training_that_is_in_order(bench, name):
     assert "nothing found" in said(bench, HEALTHY[name])
+
+
+@pytest.mark.parametrize("name", WITHOUT_OPTIMIZER)
+def test_nothing_is_said_of_a_training_without_an_optimizer_that_is_in_order(bench, name):
+    err = said(bench, WITHOUT_OPTIMIZER[name])
+    assert "0 optimizer steps" in err and "BS" not in err
 
 
 @needs_columns
@@ -160,6 +166,22 @@ except RuntimeError:
         (
             "BS162 a divergence over the batch, added to the reconstruction of each sample",
             "Keep the samples apart: (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum(1) in place of (-0.5",
+        ),
+        (
+            "BS122 a chain of tags whose likelihood is minimized",
+            "Minimize its negative: return -(right - torch.logsumexp(every, dim=1)).mean().",
+        ),
+        (
+            "BS122 a log-softmax whose sign was forgotten",
+            "Minimize its negative: loss = -log_probs.gather(1, y[:, None]).mean().",
+        ),
+        (
+            "BS138 weights in a dict that are trained, and a model that is validated",
+            "Copy them back before you evaluate, and after the training: model.load_state_dict(params).",
+        ),
+        (
+            "BS138 a dict of weights that are updated by hand, and a model that is evaluated",
+            "Copy them back before you evaluate, and after the training: self.model.load_state_dict(self.weights).",
         ),
         ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
         (
