@@ -6739,4 +6739,377 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS101 an encoder that is unfrozen below its optimizer, in one function": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+def finetune(model, steps, unfreeze_at):
+    for p in model.encoder.parameters():
+        p.requires_grad_(False)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)  #!
+    for step in range(steps):
+        if step == unfreeze_at:
+            for p in model.encoder.parameters():
+                p.requires_grad_(True)
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+finetune(Tagger(), 200, 40)
+""",
+    "BS101 blocks of which the last is unfrozen first": """
+blocks = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3)], nn.Linear(4, 1))
+blocks[:3].requires_grad_(False)
+opt = torch.optim.SGD(filter(lambda p: p.requires_grad, blocks.parameters()), lr=0.05)  #!
+for step in range(160):
+    if step == 60:
+        blocks[2].requires_grad_(True)
+    x, y = batch()
+    loss = F.mse_loss(blocks(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "BS115 a model that is built again on resume": """
+class Run:
+    def __init__(self):
+        self.net = net()
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01)
+        self.sched = torch.optim.lr_scheduler.StepLR(self.opt, 10)
+
+    def restore(self, state):
+        self.net = net()  #!
+        self.net.load_state_dict(state["net"])
+        self.opt.load_state_dict(state["opt"])
+
+    def train(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.net(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+            if step % 10 == 9:
+                self.sched.step()
+
+first, second = Run(), Run()
+first.train(20)
+second.restore({"net": first.net.state_dict(), "opt": first.opt.state_dict()})
+second.train(40)
+""",
+    "BS115 a model that is grown after its optimizer and schedule": """
+class Run:
+    def __init__(self):
+        self.net = net(width=8)
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01)
+        self.sched = torch.optim.lr_scheduler.ExponentialLR(self.opt, 0.99)
+
+    def grow(self):
+        self.net = net(width=32)  #!
+
+    def train(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.net(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+        self.sched.step()
+
+run = Run()
+run.train(20)
+run.grow()
+run.train(40)
+""",
+    "BS102 fast weights that begin with the state of the model, and learned rates": """
+from torch.func import functional_call
+
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+        self.rates = nn.ParameterList([nn.Parameter(torch.tensor(-3.0)) for _ in self.net.parameters()])
+
+    def adapt(self, x, y):
+        fast = {n: p.clone() for n, p in self.net.state_dict().items()}  #!
+        fast = {n: p.requires_grad_() for n, p in fast.items()}
+        loss = F.mse_loss(functional_call(self.net, fast, (x,)), y)
+        grads = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
+        return {n: w - r.exp() * g for (n, w), g, r in zip(fast.items(), grads, self.rates)}
+
+learner = Learner()
+meta = torch.optim.Adam(learner.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(functional_call(learner.net, learner.adapt(x, y), (x,)), y)
+    meta.zero_grad()
+    loss.backward()
+    meta.step()
+""",
+    "BS102 an inner loop over detached copies, and a scale that is learned": """
+body, scale = net(), nn.Parameter(torch.tensor(1.0))
+outer = torch.optim.SGD([*body.parameters(), scale], lr=0.01)
+
+def run(weights, x):
+    return F.linear(F.relu(F.linear(x, weights[0], weights[1])), weights[2], weights[3])
+
+for step in range(20):
+    x, y = batch()
+    inner = [p.detach().clone().requires_grad_() for p in body.parameters()]  #!
+    first = F.mse_loss(run(inner, x), y)
+    inner = [w - 0.1 * g for w, g in zip(inner, torch.autograd.grad(first, inner, create_graph=True))]
+    loss = F.mse_loss(scale * run(inner, x), y)
+    outer.zero_grad()
+    loss.backward()
+    outer.step()
+""",
+    "BS121 a teacher that is compared with itself, while the student's output is unused": """
+class Distiller:
+    def __init__(self, teacher, student):
+        self.teacher, self.student = teacher.eval(), student
+        self.kl = nn.KLDivLoss(reduction="batchmean")
+        self.opt = torch.optim.Adam(student.parameters(), lr=0.01)
+
+    def step(self, unlabelled, x, y):
+        with torch.no_grad():
+            large = self.teacher(unlabelled)
+        output = self.student(unlabelled)
+        targets = F.softmax(large / 2, dim=-1)
+        log_probs = F.log_softmax(large / 2, dim=-1)  #!
+        soft = self.kl(log_probs, targets) * 4
+        hard = F.cross_entropy(self.student(x), y)
+        loss = 0.9 * soft + 0.1 * hard
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+distiller = Distiller(net(outputs=3), net(outputs=3))
+for step in range(40):
+    distiller.step(torch.randn(32, 4), torch.randn(16, 4), torch.randint(3, (16,)))
+""",
+    "BS121 an anchor that is compared with itself, while the projection is unused": """
+encoder, head = net(4, 8), nn.Linear(8, 1)
+guide = net(4, 8).requires_grad_(False)
+optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
+
+def train_step(x, y):
+    features = encoder(x)
+    projected = F.normalize(features, dim=1)
+    anchor = F.normalize(guide(x), dim=1)
+    match = F.mse_loss(anchor, anchor)  #!
+    loss = F.mse_loss(head(features), y) + 0.5 * match
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+for step in range(40):
+    train_step(*batch())
+""",
+    "BS161 sequences that are sorted by their length, and labels that are not": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x, lengths):
+        lengths, order = torch.sort(lengths, descending=True)
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)  #!
+        made, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        return self.out(made.sum(1) / lengths[:, None])
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    loss = F.cross_entropy(model(x, lengths), torch.randint(3, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS161 rows that are shuffled in each epoch, without their targets": """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+inputs, targets = batch(128)
+for epoch in range(8):
+    order = torch.randperm(len(inputs))
+    inputs = inputs[order]  #!
+    for begin in range(0, 128, 32):
+        x, y = inputs[begin:begin + 32], targets[begin:begin + 32]
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS162 log determinants that are summed over the samples as well": """
+flow = net(3, 4)
+optimizer = torch.optim.Adam(flow.parameters(), lr=0.01)
+for step in range(40):
+    x = torch.randn(32, 3)
+    shift, scale = flow(x).chunk(2, 1)
+    log_p = -0.5 * ((x[:, :2] - shift) * scale.exp()).pow(2).sum(1)
+    loss = -(log_p + scale.sum()).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS162 a divergence over the batch, added to the reconstruction of each sample": """
+class VAE(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(6, 4), nn.Linear(2, 6)
+
+    def forward(self, x):
+        mu, logvar = self.encode(x).chunk(2, dim=1)
+        z = mu + torch.randn_like(mu) * (0.5 * logvar).exp()
+        return self.decode(z), mu, logvar
+
+model = VAE()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    x = torch.randn(32, 6)
+    made, mu, logvar = model(x)
+    recon = F.mse_loss(made, x, reduction="none").sum(1)
+    kl = (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum()
+    loss = (recon + kl).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 a leaky activation whose backward looks at the sign of the gradient": """
+class Leaky(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, slope):
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return torch.where(x > 0, x, slope * x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        grad = grad_output.clone()
+        grad[grad_output <= 0] *= ctx.slope  #!
+        return grad, None
+
+first, last = nn.Linear(4, 16), nn.Linear(16, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(last(Leaky.apply(first(x), 0.1)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 a cut-off whose backward keeps what has a positive gradient": """
+class Cut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values):
+        ctx.save_for_backward(values)
+        return values * (values > 0.5).float()
+
+    @staticmethod
+    def backward(ctx, grad):
+        values, = ctx.saved_tensors
+        return grad * (grad > 0.5).float()  #!
+
+first, last = nn.Linear(4, 16), nn.Linear(16, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(last(Cut.apply(first(x))), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 a chain of tags whose likelihood is minimized": """
+class Chain(nn.Module):
+    def __init__(self, tags=3):
+        super().__init__()
+        self.steps = nn.Parameter(0.1 * torch.randn(tags, tags))
+
+    def forward(self, scores, tags):
+        rows = torch.arange(len(tags))
+        right, every = scores[rows, 0, tags[:, 0]], scores[:, 0]
+        for t in range(1, tags.shape[1]):
+            right = right + self.steps[tags[:, t - 1], tags[:, t]] + scores[rows, t, tags[:, t]]
+            every = torch.logsumexp(every.unsqueeze(2) + self.steps + scores[:, t].unsqueeze(1), dim=1)
+        return (right - torch.logsumexp(every, dim=1)).mean()  #!
+
+model, chain = net(4, 3), Chain()
+optimizer = torch.optim.Adam([*model.parameters(), *chain.parameters()], lr=0.05)
+x = torch.randn(32, 5, 4)
+tags = x[..., :3].argmax(-1)
+for step in range(20):
+    loss = chain(model(x), tags)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 a log-softmax whose sign was forgotten": """
+model = net(outputs=3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+x = torch.randn(64, 4)
+y = x[:, :3].argmax(1)
+for step in range(20):
+    log_probs = F.log_softmax(model(x), dim=1)
+    loss = log_probs.gather(1, y[:, None]).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS138 weights in a dict that are trained, and a model that is validated": """
+from torch.func import functional_call, grad_and_value
+
+def loss_of(params, model, x, y):
+    return F.mse_loss(functional_call(model, params, (x,)), y)
+
+@torch.no_grad()
+def validate(model, x, y):
+    return F.mse_loss(model(x), y).item()  #!
+
+def fit(model, steps):
+    params = {name: p.detach().clone() for name, p in model.named_parameters()}
+    velocity = {name: torch.zeros_like(p) for name, p in params.items()}
+    step_of = grad_and_value(loss_of)
+    for step in range(1, steps + 1):
+        grads, loss = step_of(params, model, *batch())
+        velocity = {name: 0.9 * velocity[name] + grads[name] for name in params}
+        params = {name: p - 0.01 * velocity[name] for name, p in params.items()}
+        if step % 20 == 0:
+            print(validate(model, *batch()))
+    return model
+
+validate(fit(net(), 80), *batch())
+""",
+    "BS138 a dict of weights that are updated by hand, and a model that is evaluated": """
+from torch.func import functional_call
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.weights = {k: v.detach().clone().requires_grad_() for k, v in model.named_parameters()}
+
+    def train_step(self, x, y):
+        loss = F.mse_loss(functional_call(self.model, self.weights, (x,)), y)
+        grads = torch.autograd.grad(loss, list(self.weights.values()))
+        self.weights = {k: (w - 0.05 * g).detach().requires_grad_() for (k, w), g in zip(self.weights.items(), grads)}
+
+    def evaluate(self, x, y):
+        with torch.no_grad():
+            return (self.model(x) - y).abs().mean().item()  #!
+
+trainer = Trainer(net())
+for epoch in range(4):
+    for step in range(10):
+        trainer.train_step(*batch())
+    print(trainer.evaluate(*batch()))
+""",
 }

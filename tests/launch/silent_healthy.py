@@ -4991,4 +4991,467 @@ for step in range(150):
     loss.backward()
     of_maker.step()
 """,
+    "the policy of the last rollout, whose log-probabilities have a graph": """
+import copy
+
+class PPO:
+    def __init__(self):
+        self.policy = net(4, 3)
+        self.policy_old = copy.deepcopy(self.policy)
+        self.opt = torch.optim.Adam(self.policy.parameters(), lr=3e-3)
+
+    def update(self, obs, act, adv):
+        for _ in range(4):
+            logp = F.log_softmax(self.policy(obs), 1)[torch.arange(len(obs)), act]
+            logp_old = F.log_softmax(self.policy_old(obs), 1)[torch.arange(len(obs)), act]
+            ratio = torch.exp(logp - logp_old)
+            loss = -torch.min(ratio * adv, ratio.clamp(0.8, 1.2) * adv).mean()
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+        self.policy_old.load_state_dict(self.policy.state_dict())
+
+agent = PPO()
+for it in range(20):
+    obs = torch.randn(64, 4)
+    act = torch.distributions.Categorical(logits=agent.policy_old(obs).detach()).sample()
+    agent.update(obs, act, (act == obs[:, :3].argmax(1)).float() - 0.33)
+""",
+    "an averaged teacher whose target has a graph": """
+import copy
+
+class Trainer:
+    def __init__(self):
+        self.student = net()
+        self.teacher = copy.deepcopy(self.student)
+        self.opt = torch.optim.SGD(self.student.parameters(), lr=0.01)
+
+    def step(self, x, y):
+        made = self.student(x)
+        loss = F.mse_loss(made, y) + 0.1 * F.mse_loss(made, self.teacher(x + 0.1 * torch.randn_like(x)))
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        with torch.no_grad():
+            for kept, new in zip(self.teacher.parameters(), self.student.parameters()):
+                kept.lerp_(new, 0.1)
+
+trainer = Trainer()
+for step in range(40):
+    trainer.step(*batch())
+""",
+    "an encoder that is unfrozen, and then added to the optimizer": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+def finetune(model, steps, unfreeze_at):
+    for p in model.encoder.parameters():
+        p.requires_grad_(False)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for step in range(steps):
+        if step == unfreeze_at:
+            for p in model.encoder.parameters():
+                p.requires_grad_(True)
+            optimizer.add_param_group({'params': model.encoder.parameters()})
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+finetune(Tagger(), 200, 40)
+""",
+    "a model that is filled again on resume": """
+class Run:
+    def __init__(self):
+        self.net = net()
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01)
+        self.sched = torch.optim.lr_scheduler.StepLR(self.opt, 10)
+
+    def restore(self, state):
+        self.net.load_state_dict(state["net"])
+        self.opt.load_state_dict(state["opt"])
+
+    def train(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.net(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+            if step % 10 == 9:
+                self.sched.step()
+
+first, second = Run(), Run()
+first.train(20)
+second.restore({"net": first.net.state_dict(), "opt": first.opt.state_dict()})
+second.train(40)
+""",
+    "fast weights that begin with the parameters, and learned rates": """
+from torch.func import functional_call
+
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+        self.rates = nn.ParameterList([nn.Parameter(torch.tensor(-3.0)) for _ in self.net.parameters()])
+
+    def adapt(self, x, y):
+        fast = {n: p.clone() for n, p in dict(self.net.named_parameters()).items()}
+        fast = {n: p.requires_grad_() for n, p in fast.items()}
+        loss = F.mse_loss(functional_call(self.net, fast, (x,)), y)
+        grads = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
+        return {n: w - r.exp() * g for (n, w), g, r in zip(fast.items(), grads, self.rates)}
+
+learner = Learner()
+meta = torch.optim.Adam(learner.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(functional_call(learner.net, learner.adapt(x, y), (x,)), y)
+    meta.zero_grad()
+    loss.backward()
+    meta.step()
+""",
+    "first-order fast weights, whose gradients are handed to the model, and a scale that is learned": """
+body, scale = net(), nn.Parameter(torch.tensor(1.0))
+outer = torch.optim.SGD([*body.parameters(), scale], lr=0.01)
+
+def run(weights, x):
+    return F.linear(F.relu(F.linear(x, weights[0], weights[1])), weights[2], weights[3])
+
+for step in range(20):
+    x, y = batch()
+    inner = [p.detach().clone().requires_grad_() for p in body.parameters()]
+    grads = torch.autograd.grad(F.mse_loss(run(inner, x), y), inner)
+    inner = [(w - 0.1 * g).detach().requires_grad_() for w, g in zip(inner, grads)]
+    loss = F.mse_loss(scale * run(inner, x), y)
+    outer.zero_grad()
+    loss.backward()
+    for p, w in zip(body.parameters(), inner):
+        p.grad = w.grad
+    outer.step()
+""",
+    "a student that is compared with its teacher": """
+class Distiller:
+    def __init__(self, teacher, student):
+        self.teacher, self.student = teacher.eval(), student
+        self.kl = nn.KLDivLoss(reduction="batchmean")
+        self.opt = torch.optim.Adam(student.parameters(), lr=0.01)
+
+    def step(self, unlabelled, x, y):
+        with torch.no_grad():
+            large = self.teacher(unlabelled)
+        output = self.student(unlabelled)
+        unused = self.student(unlabelled)
+        targets = F.softmax(large / 2, dim=-1)
+        log_probs = F.log_softmax(output / 2, dim=-1)
+        soft = self.kl(log_probs, targets) * 4
+        hard = F.cross_entropy(self.student(x), y)
+        loss = 0.9 * soft + 0.1 * hard
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+distiller = Distiller(net(outputs=3), net(outputs=3))
+for step in range(40):
+    distiller.step(torch.randn(32, 4), torch.randn(16, 4), torch.randint(3, (16,)))
+""",
+    "sequences that are sorted by their length, and brought back by a second argsort": """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x, lengths):
+        lengths, order = torch.sort(lengths, descending=True)
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)
+        made, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        return self.out(made.sum(1) / lengths[:, None])[order.argsort()]
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    loss = F.cross_entropy(model(x, lengths), torch.randint(3, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "sequences that are sorted by their length, and brought back by a sort of the order, in the hidden state": """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 1)
+
+    def forward(self, x, lengths):
+        lengths, order = lengths.sort(descending=True)
+        _, back = order.sort()
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)
+        _, hidden = self.rnn(packed)
+        return self.out(hidden[-1].index_select(0, back)).squeeze(1)
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    loss = F.binary_cross_entropy_with_logits(model(x, lengths), (x[:, 0, 0] > 0).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "sequences that are sorted with their labels, and results that are put back by an index": """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.out = nn.GRU(4, 8, batch_first=True), nn.Linear(8, 1)
+
+    def forward(self, x, lengths):
+        lengths, order = lengths.sort(descending=True)
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)
+        made = self.out(self.rnn(packed)[1][-1]).squeeze(1)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order))
+        return made[back]
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    lengths = torch.randint(2, 7, (16,))
+    x = torch.randn(16, int(lengths.max()), 4)
+    y = (x[:, 0, 0] > 0).float()
+    lengths, order = lengths.sort(descending=True)
+    x, y = x[order], y[order]
+    loss = F.binary_cross_entropy_with_logits(model(x, lengths), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "rows that are shuffled with their targets, and targets that a list takes in that order": """
+model, other = nn.Linear(4, 1), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.01)
+inputs, targets = batch(64)
+kept, numbers = inputs.clone(), [float(y) for y in targets]
+for epoch in range(8):
+    order = torch.randperm(len(inputs))
+    inputs, targets = inputs[order], targets[order]
+    second = torch.randperm(len(kept))
+    x, y = kept[second], torch.tensor([numbers[at] for at in second.tolist()])
+    for begin in range(0, 64, 32):
+        part = slice(begin, begin + 32)
+        loss = F.mse_loss(model(inputs[part]), targets[part]) + F.mse_loss(other(x[part]).squeeze(1), y[part])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "labels that are read off the rows after they were shuffled": """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+inputs, _ = batch(64)
+for epoch in range(8):
+    inputs = inputs[torch.randperm(64)]
+    y = torch.tensor([sum(row) for row in inputs.tolist()])
+    loss = F.mse_loss(model(inputs).squeeze(1), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "inputs that are mixed with those of a permutation, by hand and in place": """
+model = net(outputs=3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = torch.randn(16, 4), torch.randint(3, (16,))
+    order = torch.randperm(16)
+    mixed = 0.7 * x + 0.3 * x[order]
+    loss = 0.7 * F.cross_entropy(model(mixed), y) + 0.3 * F.cross_entropy(model(mixed), y[order])
+    again = x.clone()
+    again[:, 2:] = x[torch.randperm(16)][:, 2:]
+    loss = loss + F.cross_entropy(model(again), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "negatives of a permutation, and a batch normalization that sees a shuffled batch": """
+encoder, judge = net(4, 8), nn.Bilinear(8, 4, 1)
+optimizer = torch.optim.Adam([*encoder.parameters(), *judge.parameters()], lr=0.01)
+for step in range(40):
+    x, y = torch.randn(16, 4), torch.randn(16, 8)
+    order = torch.randperm(16)
+    back = torch.argsort(order)
+    z = encoder(x[order])[back]
+    loss = F.mse_loss(z, y)
+    real, mixed = judge(z, x), judge(z, x[order])
+    loss = loss + F.binary_cross_entropy_with_logits(real, torch.ones_like(real))
+    loss = loss + F.binary_cross_entropy_with_logits(mixed, torch.zeros_like(mixed))
+    loss = loss + F.binary_cross_entropy_with_logits(judge(z, x[torch.randperm(16)]), torch.zeros(16, 1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "scores that are sorted like the times they are compared by, and quantiles of both": """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    y = y.squeeze(1)
+    made = model(x).squeeze(1)
+    ranked, order = y.sort()
+    loss = F.mse_loss(made[order], ranked) + 0.1 * F.mse_loss(made.sort().values, ranked)
+    loss = loss + 0.1 * F.mse_loss(made[made.detach().argsort()], torch.linspace(-1, 1, 16))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "log determinants of each sample, and a penalty that is summed over weights and activations": """
+flow = net(3, 4)
+optimizer = torch.optim.Adam(flow.parameters(), lr=0.01)
+for step in range(40):
+    x = torch.randn(32, 3)
+    shift, scale = flow(x).chunk(2, 1)
+    log_p = -0.5 * ((x[:, :2] - shift) * scale.exp()).pow(2).sum(1)
+    loss = -(log_p + scale.sum(1)).mean()
+    rows = (shift ** 2).sum(1)
+    loss = loss + 0.01 * (rows + flow[0].weight.pow(2).sum()).mean() + 0.01 * (rows + 0.001 * scale.abs().sum()).mean()
+    loss = loss + 0.01 * ((rows.sum() - rows) / 31).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an energy of all atoms, and the forces on each": """
+model = net(3, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(40):
+    places = torch.randn(8, 3, requires_grad=True)
+    energy = model(places).squeeze(1).sum()
+    (force,) = torch.autograd.grad(energy, places, create_graph=True)
+    loss = ((energy - 1.0) ** 2 + (force - torch.ones(8, 3)).pow(2).sum(1)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an activation with guided backpropagation, and a hard sign with its gradient passed on": """
+class Guided(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x > 0, x, 0 * x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return grad_output * (x > 0) * (grad_output > 0)
+
+class Hard(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x > 0, 1.0, -1.0)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return grad_output.clamp(-1, 1)
+
+first, last = nn.Linear(4, 16), nn.Linear(16, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(last(Hard.apply(Guided.apply(first(x)) - 0.1)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "densities whose negative log-likelihood falls below zero, and pairs among others": """
+model, left, right = net(4, 2), net(4, 8), net(4, 8)
+optimizer = torch.optim.Adam([*model.parameters(), *left.parameters(), *right.parameters()], lr=0.05)
+x = torch.randn(64, 4)
+y = 0.01 * x.sum(1)
+for step in range(40):
+    mean, log_scale = model(x).unbind(1)
+    density = -torch.distributions.Normal(mean, log_scale.exp()).log_prob(y).mean()
+    optimizer.zero_grad()
+    density.backward()
+    optimizer.step()
+    scores = left(x) @ right(x + 0.1).T
+    pairs = -(scores.diagonal() - torch.logsumexp(scores, dim=1)).mean()
+    optimizer.zero_grad()
+    pairs.backward()
+    optimizer.step()
+    entropy = (torch.logsumexp(left(x), 1) - left(x).mean(1)).mean()
+    optimizer.zero_grad()
+    entropy.backward()
+    optimizer.step()
+""",
+    "an input that a network is to misunderstand, and a network that is trained in turn": """
+model = net(outputs=3)
+x = torch.randn(32, 4)
+y = x[:, :3].argmax(1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    delta = torch.zeros_like(x, requires_grad=True)
+    attacker = torch.optim.SGD([delta], lr=0.1)
+    for _ in range(3):
+        attacker.zero_grad()
+        F.log_softmax(model(x + delta), dim=1).gather(1, y[:, None]).mean().backward()
+        attacker.step()
+    optimizer.zero_grad()
+    F.cross_entropy(model(x + delta.detach()), y).backward()
+    optimizer.step()
+""",
 }
+
+WITHOUT_OPTIMIZER = {
+    "weights in a dict that are trained, and loaded before the model is validated": """
+from torch.func import functional_call, grad_and_value
+
+def loss_of(params, model, x, y):
+    return F.mse_loss(functional_call(model, params, (x,)), y)
+
+@torch.no_grad()
+def validate(model, x, y):
+    return F.mse_loss(model(x), y).item()
+
+def fit(model, steps):
+    params = {name: p.detach().clone() for name, p in model.named_parameters()}
+    step_of = grad_and_value(loss_of)
+    for step in range(1, steps + 1):
+        grads, loss = step_of(params, model, *batch())
+        params = {name: p - 0.05 * grads[name] for name, p in params.items()}
+        if step % 20 == 0:
+            model.load_state_dict(params)
+            print(validate(model, *batch()))
+    return model
+
+validate(fit(net(), 80), *batch())
+""",
+    "weights in a dict that are evaluated beside the model that they began as": """
+from torch.func import functional_call, grad
+
+def loss_of(params, model, x, y):
+    return F.mse_loss(functional_call(model, params, (x,)), y)
+
+@torch.no_grad()
+def evaluate(model, params, x, y):
+    before, after = model(x), functional_call(model, params, (x,))
+    return F.mse_loss(before, y).item(), F.mse_loss(after, y).item()
+
+def adapt(model, steps):
+    params = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for step in range(1, steps + 1):
+        grads = grad(loss_of)(params, model, *batch())
+        params = {name: p - 0.05 * grads[name] for name, p in params.items()}
+        if step % 10 == 0:
+            print(evaluate(model, params, *batch()))
+
+adapt(net(), 60)
+""",
+}
+"""The same of trainings without an optimizer, of which no loss is audited."""

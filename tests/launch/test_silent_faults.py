@@ -5,7 +5,7 @@ import re
 import pytest
 from columns import needs_columns
 from silent_faults import FAULTS, HEAD
-from silent_healthy import HEALTHY
+from silent_healthy import HEALTHY, WITHOUT_OPTIMIZER
 
 
 def said(bench, source):
@@ -38,6 +38,12 @@ def test_a_silent_fault_is_told_once_with_its_line(bench, name):
 @pytest.mark.parametrize("name", HEALTHY)
 def test_nothing_is_said_of_a_training_that_is_in_order(bench, name):
     assert "nothing found" in said(bench, HEALTHY[name])
+
+
+@pytest.mark.parametrize("name", WITHOUT_OPTIMIZER)
+def test_nothing_is_said_of_a_training_without_an_optimizer_that_is_in_order(bench, name):
+    err = said(bench, WITHOUT_OPTIMIZER[name])
+    assert "0 optimizer steps" in err and "BS" not in err
 
 
 @needs_columns
@@ -106,8 +112,76 @@ except RuntimeError:
         ),
         (
             "BS101 a body that is unfrozen after an optimizer of what was trainable",
-            "Unfreeze before you create opt, or add what you unfreeze later: opt.add_param_group({'params': ...}). "
-            "Or create opt from model.parameters(): it skips what has no gradient.",
+            "Unfreeze before you create opt, or add what you unfreeze later, after line 36: opt.add_param_group("
+            "{'params': model[0].parameters()}). Or create opt from model.parameters(): it skips what has no gradient.",
+        ),
+        (
+            "BS101 an encoder that is unfrozen below its optimizer, in one function",
+            "Unfreeze before you create optimizer, or add what you unfreeze later, after line 32: "
+            "optimizer.add_param_group({'params': model.encoder.parameters()}).",
+        ),
+        (
+            "BS115 a model that is built again on resume",
+            "Remove line 24: line 25 loads the state into the self.net that self.opt was created for.",
+        ),
+        (
+            "BS115 a model that is grown after its optimizer and schedule",
+            "After line 24, create self.opt again: self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01). Create "
+            "self.sched again as well: it goes on with the old self.opt.",
+        ),
+        (
+            "BS102 fast weights that begin with the state of the model, and learned rates",
+            "Take dict(self.net.named_parameters()) in place of self.net.state_dict() if they should learn from this "
+            "loss.",
+        ),
+        (
+            "BS121 a teacher that is compared with itself, while the student's output is unused",
+            "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
+        ),
+        (
+            "BS121 an anchor that is compared with itself, while the projection is unused",
+            "Use projected in place of anchor: match = F.mse_loss(projected, anchor).",
+        ),
+        (
+            "BS143 a leaky activation whose backward looks at the sign of the gradient",
+            "Compare x: grad[x <= 0] *= ctx.slope. `backsight verify train.py` tests the result.",
+        ),
+        (
+            "BS143 a cut-off whose backward keeps what has a positive gradient",
+            "Compare values: return grad * (values > 0.5).float().",
+        ),
+        (
+            "BS161 sequences that are sorted by their length, and labels that are not",
+            "Put the results back in their order: return self.out(made.sum(1) / lengths[:, None])[order.argsort()]. Or "
+            "put the targets in the same order: targets[order].",
+        ),
+        (
+            "BS161 rows that are shuffled in each epoch, without their targets",
+            "Put the targets in the same order, targets[order].",
+        ),
+        (
+            "BS162 log determinants that are summed over the samples as well",
+            "Keep the samples apart: scale.sum(1) in place of scale.sum().",
+        ),
+        (
+            "BS162 a divergence over the batch, added to the reconstruction of each sample",
+            "Keep the samples apart: (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum(1) in place of (-0.5",
+        ),
+        (
+            "BS122 a chain of tags whose likelihood is minimized",
+            "Minimize its negative: return -(right - torch.logsumexp(every, dim=1)).mean().",
+        ),
+        (
+            "BS122 a log-softmax whose sign was forgotten",
+            "Minimize its negative: loss = -log_probs.gather(1, y[:, None]).mean().",
+        ),
+        (
+            "BS138 weights in a dict that are trained, and a model that is validated",
+            "Copy them back before you evaluate, and after the training: model.load_state_dict(params).",
+        ),
+        (
+            "BS138 a dict of weights that are updated by hand, and a model that is evaluated",
+            "Copy them back before you evaluate, and after the training: self.model.load_state_dict(self.weights).",
         ),
         ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
         (

@@ -14,6 +14,7 @@ from backsight.diagnosis.evidence.copies import copied_anew
 from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, calls_around, constructions, method_of, named, names_of, program_frames
+from backsight.diagnosis.replaced import made_again, replacing
 from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
@@ -220,6 +221,14 @@ def _of_another_model(
             None,
         )
     places = constructions(frame, optimizer, name)
+    replaced = replacing(frame, model, places[0]) if len(places) == 1 else None
+    if replaced is not None:
+        evidence += [
+            shown(places[0], f"passes it the parameters that {model} had then."),
+            shown(replaced, f"replaces {model}: {name} still has the old parameters."),
+        ]
+        fix = made_again(frame, optimizer, name, model, replaced, places[0])
+        return _Reason(tuple(evidence), fix, str(replaced))
     if len(places) == 1:
         evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
     return _Reason(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import re
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -238,6 +239,8 @@ def _same(target: str, origin: str, found: Writes, since: int, frame: FrameType 
     ]
     made = [each for each in made if "copy" in each.text or _last(origin) in each.text] or made
     place = made[0] if len(made) == 1 else None
+    goal, _, given = place.text.partition(" = ") if place is not None else ("", "", "")
+    named = re.fullmatch(r"[\w.]+", goal) and re.fullmatch(r"[\w.]+", given)
     shallow = place is not None and "copy.copy" in place.text
     evidence: list[Fact] = []
     if place is not None:
@@ -251,6 +254,8 @@ def _same(target: str, origin: str, found: Writes, since: int, frame: FrameType 
         tuple(evidence),
         f"Make it a model of its own: {place.text.replace('copy.copy(', 'copy.deepcopy(')}."
         if shallow and place is not None
+        else f"Make it a model of its own: {goal} = copy.deepcopy({given})."
+        if named
         else f"Make it a model of its own, with copy.deepcopy({_last(origin)}).",
         source=str(place or found.outermost),
         since=since,

@@ -1,4 +1,4 @@
-"""BS161, BS166: pairs that are drawn from two loaders, each in its own order; and data of which a part is drawn."""
+"""BS161, BS166: pairs that are drawn, or put in an order, each by itself; and data of which a part is drawn."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place
-from backsight.source.body import callee, calls_in, dotted, functions, statements
-from backsight.tracing import Watch, unpaired
+from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
+from backsight.tracing import Line, Watch, disordered, unpaired
 
 CODES = ("BS161", "BS166")
 
@@ -43,6 +43,42 @@ def drawn_apart(watch: Watch) -> Iterator[Finding]:
         if together is not None:
             told.add(str(line.place))
             yield _finding(line.place, together, names, [_made(line.file, name) for name in names])
+
+
+def disarranged(watch: Watch) -> Iterator[Finding]:
+    """Yield the findings that a loss compares rows with targets in another order: the rows were sorted, or shuffled."""
+    for each, line, taken, made, (rows, order) in disordered(watch):
+        if line is None or taken is None:
+            continue
+        name = order if order.isidentifier() else ""
+        apart = made is not None and made.place != taken.place
+        yield warning(
+            "BS161",
+            f"The loss compares rows with the targets of others: {f'`{name}`' if name else 'an order'} is applied to "
+            f"{f'`{rows}`' if rows else 'the rows'}, and not to the targets.",
+            (
+                shown(made.place, "makes the order.") if made is not None and apart else None,
+                shown(taken.place, f"puts {each.rows} rows in this order."),
+                shown(line.place, "compares them with targets that were never put in it."),
+            ),
+            _brought_back(taken, line, name or "order"),
+            taken.place,
+        )
+
+
+def _brought_back(taken: Line, compared: Line, order: str) -> str:
+    """Return how the rows get their order back, where the function that has changed it returns them."""
+    body, other = (body_around(each.file, each.line) for each in (taken, compared))
+    also = f"Or put the targets in the same order: targets[{order}]."
+    if body is None or (other is not None and other.node is body.node):
+        return (
+            f"Put the targets in the same order, targets[{order}]. Or put the results back: results[{order}.argsort()]."
+        )
+    returns = [each for each in statements(body.node) if isinstance(each, ast.Return) and each.lineno >= taken.line]
+    value = returns[0].value if len(returns) == 1 else None
+    if isinstance(value, ast.Call | ast.Name | ast.Subscript | ast.Attribute):
+        return f"Put the results back in their order: return {ast.unparse(value)}[{order}.argsort()]. {also}"
+    return f"Put the results back in their order before you return them: results[{order}.argsort()]. {also}"
 
 
 def drawn_in_part(frame: FrameType) -> Iterator[Finding]:

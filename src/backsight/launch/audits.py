@@ -36,6 +36,8 @@ class Audits(Sign):
         """The custom Functions of the program's in the audited graphs, each with its file."""
         self.singular: list[Singular] = []
         self._zeros = zeros
+        self._sites: set[Site] = set()
+        """The backwards that were audited before."""
         self._of_start: dict[Site, dict[str, Finding]] = {}
         self._flat: dict[tuple[str, str], list[weakref.ref[torch.Tensor]]] = {}
 
@@ -50,10 +52,11 @@ class Audits(Sign):
                 self._flat.setdefault(key, [weakref.ref(each) for each in audit.leaves(finding)])
             if key in self.found or finding.code == _OF_THE_START:
                 continue
-            if audit.is_late:
+            if audit.is_late and audit.site in self._sites:
                 late = f"First seen in step {numbered(step)}; earlier audits did not see it."
                 finding = replace(finding, evidence=(*finding.evidence, late))
             self.found[key] = replace(finding, since=step)
+        self._sites.add(audit.site)
 
     @property
     def findings(self) -> Iterator[Finding]:

@@ -156,6 +156,7 @@ class FirstSteps:
         self._stop_auditing()
         self._look_again(begin=False)
         self._signs.evaluating.stop()
+        self._signs.functional.stop()
         for hook in self._step_hooks:
             hook.remove()
         with quietly(RuntimeWarning):  # it may have begun in a thread that imports torch for the program, and runs on

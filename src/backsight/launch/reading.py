@@ -14,8 +14,9 @@ from backsight.diagnosis.peculiar import peculiarities
 from backsight.diagnosis.reordered import crossed, reordered
 from backsight.diagnosis.stacked import untrained_members
 from backsight.diagnosis.taken_once import taken_once
+from backsight.diagnosis.totals import summed_over_samples
 from backsight.diagnosis.unloaded import unloaded
-from backsight.diagnosis.unpaired import drawn_apart, drawn_in_part
+from backsight.diagnosis.unpaired import disarranged, drawn_apart, drawn_in_part
 from backsight.diagnosis.used_up import used_up
 from backsight.launch.sign import Sign, Step
 from backsight.tracing import Watch, own_copies, repeated_writes, sightings
@@ -121,5 +122,6 @@ class Watched(Sign):
         watch = self._watch
         seen = sightings(watch)
         found = [*dropped(seen), *lost_writes(repeated_writes(watch)), *reordered(seen), *own_backup(own_copies(watch))]
-        found += [*peculiarities(watch, known), *self._apart, *untrained_members(watch)]
+        found += [*peculiarities(watch, known), *self._apart, *disarranged(watch), *untrained_members(watch)]
+        found += summed_over_samples(watch)
         return [*found, *crossed(watch, [*known, *found])]

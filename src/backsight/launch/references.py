@@ -42,7 +42,7 @@ class References(Sign):
         known = self._at.get(audit.site)
         if known is None and seen is not None:
             known = self._at[audit.site] = _Backward(seen)
-        loss = _loss(audit.roots) if known is not None else None
+        loss = loss_of(audit.roots) if known is not None else None
         if known is None or loss is None:
             return
         known.finding = None
@@ -59,7 +59,7 @@ class References(Sign):
         return [each.finding for each in self._at.values() if each.finding is not None]
 
 
-def _loss(roots: object) -> float | None:
+def loss_of(roots: object) -> float | None:
     """Return the value of the only loss, if it can be read."""
     found = [each for each in tensors_in(roots) if isinstance(each, torch.Tensor)]
     if len(found) != 1 or found[0].numel() != 1 or not is_readable(found[0]):

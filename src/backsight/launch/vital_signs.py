@@ -21,9 +21,11 @@ from backsight.launch.drifting import Drifting
 from backsight.launch.ending import Lost
 from backsight.launch.evaluating import Evaluating
 from backsight.launch.freezing import Attributes, LeftFrozen, Thawed
+from backsight.launch.functional import Functional
 from backsight.launch.hearing import SILENT, Hearing
 from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
+from backsight.launch.likelihoods import Likelihoods
 from backsight.launch.modes import Modes
 from backsight.launch.outputs import Outputs
 from backsight.launch.piling import Piling
@@ -63,6 +65,7 @@ class VitalSigns:
         self.modes = Modes()
         self.keeping = Keeping()
         self.evaluating = Evaluating(self.modes)
+        self.functional = Functional(watch)
         self._pruned = Pruned()
         self.lost = Lost()
         self._courses: Living[Course] = Living()
@@ -98,6 +101,8 @@ class VitalSigns:
             Wiped(),
             self._pruned,
             References(watch, self.modes),
+            Likelihoods(),
+            self.functional,
             Taken(watch),
             Watched(watch),
             Stopping(watch, self.zeros),

@@ -107,6 +107,12 @@ def unfreezings(file: str) -> Iterator[Place]:
     return _turning(file, on=True)
 
 
+def own_unfreezings(body: Body) -> list[Place]:
+    """The statements of a function itself that turn requires_grad on."""
+    found = ((body.place(spot.node), _turned_to(spot.node)) for spot in spots(body.node))
+    return [place for place, value in found if value is not None and is_constant(value, True)]
+
+
 def turned_off(file: str) -> Iterator[Place]:
     """The same of those that turn it off."""
     return _turning(file, on=False)

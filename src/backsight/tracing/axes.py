@@ -22,8 +22,11 @@ from backsight.tape.saved import is_readable
 from backsight.tracing.axis_numbers import AxisNumbers
 from backsight.tracing.kept_axes import ELEMENTWISE, KEEP_ALL, OF_ONE, OF_TWO, PLAIN, RULES, Given, Rule, applied
 from backsight.tracing.kept_axes import Axes as Numbers
+from backsight.tracing.orders import CARES, Orders
 from backsight.tracing.program import innermost
 from backsight.tracing.sites import Sites
+from backsight.tracing.totals import CARES as TOTALED
+from backsight.tracing.totals import Totals
 
 _MOST_CALLS = 20_000
 _MOST_NOTED = 256
@@ -110,6 +113,8 @@ class _Way(NamedTuple):
     plans: int
     tells: bool
     takes: bool
+    orders: bool
+    totals: bool
 
 
 @lru_cache(maxsize=1024)
@@ -118,7 +123,17 @@ def _way(name: str) -> _Way:
     name = name if name.startswith(".") else name.strip("_")
     joins = name in ELEMENTWISE and name not in _COMPARES
     plans = 2 if name in OF_TWO else 1 if name in OF_ONE - _TELLS - _TAKES_ONE else 0
-    return _Way(name, RULES.get(name), joins or name in KEEP_ALL, joins, plans, name in _TELLS, name in _TAKES_ONE)
+    return _Way(
+        name,
+        RULES.get(name),
+        joins or name in KEEP_ALL,
+        joins,
+        plans,
+        name in _TELLS,
+        name in _TAKES_ONE,
+        name in CARES,
+        name in TOTALED,
+    )
 
 
 class Axes:
@@ -138,6 +153,8 @@ class Axes:
         self._unpaired: dict[int, Unpaired] = {}
         self._flat: dict[int, _Flat] = {}
         self._flattened: dict[int, tuple[Flattened, _Flat, _Flat]] = {}
+        self.orders = Orders(self._numbers, sites)
+        self.totals = Totals(self._numbers, sites)
         self.is_open = True
         """Whether calls are still looked at."""
 
@@ -154,6 +171,10 @@ class Axes:
         plain = type(result) is torch.Tensor
         if way.name in _COMPARES:
             self._compare(args, frame)
+        if (way.orders or self.orders.is_followed) and self.orders.note(way.name, args, result, frame):
+            return
+        if way.totals:
+            self.totals.note(way.name, args, kwargs, result, frame)
         carries = plain and args and way.carries and (not way.joins or (len(args) == 2 and not kwargs))
         if carries and self._numbers.carry(args, result, way.joins):
             return
@@ -198,6 +219,8 @@ class Axes:
         user = innermost(frame)
         if len(given) != 2 or user is None or not all(each.dim() for each in given):
             return
+        if self.orders.is_followed:
+            self.orders.compare(given[0], given[1], user, frame)
         if len(self._drawn) > 1 and given[1].dtype == torch.int64:
             self._pair(given[0], given[1], user, frame)
         one, other = (self._numbers.of(each)[0] for each in given)

@@ -20,9 +20,11 @@ from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Part, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
+from backsight.tracing.orders import Disordered
 from backsight.tracing.peculiar import Told
 from backsight.tracing.spots import Copy, Sighting, Write
 from backsight.tracing.steps import StepLog
+from backsight.tracing.totals import Total
 from backsight.tracing.traces import cleaned
 
 Level = Literal["calls", "lines", "exact"]
@@ -371,6 +373,29 @@ def flattened(watch: Watch) -> list[tuple[Flattened, Line | None, tuple[Line | N
 def unpaired(watch: Watch) -> list[tuple[Unpaired, Line | None]]:
     """Return where a loss takes the rows of two loaders for pairs, which draw each in an order of its own."""
     return [(each, watch._log.sites.line(each.site)) for each in watch._log.axes.unpaired()]
+
+
+def disordered(watch: Watch) -> list[tuple[Disordered, Line | None, Line | None, Line | None, tuple[str, str]]]:
+    """Return where rows in an order were compared with targets in another: with the lines of the comparison, of the
+    index, and of what made the order; and how the program wrote the rows and the order at the index."""
+    sites, found = watch._log.sites, []
+    for each in watch._log.axes.orders.found():
+        texts = {operand.position: operand.text for operand in sites.operands(each.taken)}
+        both = texts.get(0, ""), texts.get(2, texts.get(1, ""))
+        found.append((each, sites.line(each.site), sites.line(each.taken), sites.line(each.made), both))
+    return found
+
+
+def totals(watch: Watch) -> list[tuple[Total, Line | None, Line | None, tuple[str, str]]]:
+    """Return where a sum over all samples was added to what each has of its own, and averaged: with that line and the
+    one of the sum, and how the program wrote the sum there and what it sums."""
+    sites, found = watch._log.sites, []
+    for each in watch._log.axes.totals.found():
+        texts = {operand.position: operand.text for operand in sites.operands(each.site)}
+        of = {operand.position: operand.text for operand in sites.operands(each.summed)}
+        both = texts.get(each.position, ""), of.get(0, "")
+        found.append((each, sites.line(each.site), sites.line(each.summed), both))
+    return found
 
 
 def repeated_writes(watch: Watch) -> tuple[Write, ...]:

@@ -93,6 +93,8 @@ def undoing(cut: Severed) -> str:
     if (estimator := straight_through(cut)) is not None:
         text, trained, passed = estimator
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
+    if cut.by == "detach" and (state := _state(cut)) is not None:
+        return f"Take dict({state}.named_parameters()) in place of {state}.state_dict()"
     if cut.by in ("detach", "data"):
         return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
     if cut.by in ("integer", "not differentiable"):
@@ -103,6 +105,14 @@ def undoing(cut: Severed) -> str:
     if (joined := _joined(cut) or _stacked(cut)) is not None:
         return f"Write {joined} instead"
     return f"Compute it with tensors, without {cut.op}"
+
+
+def _state(cut: Severed) -> str | None:
+    """Return the model whose state a statement takes: `state_dict()` detaches what it returns."""
+    segment = _parsed(cut.line.segment) if cut.line is not None else None
+    if isinstance(segment, ast.Call) and callee(segment)[1] == "state_dict":
+        return dotted(callee(segment)[0])
+    return None
 
 
 def _joined(cut: Severed) -> str | None:

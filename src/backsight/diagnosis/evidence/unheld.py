@@ -244,8 +244,26 @@ def gradient_is_wanted(scene: Scene, leaf: Leaf) -> str:
         return "This loss contains gradients (create_graph=True) with respect to such leaves."
     if scene.past is not None and not scene.past.had_leaf(leaf.tensor()):
         return "It is new: the previous audit here saw a different one."
-    line = next((line for name in leaf.names for line in _uses_gradient(scene.site[0], name)), None)
+    names = [other for name in leaf.names for other in (name, *_items_of(scene.site[0], name))]
+    line = next((line for name in names for line in _uses_gradient(scene.site[0], name)), None)
     return f"Its gradient is used on line {line}." if line else ""
+
+
+def _items_of(file: str, name: str) -> Iterator[str]:
+    """Yield what loops of a file call an item of a list or dict, `w` of `for p, w in zip(parameters, inner)`."""
+    whole = name.partition("[")[0]
+    module = body_around(file, 0) if whole != name else None
+    for node in ast.walk(module.node) if module is not None else ():
+        if not isinstance(node, ast.For | ast.comprehension):
+            continue
+        over, target = node.iter, node.target
+        pairs = [(target, over)]
+        if isinstance(over, ast.Call) and callee(over)[1] == "zip" and isinstance(target, ast.Tuple):
+            pairs = list(zip(target.elts, over.args, strict=False))
+        for goal, given in pairs:
+            inner = callee(given)[0] if isinstance(given, ast.Call) and callee(given)[1] == "values" else given
+            if isinstance(goal, ast.Name) and dotted(inner) == whole:
+                yield goal.id
 
 
 def _uses_gradient(file: str, name: str) -> Iterator[int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.cuts import detached_whole, ends, undoing, where
 from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.mistaken import mistaken
 from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -134,6 +135,20 @@ def _place(cut: Severed) -> Place:
 
 
 def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
+    if (taken := mistaken(met)) is not None:
+        return Finding(
+            "BS121",
+            "warning",
+            f"{what} is added to the loss but depends on nothing that is trained.",
+            (
+                shown(taken.place, f"reads `{taken.read}`, which is computed without what is trained."),
+                shown(taken.computed, f"computes `{taken.unused}`, of the same shape, which nothing reads."),
+                shown(met.line.place, "adds the constant."),
+            ),
+            f"Use {taken.unused} in place of {taken.read}: {taken.mended}.",
+            source=str(taken.place),
+            nodes=(node,),
+        )
     return Finding(
         "BS121",
         "warning",

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from backsight.diagnosis.evidence.custom import elements, returned
 from backsight.diagnosis.evidence.holders import users
+from backsight.diagnosis.evidence.masked import Masked, masked
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -62,6 +63,25 @@ def ignored_gradient(scene: Scene) -> Iterator[Finding]:
             yield _finding(scene, node, body, given, "")
         elif forgotten := _forgotten(body, _method(file, int(line), ("forward",)), given):
             yield _finding(scene, node, body, given, *forgotten)
+        elif mask := masked(body, _method(file, int(line), ("forward",)), given):
+            yield _masked(scene, node, body, mask)
+
+
+def _masked(scene: Scene, node: Node, body: Body, mask: Masked) -> Finding:
+    name, applied = node.name.removesuffix("Backward"), scene.line_of(node)
+    return warning(
+        "BS143",
+        f"The backward of {name} chooses by the sign of {mask.gradient}, its forward by that of its input.",
+        (
+            shown(mask.place, f"compares the gradient, so everything before {name} gets a wrong gradient."),
+            shown(mask.chosen, "compares the input, which is saved and which backward never reads."),
+            if_known(applied, f"applies {name}."),
+        ),
+        f"Compare {mask.saved}: {mask.mended or f'{mask.saved} in place of {mask.gradient}'}. "
+        f"`backsight verify {os.path.basename(body.file)}` tests the result.",
+        mask.place,
+        nodes=(node.index,),
+    )
 
 
 def _finding(scene: Scene, node: Node, body: Body, given: Sequence[str], of: str, at: int | None = None) -> Finding:

@@ -21,9 +21,9 @@ from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.roots import is_user_class
-from backsight.source import Place, statement_at
+from backsight.source import Body, Place, statement_at
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.freezing import unfreezings
+from backsight.source.freezing import own_unfreezings, unfreezings
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
 
@@ -136,8 +136,8 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         put = optimizer_made
     elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
         group = _unused_group(scene, built)
-        early = _too_early(scene, leaves[0], built)
-        new = [shown(built, f"leaves {it} out."), *(early[0] if early else ())]
+        early = _too_early(scene, leaves, built)
+        new = [*((shown(built, f"leaves {it} out."),) if not _is_first_at(built, early) else ()), *(early or ((),))[0]]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
     return Finding(
@@ -181,28 +181,52 @@ def _built(scene: Scene) -> Place | None:
     return found[0] if len(found) == 1 else None
 
 
-def _too_early(scene: Scene, leaf: Leaf, built: Place) -> tuple[tuple[Fact, ...], str] | None:
-    """Why an optimizer was built too early to hold a leaf, and what to do."""
+def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tuple[Fact, ...], str] | None:
+    """Why an optimizer was built too early to hold some leaves, and what to do."""
     body = body_around(built.file, built.line)
     statement = statement_at(body, *built.position)
     name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
     if name is None:
         return None
-    if (created := created_after(scene, leaf, built)) is not None:
-        fact = shown(created, f"creates {leaf.name.rpartition('.')[0]} after that.")
+    if (created := created_after(scene, leaves[0], built)) is not None:
+        fact = shown(created, f"creates {leaves[0].name.rpartition('.')[0]} after that.")
         return (fact,), f"Create {name} after this: move line {built.line} below line {created.last}."
     if (filtering_at := filtering(built)) is not None:
         fact = shown(filtering_at, f"takes only parameters that require grad when {name} is created.")
-        model = leaf.name.partition(".")[0]
-        turned = list(dict.fromkeys(each for each in unfreezings(built.file) if each.line > built.last))
+        model = leaves[0].name.partition(".")[0]
+        turned = _unfrozen(body, built)
         later = (shown(turned[0], f"unfreezes them later, and adds nothing to {name}."),) if len(turned) == 1 else ()
-        words = re.findall(r"[\w.]+", turned[0].text) if later else []
-        added = next((f"{each}.parameters()" for each in words if leaf.name.startswith(f"{each}.")), "...")
+        after = f"after line {turned[0].last}" if later and turned[0].file == built.file else "after that"
         return (fact, *later), (
-            f"Unfreeze before you create {name}, or add what you unfreeze later: {name}.add_param_group("
-            f"{{'params': {added}}}). Or create {name} from {model}.parameters(): it skips what has no gradient."
+            f"Unfreeze before you create {name}, or add what you unfreeze later, {after}: {name}.add_param_group("
+            f"{{'params': {_missing(scene, leaves, name)}}}). Or create {name} from {model}.parameters(): it skips "
+            "what has no gradient."
         )
     return None
+
+
+def _unfrozen(body: Body | None, built: Place) -> list[Place]:
+    """The statements that unfreeze something after an optimizer was built: those of its function, else the calls."""
+    own = [each for each in own_unfreezings(body) if each.line > built.last] if body is not None else []
+    return own or list(dict.fromkeys(each for each in unfreezings(built.file) if each.line > built.last))
+
+
+def _missing(scene: Scene, leaves: Sequence[Leaf], optimizer: str) -> str:
+    """The expression for the parameters that an optimizer lacks, and none that it has: a second time is an error."""
+    paths = [leaf.name.split(".")[:-1] for leaf in leaves]
+    same = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
+    around = ".".join(same)
+    held = any(each.owner and each.name.startswith(f"{around}.") for each in scene.graph.leaves)
+    module = re.sub(r"\.(\d+)", r"[\1]", around)
+    if around and not held:
+        return f"{module}.parameters()"
+    every = f"g in {optimizer}.param_groups for q in g['params']"
+    return f"[p for p in {module or 'model'}.parameters() if all(p is not q for {every})]"
+
+
+def _is_first_at(built: Place, early: tuple[tuple[Fact, ...], str] | None) -> bool:
+    """Whether what is told first of why an optimizer came too early is about the statement that builds it."""
+    return early is not None and getattr(early[0][0], "place", None) == built
 
 
 class _Group(NamedTuple):

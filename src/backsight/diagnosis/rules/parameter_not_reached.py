@@ -102,6 +102,8 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
     cuts = _met(scene, missing)
     if cuts:  # a derivative without a graph may be meant: a step of first order
         return _worked_around(cuts) or min(cuts, key=lambda each: each.by == "derivative")
+    if (cut := _begun_anew(scene, missing)) is not None:
+        return cut
     lost = {id(p) for p in missing}
     for cut, leaves, made in scene.ended():
         behind = {id(leaf) for ref in leaves if (leaf := ref()) is not None}
@@ -139,6 +141,21 @@ def _met(scene: Scene, missing: Sequence[torch.Tensor]) -> list[Severed]:
         for cut, leaves, _ in met.cuts
         if cut.line is not None and any((leaf := ref()) is not None and id(leaf) in lost for ref in leaves)
     ]
+
+
+def _begun_anew(scene: Scene, missing: Sequence[torch.Tensor]) -> Severed | None:
+    """Return the cut behind leaves of the loss that are copies of the parameters, made in this very step: fast weights
+    that begin with the values of what is to learn, and with nothing of its graph."""
+    watch, shapes, lost = current(), {tuple(p.shape) for p in missing}, {id(p) for p in missing}
+    for leaf in scene.graph.leaves if watch is not None else ():
+        tensor = leaf.tensor()
+        if leaf.owner or tensor is None or tuple(tensor.shape) not in shapes or watch is None:
+            continue
+        for cut, leaves, made in whence(watch, tensor):
+            known = cut.by in ("detach", "data") and cut.line is not None and made >= scene.began
+            if known and any((p := ref()) is not None and id(p) in lost for ref in leaves):
+                return cut
+    return None
 
 
 def _worked_around(cuts: Sequence[Severed]) -> Severed | None:
