@@ -8,15 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.joined import (
-    cached,
-    computed_along,
-    detached_for,
-    emptied,
-    filled,
-    kept_detached,
-    once_without_graph,
-)
+from backsight.diagnosis.errors.second_backward.containers import cached, emptied, filled, kept_detached
+from backsight.diagnosis.errors.second_backward.joined import detached_for, once_without_graph
+from backsight.diagnosis.errors.second_backward.local import computed_along
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import (
     below,
