@@ -17,6 +17,7 @@ import sys
 import tempfile
 import traceback
 import types
+import weakref
 from pathlib import Path
 
 import backsight
@@ -221,6 +222,8 @@ def main(kind, near, far):
     import backsight.launch.first_steps  # imported when a program imports torch: its functions are there to be spoiled
 
     assert torch._dynamo and backsight.launch.first_steps
+    for each in list(weakref.finalize._registry):  # libraries of PyTorch's, which each fork would take back at its end
+        each.atexit = False
     folder = tempfile.mkdtemp()
     count = 0
     try:

@@ -24,9 +24,6 @@ for need in needs():
     if not need.why:
         FEATURES_OF.setdefault(need.path, set()).add(need.feature)
 
-SLOW = ("measures_memory", "forecasts", "releases_clipped")
-"""Half of the time of all jobs. Each is tried where it loses something, and of the other names without one in four."""
-
 RUN = {
     "lines of operations",
     "exact watch",
@@ -96,9 +93,10 @@ def test_whole_everything_works(whole):
 
 @pytest.mark.parametrize("path", FEATURES_OF)
 def test_a_name_that_is_missing_costs_its_feature_alone(ask, whole, path):
-    number = list(FEATURES_OF).index(path)
-    left_out = [name for name in SLOW if not JOBS[name][0] & FEATURES_OF[path] and number % 4 != SLOW.index(name)]
-    check(ask(path, left_out=left_out), whole, path)
+    """Tried with the jobs that lose something by it, and with one in four of the others."""
+    turn = list(FEATURES_OF).index(path)
+    others = (name for name, (touched, _) in JOBS.items() if not touched & FEATURES_OF[path])
+    check(ask(path, left_out=[name for number, name in enumerate(others) if (number + turn) % 4]), whole, path)
 
 
 @pytest.mark.long

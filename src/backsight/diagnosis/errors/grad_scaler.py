@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.scaler_calls import Call, Misused, is_scaler, misused_in
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
@@ -20,15 +19,13 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place, loop_facts, statement_at
-from backsight.source.bindings import Spot, are_alternatives, bound, spots, uses
-from backsight.source.body import LOOPS, callee, calls_in, expressions, functions, statements
+from backsight.source.bindings import bound, spots, uses
+from backsight.source.body import callee, calls_in, functions, statements
 from backsight.source.exits import exits
-from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, Level
+from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.memory import gradient_of, is_module
 from backsight.story.scenes import called_function
-from backsight.story.sections import MOST, Section, section_of
 from backsight.tape import modules_in, parameters_in
 from backsight.tracing import current
 from backsight.tracing.steps import parameters
@@ -37,98 +34,6 @@ _ORDER = (
     "The order in each step: scaler.scale(loss).backward(), scaler.unscale_(optimizer), scaler.step(optimizer), "
     "scaler.update()."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call of a method, as the text shows it: where, the call, the function around it."""
-
-    place: Place
-    node: ast.Call
-    spot: Spot
-    section: Section
-
-    @property
-    def method(self) -> str:
-        return callee(self.node)[1]
-
-    @property
-    def receiver(self) -> object:
-        return value_of(self.section, callee(self.node)[0])
-
-    @property
-    def loop(self) -> ast.stmt | None:
-        """The innermost loop around it."""
-        return next((arm for arm, _ in reversed(self.spot.arms) if isinstance(arm, LOOPS)), None)
-
-    @property
-    def conditions(self) -> list[ast.stmt]:
-        """The conditions under which it stands in that loop."""
-        arms = [arm for arm, _ in self.spot.arms]
-        inside = arms[arms.index(self.loop) + 1 :] if self.loop in arms else arms
-        return [arm for arm in inside if isinstance(arm, ast.If)]
-
-
-@dataclass(frozen=True, eq=False)
-class Misused:
-    """The failing call: the scaler and the optimizer, and what the program calls them."""
-
-    failure: Failure
-    scaler: object
-    optimizer: object
-    name: str
-    argument: str
-
-    @cached_property
-    def calls(self) -> list[Call]:
-        """The calls of the functions that run, and of those that they call by name, in the order of the text."""
-        return list(_calls(self.failure))
-
-    @cached_property
-    def here(self) -> Call | None:
-        """The call that failed."""
-        level = self.failure.user
-        found = [each for each in self.calls if level and each.place == level.place and self.is_of(each)]
-        return found[0] if found else None
-
-    def is_of(self, call: Call) -> bool:
-        return self.scaler is not None and call.receiver is self.scaler
-
-    def others(self, *methods: str) -> list[Call]:
-        """The other calls of these methods of the same scaler, of one that takes an optimizer for this one."""
-        found = [each for each in self.calls if each.method in methods and self.is_of(each)]
-        here = self.here
-        return [
-            each
-            for each in found
-            if (here is None or (each.place != here.place and not _is_alternative(each, here)))
-            and (
-                self.optimizer is None
-                or not each.node.args
-                or value_of(each.section, each.node.args[0]) is self.optimizer
-            )
-        ]
-
-    @property
-    def parameters(self) -> list[torch.Tensor]:
-        """What the optimizer holds."""
-        found = self.optimizer
-        return list(parameters(found)) if isinstance(found, torch.optim.Optimizer) else []
-
-    @property
-    def asked(self) -> Place | None:
-        return self.failure.user.place if self.failure.user else None
-
-    def told(
-        self, title: str, culprit: Place | None, lines: Sequence[Fact], fix: str, *, exact: bool = True
-    ) -> Finding:
-        return explanation(
-            title,
-            tuple(lines),
-            fix,
-            source=str(culprit) if culprit else self.failure.source,
-            exact=exact and culprit is not None,
-        )
 
 
 @explains(
@@ -142,7 +47,7 @@ class Misused:
 def grad_scaler(failure: Failure, match: re.Match[str]) -> Finding:
     """Say which call came too often, too late or not at all."""
     said = match.groupdict()
-    misused = _misused(failure)
+    misused = misused_in(failure)
     if said.get("again"):
         return _again(misused, str(said["again"]))
     if said.get("late"):
@@ -152,44 +57,6 @@ def grad_scaler(failure: Failure, match: re.Match[str]) -> Finding:
     if said.get("half"):
         return _half(misused)
     return _unchecked(misused) if "optimizer" in str(said["unchecked"]) else _no_step(misused)
-
-
-def _misused(failure: Failure) -> Misused:
-    inner = next((each for each in reversed(failure.levels) if _is_scaler(each.variables.get("self"))), None)
-    held = [each for each in failure.levels if _is_scaler(each.variables.get("self"))]
-    optimizer = next((o for each in held if (o := each.variables.get("optimizer")) is not None), None)
-    scaler = inner.variables.get("self") if inner else None
-    name, argument = _written(failure.user, scaler) if failure.user else ("", "")
-    return Misused(failure, scaler, optimizer, name or "scaler", argument or "optimizer")
-
-
-def _is_scaler(value: object) -> bool:
-    return issubclass(type(value), torch.amp.GradScaler)
-
-
-def _written(level: Level, scaler: object) -> tuple[str, str]:
-    """What the failing statement calls the scaler and its optimizer."""
-    for node in expressions(level.statement) if level.statement else ():
-        receiver = callee(node)[0] if isinstance(node, ast.Call) else None
-        value = value_of(level, receiver) if receiver is not None else None
-        if isinstance(node, ast.Call) and receiver is not None and level.body and value is scaler is not None:
-            return level.body.text(receiver), level.body.text(node.args[0]) if node.args else ""
-    return "", ""
-
-
-def _calls(failure: Failure) -> Iterator[Call]:
-    queue = [section for level in failure.users if (section := section_of(level))]
-    seen = {section.body.node for section in queue}
-    for section in queue:  # grows as we go
-        for spot in spots(section.body.node):
-            for node in expressions(spot.node):
-                if not isinstance(node, ast.Call):
-                    continue
-                yield Call(section.body.place(spot.node), node, spot, section)
-                inner = called_function(section, node) if len(seen) < MOST else None
-                if inner is not None and inner.body.node not in seen:
-                    seen.add(inner.body.node)
-                    queue.append(inner)
 
 
 def _again(misused: Misused, method: str) -> Finding:
@@ -447,7 +314,7 @@ def _never_scaled(misused: Misused, method: str) -> Finding:
     name = misused.name
     title = f"{name}.{method}() runs, but {name}.scale() never did: the loss was not scaled."
     asked = [shown(misused.asked, f"calls {method}().")] if misused.asked else []
-    scaling = [each for each in misused.calls if each.method == "scale" and _is_scaler(each.receiver)]
+    scaling = [each for each in misused.calls if each.method == "scale" and is_scaler(each.receiver)]
     other = next((each for each in scaling if each.receiver is not misused.scaler), None)
     if other is not None:
         text = other.section.body.text(other.node.func)
@@ -473,12 +340,6 @@ def _never_scaled(misused: Misused, method: str) -> Finding:
         f"Scale the loss: {name}.scale({loss}).backward().",
         exact=len(plain) == 1,
     )
-
-
-def _is_alternative(one: Call, other: Call) -> bool:
-    """Whether a single pass runs only one of the two."""
-    same = one.section.body.node is other.section.body.node
-    return same and are_alternatives(one.section.body, one.place, other.place)
 
 
 def _is_plain(call: Call) -> bool:

@@ -6,12 +6,13 @@ import ast
 import copy
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.containers import filled, kept_detached
 from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
+from backsight.diagnosis.errors.second_backward.local import local_of
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in, structure
 from backsight.diagnosis.evidence.joints import (
@@ -28,22 +29,19 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
 from backsight.findings.evidence import Fact
-from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
-from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots, stored_arguments, target_names, uses
-from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.keeping import Keeping, is_cached, keepings
+from backsight.source import Body, Place, assignments, loop_facts, statement_at
+from backsight.source.bindings import bound, spots, stored_arguments, target_names
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.keeping import Keeping
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.fixes import every_time
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.story.stepping import steps_in
 from backsight.tape import Node
 from backsight.tracing import Line
-from backsight.tracing.steps import parameters
 
 
 def joined(case: Case) -> Finding | None:
@@ -191,7 +189,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     put = keeping.place if keeping else None
     name = joint.holder or stored(joint) or _operand(case, joint) or assigned(joint)
     known, name = bool(name), name or f"the result of {joint.old.op}"
-    here = _local(case, joint)
+    here = local_of(case, joint)
     made = here.place if here and here.inner else joint.made
     lines = [shown(made, f"computed {name if put is None else 'it'}.")] if made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
@@ -290,7 +288,7 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and {where} "
             "runs only once."
         )
-    here = _local(case, joint)
+    here = local_of(case, joint)
     if other := detached_for(case, [joint.old.index]):
         return other
     if here is not None and (here.loop is None or here.inner):
@@ -462,75 +460,6 @@ def _assigned_once(case: Case, name: str) -> Place | None:
     return found[0][1] if found and once else None
 
 
-@dataclass(frozen=True, eq=False)
-class _Local:
-    """A variable of a function that is still running, which holds the old result: it was made in this very call.
-
-    place: the statement that made it. loop: the loop around the failing line that does not contain that statement.
-    inner: a function that reads it from outside, and has run backward.
-    first: the statement after it that read it, and may have run the earlier backward.
-    """
-
-    case: Case
-    level: Level
-    name: str
-    place: Place
-    loop: LoopFacts | None
-    inner: str
-    first: Place | None
-
-    @property
-    def fix(self) -> str:
-        name = self.name
-        if self.inner and (self.first is None or self.loop is not None):
-            return (
-                f"{_moved(self.level, name, self.place)} into {self.inner}(), which runs backward on it "
-                "each time it is called."
-            )
-        if self.first is None:
-            return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
-        detached = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", self.first.text)
-        if self._is_for_others:
-            return f"Its optimizer does not train what computes {name}. On line {self.first.line}, write {detached}."
-        return (
-            f"If line {self.first.line} should not train what computes {name}, write {detached}. If it should, add "
-            "the losses and call backward once."
-        )
-
-    @property
-    def _is_for_others(self) -> bool:
-        """Whether the first statement has an optimizer, which trains nothing of what the result was computed from."""
-        statement = statement_at(self.level.body, *self.first.position) if self.first else None
-        held = [value_of(self.level, node) for node in expressions(statement)] if statement else []
-        trained = {id(p) for each in held if isinstance(each, torch.optim.Optimizer) for p in parameters(each)}
-        graph = self.case.graph
-        nodes = set(below(graph, made_in(graph, self.level.value(self.name))))
-        leaves = {id(leaf.tensor()) for leaf in graph.leaves if leaf.node in nodes}
-        return bool(trained) and not trained & leaves
-
-
-def _moved(level: Level, name: str, place: Place) -> str:
-    """Say which lines are to be moved so that `name` has a new graph each time: what it is computed from goes along."""
-    along = computed_along(level, place)
-    if not along:
-        return f"Move line {place.line}, {place.text},"
-    numbers = [str(each) for each in (*along, place.line)]
-    return f"Move lines {listed(numbers)}, which compute {listed([*dict.fromkeys((*along.values(), name))])},"
-
-
-def computed_along(level: Level, place: Place) -> dict[int, str]:
-    """The variables with a graph of their own that a statement computes with, by the line that gives each its value: to
-    compute its result anew, these have to be computed anew, too."""
-    statement = statement_at(level.body, *place.position)
-    value = getattr(statement, "value", None)
-    found: dict[int, str] = {}
-    if level.body is not None and value is not None:
-        for name, each in ancestors(level.body, level.body.text(value), place.line).items():
-            if results_in(level.value(name)):
-                found |= {made.line: name for made in each.bound if made.line < place.line}
-    return dict(sorted(found.items()))
-
-
 def once_without_graph(case: Case, nodes: Sequence[int]) -> str:
     """The other way: none for what this loss has to train, and reaches only through it."""
     graph, behind = case.graph, set(below(case.graph, nodes))
@@ -539,35 +468,6 @@ def once_without_graph(case: Case, nodes: Sequence[int]) -> str:
         beside = set(below(graph, [root for root, _ in graph.root_edges], without=set(nodes)))
         return " If only its values are wanted, compute it once under torch.no_grad()." if trained <= beside else ""
     return " If nothing behind it is trained here, compute it once under torch.no_grad()."
-
-
-def _local(case: Case, joint: Joint) -> _Local | None:
-    inner = ""
-    for level in case.failure.users:
-        for name, value in level.variables.items():
-            if joint.old.index not in made_in(case.graph, value) or level.body is None or name.startswith("_"):
-                continue
-            made = assignments(level.body, name, before=level.line)
-            if not made:
-                inner = level.frame.f_code.co_name if name in level.frame.f_code.co_freevars else inner
-                continue
-            outside = [each for each in loops(level) if each.loop.file == made[-1].file and name not in each.assigned]
-            between = [
-                place
-                for each in statements(level.body.node)
-                if made[-1].position < (place := level.body.place(each)).position < level.place.position
-                and not isinstance(each, SCOPES)
-                and any(use.name == name and not use.binds for use in uses(each))
-            ]
-            running = [each for each in between if "(" in each.text and not _only_computes(level, each)]
-            return _Local(case, level, name, made[-1], next(iter(outside), None), inner, next(iter(running), None))
-    return None
-
-
-def _only_computes(level: Level, place: Place) -> bool:
-    """Whether a statement gives a variable what it computes: then it has not run backward."""
-    statement = statement_at(level.body, *place.position)
-    return isinstance(statement, ast.Assign) and any(results_in(level.value(each)) for each in bound(statement))
 
 
 def _is_module(joint: Joint) -> bool:
@@ -660,92 +560,6 @@ _IN_ORDER = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mm", "Bmm", "Maximum"
 """Operations whose node has an edge for each operand, in the order in which the program writes them."""
 
 _PATH = re.compile(r"[A-Za-z_][\w.]*(\[[\w.\"']+\])*")
-
-
-def filled(case: Case, container: str) -> Keeping | None:
-    """The statement that puts things into a container, in a function that runs or a method of its owner's class."""
-    bodies = (pair for level in case.failure.users for pair in _bodies(level, container))
-    found = [each for body, name in bodies for each in keepings(body, name)]
-    return next((each for each in found if not each.cached), next(iter(found), None))  # the first of all may be zeros
-
-
-def cached(case: Case, attribute: str) -> Keeping | None:
-    """The statement that computes an attribute where there is none yet, if no other but `__init__` gives it a value."""
-    found = [
-        Keeping(place, name, _value(body, place), cached=is_cached(body, name, place))
-        for level in case.failure.users
-        for body, name in _bodies(level, attribute)
-        for place in assignments(body, name)
-        if getattr(body.node, "name", "") != "__init__"
-    ]
-    return found[0] if found and all(each.cached for each in found) else None
-
-
-def _value(body: Body, place: Place) -> str:
-    statement = statement_at(body, *place.position)
-    return body.text(statement.value) if isinstance(statement, ast.Assign) else ""
-
-
-def emptied(case: Case, container: str) -> bool:
-    """Whether a function that runs, or a method of its owner's class but `__init__`, assigns or clears a container."""
-    return any(
-        assignments(body, name) or any(callee(node)[1] == "clear" for node in _calls_on(body, name))
-        for level in case.failure.users
-        for body, name in _bodies(level, container)
-        if getattr(body.node, "name", "") != "__init__"
-    )
-
-
-def _calls_on(body: Body, name: str) -> Iterator[ast.Call]:
-    nodes = (node for each in statements(body.node) for node in expressions(each))
-    for node in nodes:
-        if isinstance(node, ast.Call) and (dotted(node.func) or "").startswith(f"{name}."):
-            yield node
-
-
-def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) -> str:
-    """What to do about results that a container keeps."""
-    if keeping.cached:
-        body = body_around(keeping.place.file, keeping.place.line)
-        statement = statement_at(body, *keeping.place.position)
-        every = every_time(body, statement, keeping.name) if body and statement else ""
-        if every:
-            return (
-                f"Recompute {keeping.value or 'it'} in each step, because the parameters it depends on are trained: "
-                f"{every}. If they should not be, compute it under torch.no_grad()."
-            )
-        return (
-            f"Recompute {keeping.value or 'it'} in each step instead of storing it: the parameters it depends on are "
-            "trained. If they should not be, compute it under torch.no_grad()."
-        )
-    cut = _detached(keeping.value) if keeping.value else ""
-    written = keeping.with_value(cut) if cut else ""
-    if keeping.replaces or emptied:
-        return f"Put results into {container} detached: {written or 'x.detach(), not x'}."
-    return (
-        f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "
-        f"ones, put them into it detached: {written or 'append x.detach(), not x'}."
-    )
-
-
-def _detached(value: str) -> str:
-    """An expression without its history, of a tuple each of its elements; empty where it cannot be written."""
-    try:
-        node = ast.parse(value, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
-        return ""
-    if isinstance(node, ast.Tuple):
-        return f"({', '.join(_detached(ast.unparse(each)) for each in node.elts)})"
-    return f"{simple(value)}.detach()"
-
-
-def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:
-    if level.body is not None:
-        yield level.body, container
-    owner, _, attribute = container.rpartition(".")
-    held = level.value(owner) if owner else None
-    if held is not None:
-        yield from ((body, f"self.{attribute}") for body in methods_of(type(held)))
 
 
 def held_since_step(case: Case) -> Finding | None:

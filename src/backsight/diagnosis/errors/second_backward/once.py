@@ -8,17 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.containers import cached, emptied, filled, kept_detached
 from backsight.diagnosis.errors.second_backward.joined import (
-    cached,
     computed_again,
-    computed_along,
     detached_for,
-    emptied,
-    filled,
-    kept_detached,
     once_without_graph,
     stored_at,
 )
+from backsight.diagnosis.errors.second_backward.local import computed_along
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import (
     below,
