@@ -10,6 +10,7 @@ import signal
 import sys
 import textwrap
 import threading
+import types
 import weakref
 from pathlib import Path
 
@@ -50,6 +51,35 @@ def test_the_standard_library_and_installed_packages_are_libraries(path: str) ->
 @pytest.mark.parametrize("path", [__file__, "<string>", "<stdin>", "train.py"])
 def test_everything_else_is_the_users(path: str) -> None:
     assert not roots.is_library(path)
+
+
+class Held:
+    """What a module holds."""
+
+
+def held_in() -> set[str]:
+    return {name.scope for _, name in search((), collect=(Held,)).found}
+
+
+def test_a_module_without_a_file_is_a_librarys_if_a_library_has_loaded_it(monkeypatch) -> None:
+    """As that which PyTorch makes of a text for its remote modules: it leads to all of `typing`."""
+    for name, loader in (("made_by_torch", torch.utils.data.SequentialSampler([])), ("made_by_the_program", None)):
+        module = types.ModuleType(name)
+        module.__loader__ = loader
+        module.held = Held()
+        monkeypatch.setitem(sys.modules, name, module)
+    del module
+    assert held_in() == {"made_by_the_program"}
+
+
+def test_a_module_of_the_program_in_the_place_of_a_librarys_is_looked_at(monkeypatch) -> None:
+    assert held_in() == set()  # all modules are known now
+    monkeypatch.setitem(sys.modules, "json", types.ModuleType("json"))
+    monkeypatch.setitem(sys.modules, "colorsys", types.ModuleType("colorsys"))
+    assert held_in() == set()  # of the standard library by their names
+    monkeypatch.setitem(sys.modules, "rich", types.ModuleType("rich"))
+    sys.modules["rich"].held = Held()
+    assert held_in() == {"rich"}
 
 
 def test_backsight_is_neither_but_its_demo_scripts_are_the_users() -> None:

@@ -126,20 +126,31 @@ def _frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root
 
 
 def _module_roots(library: bool) -> Iterator[Root]:
-    modules = [(name, module) for name, module in dict(sys.modules).items() if type(name) is str]
+    known = {} if library else _of_libraries
+    modules = [
+        (name, module)
+        for name, module in dict(sys.modules).items()
+        if type(name) is str and known.get(name) != id(module)
+    ]
     of_package: dict[str, bool] = {}  # there are thousands of modules, of a few hundred packages, which decide
     for name, module in sorted(modules, key=lambda entry: entry[0] not in _MAIN):
         package = name.partition(".")[0]
-        decided = None if name in _MAIN else of_package.get(package)
-        if decided is (not library) or not issubclass(type(module), ModuleType):
+        if not issubclass(type(module), ModuleType):
             continue
+        decided = None if name in _MAIN else of_package.get(package)
         namespace = module_dict(module)
         if decided is None:
             decided = _is_library_module(name, namespace)
             if name not in _MAIN and issubclass(type(sys.modules.get(package)), ModuleType):
                 of_package[package] = decided
+        if decided:
+            _of_libraries[name] = id(module)
         if decided is library and not _is_our_module(name, namespace):
             yield Root(namespace, Scope(name, "global"), 0.0 if name in _MAIN else IMPORTED)
+
+
+_of_libraries: dict[str, int] = {}
+"""The modules that were found to be a library's, by name, with the `id`: another may be put in the place of one."""
 
 
 def _loose_globals(frames: Iterable[FrameType]) -> Iterator[Root]:
@@ -264,7 +275,18 @@ def _is_library_module(name: str, namespace: dict[str, object]) -> bool:
     if issubclass(type(top), ModuleType) and package != name:
         namespace = module_dict(top)
     file = namespace.get("__file__")
-    return type(file) is str and is_library(file)
+    return is_library(file) if type(file) is str else _is_made_by_a_library(namespace)
+
+
+def _is_made_by_a_library(namespace: dict[str, object]) -> bool:
+    """Whether a module without a file was loaded by something of a package: as PyTorch's, from a text that it writes.
+
+    Source: torch/distributed/nn/jit/instantiator.py, `_StringLoader`.
+    """
+    loader = namespace.get("__loader__")
+    name = vars(type(loader)).get("__module__") if loader is not None else None
+    made_by = sys.modules.get(name) if type(name) is str else None
+    return issubclass(type(made_by), ModuleType) and _is_library_module(str(name), module_dict(made_by))
 
 
 def _is_our_module(name: str, namespace: dict[str, object]) -> bool:
