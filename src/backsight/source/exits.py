@@ -10,7 +10,8 @@ from backsight.source.body import LOOPS, Body, Place
 
 
 def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
-    """Yield each `return`, `continue` and `break` between two statements that skips the second one.
+    """Yield each `return`, `continue` and `break` between two statements that skips the second one, and the last
+    statement of each `except` around both that goes on: an exception in between skips it, too.
 
     >>> [place.text for place in exits(body, unscaled, updated)]
     ['continue']
@@ -25,6 +26,12 @@ def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
             place = body.place(each.node)
             if not are_alternatives(body, first, place):
                 yield place
+    start = next((each for each in every if _position(each) == first.position), None)
+    for around, label in end.arms if start is not None and end is not None else ():
+        if isinstance(around, ast.Try) and label == "body" and (around, label) in start.arms:
+            for handler in around.handlers:
+                if not isinstance(handler.body[-1], ast.Raise):
+                    yield body.place(handler.body[-1])
 
 
 def _position(spot: Spot) -> tuple[int, int]:

@@ -62,7 +62,7 @@ def off_around(scene: Scene) -> Finding | None:
     suspect = block
     if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
         same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
-        suspect = next(same, block)
+        suspect = replace(next(same, block), trains=block.trains)
     return _finding(scene, suspect, [suspect])
 
 
@@ -83,7 +83,9 @@ def _around_all(failure: Failure) -> Suspect | None:
         here = section_of(level) if off.is_decorator or level is not user or _is_inside(off, made[-1]) else None
         calling = ((level.place, ""),) if level is not user else ()
         cut = Cut("no_grad", off.place, off.text, "records nothing")
-        return Suspect(here, cut, True, inside=calling) if here else None
+        node = user.body.node if level is not user and failure.call == "backward" else None
+        trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
+        return Suspect(here, cut, True, inside=calling, trains=trains) if here else None
     return None
 
 

@@ -87,23 +87,32 @@ def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], s
     one."""
     name, module = next(iter(found.modules.items()))
     every, words = list(_names(module)), [word for each in spared for word in each.words({})[0]]
-    owner = held[0]
-    while owner and not all(each == owner or each.startswith(f"{owner}.") for each in held):
-        owner = owner.rpartition(".")[0]
-    whole = owner and [each for each in every if each == owner or each.startswith(f"{owner}.")] == held
+    owners = [name + _NUMBER.sub(r"[\1]", f".{each}") for each in _wholly(every, held)]
     word = next((each for each in words if [path for path in every if each in path] == held), "")
-    if whole:
-        how = name + _NUMBER.sub(r"[\1]", f".{owner}") + ".requires_grad_(True)"
+    if len(owners) == 1:
+        how = f"{owners[0]}.requires_grad_(True)"
     elif word:
         how = f'for n, p in {name}.named_parameters(): p.requires_grad_("{word}" in n)'
     else:
-        how = f"for n, p in {name}.named_parameters(): p.requires_grad_(n in {held})"
+        how = f"for each in ({', '.join(owners)}): each.requires_grad_(True)"
     if len(how) > _WIDEST:
         return ""
     fix = f"{_where(freezing)}, unfreeze what the optimizer holds: `{how}`."
     if freezing is not None and not freezing.chosen and freezing.loop is None and len(spared) == 1:
         fix += f" Or remove line {freezing.place.line}, as line {spared[0].place.line} freezes the rest."
     return fix
+
+
+def _wholly(every: list[str], held: list[str]) -> list[str]:
+    """The largest modules whose parameters are all among these, and the parameters that are in none."""
+    found: dict[str, None] = {}
+    for each in held:
+        owner, largest = each, each
+        while owner := owner.rpartition(".")[0]:
+            if all(path in held for path in every if path.startswith(f"{owner}.")):
+                largest = owner
+        found[largest] = None
+    return list(found)
 
 
 _WIDEST = 160

@@ -37,6 +37,7 @@ class Suspect:
     calling: the statement in the block through which what is `inside` ran, in another function.
     called: the statement that calls the function on which a decorator stands.
     beside: what the same statement cuts off in the same way.
+    trains: of a block around the whole of a function that runs backward, that function.
     """
 
     section: Section
@@ -49,6 +50,7 @@ class Suspect:
     calling: Place | None = None
     called: Place | None = None
     beside: tuple[Suspect, ...] = ()
+    trains: Place | None = None
 
     @property
     def held(self) -> str:
