@@ -136,6 +136,11 @@ class Refused:
         return self.use == "copied" and is_module(holder) and pruned(holder, attribute)
 
     @property
+    def _is_emptied(self) -> bool:
+        """Whether the statement that gives the variable its value makes an empty container."""
+        return self.stored is not None and self.stored.text.endswith(("= []", "= {}"))
+
+    @property
     def are_several(self) -> bool:
         """Whether more is refused than one attribute of a kind of module: all of it is told, and detached."""
         return len(self.kept) > 1 and (self.is_pruned or len({each.name for each in self.kept}) > 1)
@@ -200,7 +205,7 @@ class Refused:
             yield shown(self.made, f"computes {as_code(self.name) or 'it'}{shape}.")
         if self.is_pruned:
             yield told_of_pruning(self.kept, self.name.rpartition(".")[2])
-        elif self.use == "copied" and self.stored is not None and self.stored != self.made:
+        elif self.use == "copied" and self.stored and self.stored != self.made and not self._is_emptied:
             yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
             which = "them" if self.are_several else "it"

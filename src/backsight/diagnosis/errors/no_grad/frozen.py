@@ -20,7 +20,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, lets_through, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
-from backsight.source.body import statements
+from backsight.source.body import dotted, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
 from backsight.source.freezing import Freezing, freezings
@@ -30,7 +30,8 @@ from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.injected import injected
-from backsight.story.sections import methods_of
+from backsight.story.memory import is_tensor
+from backsight.story.sections import methods_of, sections
 from backsight.tape import modules_in, registered
 
 _NUMBER = re.compile(r"\.(\d+)")
@@ -57,12 +58,25 @@ def frozen(scene: Scene) -> Finding | None:
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
-        fix
-        if scene.trained.owned
-        else f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass.",
+        fix if scene.trained.owned else _of_an_input(scene, names[0], fix),
         source=str(places[0]) if places else scene.failure.source,
         exact=len(places) < 2,
     )
+
+
+def _of_an_input(scene: Scene, model: str, fix: str) -> str:
+    """The other way, where no optimizer trains anything: the gradient may be that of an input, or of an activation."""
+    for section in (each for each in sections(scene.failure) if each.level is not None):
+        for call, place in section.calls():
+            name = dotted(call.args[0]) if call.args and dotted(call.func) == model else None
+            value = section.value(name) if name else None
+            if is_tensor(value) and value.is_leaf and value.is_floating_point():
+                train = fix.replace("Below", "To train it, below", 1)
+                return (
+                    "No optimizer trains it here. For the gradient of an input or an activation, put "
+                    f"`{name}.requires_grad_()` above line {place.line}. {train}"
+                )
+    return f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass."
 
 
 def _held(scene: Scene, found: Sources) -> list[str]:
