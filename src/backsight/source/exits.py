@@ -18,7 +18,9 @@ def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
     """
     every = spots(body.node)
     end = next((each for each in every if _position(each) == last.position), None)
-    for each in every if end is not None else ():
+    if end is None:
+        return
+    for each in every:
         leaves = isinstance(each.node, ast.Return) or (
             isinstance(each.node, ast.Continue | ast.Break) and _loop(each) is not None and _loop(each) is _loop(end)
         )
@@ -27,8 +29,8 @@ def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
             if not are_alternatives(body, first, place):
                 yield place
     start = next((each for each in every if _position(each) == first.position), None)
-    for around, label in end.arms if start is not None and end is not None else ():
-        if isinstance(around, ast.Try) and label == "body" and (around, label) in start.arms:
+    for around, label in end.arms:
+        if isinstance(around, ast.Try) and label == "body" and start is not None and (around, label) in start.arms:
             for handler in around.handlers:
                 if not isinstance(handler.body[-1], ast.Raise):
                     yield body.place(handler.body[-1])

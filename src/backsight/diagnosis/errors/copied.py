@@ -68,7 +68,7 @@ def results_kept(level: Level, copied: str) -> list[Kept]:
     refused."""
     held = level.value(copied) if copied else None
     own: list[tuple[str, object]] = [] if held is None or is_module(held) else [(copied, held)]
-    models = [(copied, held)] if is_module(held) else []
+    models: list[tuple[str, object]] = [(copied, held)] if is_module(held) else []
     models += [(f"{path}.{name}", each) for path, one in own for name, each in (namespace(one) or {}).items()]
     pairs = [(path, one) for name, model in models if is_module(model) for path, one in modules_in(model, name)]
     return [

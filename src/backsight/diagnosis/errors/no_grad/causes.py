@@ -81,9 +81,10 @@ def _around_all(failure: Failure) -> Suspect | None:
         if off is None:
             continue
         here = section_of(level) if off.is_decorator or level is not user or _is_inside(off, made[-1]) else None
-        calling = ((level.place, ""),) if level is not user else ()
+        apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
+        calling = ((level.place, ""),) if apart else ()
         cut = Cut("no_grad", off.place, off.text, "records nothing")
-        node = user.body.node if level is not user and failure.call == "backward" else None
+        node = user.body.node if apart and failure.call == "backward" else None
         trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
         return Suspect(here, cut, True, inside=calling, trains=trains) if here else None
     return None
