@@ -27,12 +27,12 @@ class Cut:
     why: str
 
 
-def cuts(body: Body | None, name: str, line: int) -> tuple[Cut, ...]:
+def cuts(body: Body | None, name: str, line: int, enabled: frozenset[int] = frozenset()) -> tuple[Cut, ...]:
     """The cuts between `name`, as it stands at `line`, and what it is computed from; the nearest first.
 
     `name` is a name, or any expression that stands at that line, as `receiver_of_backward` returns it. The walk stays
     in the function, and ends at a cut. What it finds are candidates: it cannot know which values are tensors, and a
-    cut on labels does no harm.
+    cut on labels does no harm. `enabled` are the lines of blocks that are known to have enabled gradients.
 
     >>> [cut.expression for cut in cuts(body, "loss", 14)]
     ['logits.argmax(1)']
@@ -43,7 +43,7 @@ def cuts(body: Body | None, name: str, line: int) -> tuple[Cut, ...]:
     use, root = flow.read_at(body, name, line)
     if use is None:
         return ()
-    walk = _Walk(body, flow)
+    walk = _Walk(body, flow, enabled)
     if root is not None:
         walk.enter(Definition(use, (root,)))
     else:
@@ -80,8 +80,9 @@ def _attached(statement: ast.stmt) -> list[str] | None:
 class _Walk:
     """A breadth-first walk from a value to the definitions behind it."""
 
-    def __init__(self, body: Body, flow: Flow) -> None:
+    def __init__(self, body: Body, flow: Flow, enabled: frozenset[int]) -> None:
         self._body = body
+        self._enabled = enabled
         self._flow = flow
         self._found: dict[tuple[int, str], Cut] = {}
         self._queue: deque[Definition] = deque()
@@ -116,7 +117,7 @@ class _Walk:
         names: list[str] = []
         for value in definition.values:
             _scan(value, definition.position, cutting, names)
-        unrecorded = _unrecorded(self._body, spot)
+        unrecorded = _unrecorded(self._body, spot, self._enabled)
         if unrecorded is not None and (cutting or names):  # a constant loses nothing
             self._add(*unrecorded)
             if unrecorded[0].always:
@@ -163,7 +164,7 @@ def _chain(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
-def _unrecorded(body: Body, spot: Spot) -> tuple[Rule, ast.expr, ast.expr | ast.stmt] | None:
+def _unrecorded(body: Body, spot: Spot, enabled: frozenset[int]) -> tuple[Rule, ast.expr, ast.expr | ast.stmt] | None:
     """Why the statement is not recorded: the rule, the context manager or decorator, and the place of either."""
     contexts: list[tuple[ast.expr, ast.expr | ast.stmt]] = [
         (item.context_expr, around)
@@ -174,7 +175,7 @@ def _unrecorded(body: Body, spot: Spot) -> tuple[Rule, ast.expr, ast.expr | ast.
     contexts += [(decorator, decorator) for decorator in getattr(body.node, "decorator_list", [])]
     for context, where in contexts:
         mode = grad_mode(context)
-        if mode == "on":
+        if mode == "on" or where.lineno in enabled:
             return None
         if mode is not None:
             return mode, context, where

@@ -10,14 +10,17 @@ from backsight.source.body import LOOPS, Body, Place
 
 
 def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
-    """Yield each `return`, `continue` and `break` between two statements that skips the second one.
+    """Yield each `return`, `continue` and `break` between two statements that skips the second one, and the last
+    statement of each `except` around both that goes on: an exception in between skips it, too.
 
     >>> [place.text for place in exits(body, unscaled, updated)]
     ['continue']
     """
     every = spots(body.node)
     end = next((each for each in every if _position(each) == last.position), None)
-    for each in every if end is not None else ():
+    if end is None:
+        return
+    for each in every:
         leaves = isinstance(each.node, ast.Return) or (
             isinstance(each.node, ast.Continue | ast.Break) and _loop(each) is not None and _loop(each) is _loop(end)
         )
@@ -25,6 +28,12 @@ def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
             place = body.place(each.node)
             if not are_alternatives(body, first, place):
                 yield place
+    start = next((each for each in every if _position(each) == first.position), None)
+    for around, label in end.arms:
+        if isinstance(around, ast.Try) and label == "body" and start is not None and (around, label) in start.arms:
+            for handler in around.handlers:
+                if not isinstance(handler.body[-1], ast.Raise):
+                    yield body.place(handler.body[-1])
 
 
 def _position(spot: Spot) -> tuple[int, int]:

@@ -34,6 +34,24 @@ def value_of(level: Variables, node: ast.expr | None) -> object:
     return None
 
 
+def truth_of(level: Variables, node: ast.expr) -> bool | None:
+    """Whether a condition holds, of plain values alone: `training`, `not evaluate`, `phase == "train"`; else None."""
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            inside = truth_of(level, inner)
+            return None if inside is None else not inside
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
+            one, other = value_of(level, left), value_of(level, right)
+            if type(one) not in _PLAIN or type(other) not in _PLAIN:
+                return None
+            return (one == other) is isinstance(op, ast.Eq)
+    held = value_of(level, node)
+    return held if type(held) is bool else None
+
+
+_PLAIN = (bool, int, float, str)
+
+
 def _item(held: Any, key: object) -> object:
     """The item of a list, tuple or dict, or of a module that numbers or names its children."""
     if type(key) not in (int, str):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.naming.plain import class_name, mro, namespace
@@ -29,7 +29,7 @@ def copied_in(failure: Failure) -> str:
         return given
     outermost = next((each for each in failure.levels if each.frame.f_code is copy.deepcopy.__code__), None)
     held = outermost.variables.get("x") if outermost else None
-    names = search([held], frames=(level.frame,)).names[0] if is_module(held) else ()
+    names = search([held], frames=(level.frame,)).names[0] if held is not None else ()
     return names[0].path if names else ""
 
 
@@ -41,33 +41,71 @@ def argument(level: Level, function: str) -> str:
     return ""
 
 
-def results_kept(level: Level, copied: str) -> list[tuple[str, str]]:
-    """The results with a graph that the modules in what is copied keep, as attributes or buffers, each with the name of
-    its module: each one would be refused."""
-    model = level.value(copied) if copied else None
+class Kept(NamedTuple):
+    """A result with a graph that an object keeps under a name: a tensor, or a list or dict with some."""
+
+    owner: str
+    name: str
+    kind: type
+
+    @property
+    def path(self) -> str:
+        return f"{self.owner}.{self.name}"
+
+    @property
+    def detached(self) -> str:
+        """The statement that detaches it."""
+        if self.kind is dict:
+            return f"{self.path} = {{key: value.detach() for key, value in {self.path}.items()}}"
+        whole = f"{self.kind.__name__}(value.detach() for value in {self.path})"
+        if self.kind is list:
+            whole = f"[value.detach() for value in {self.path}]"
+        return f"{self.path} = {whole if self.kind in (list, tuple) else f'{self.path}.detach()'}"
+
+
+def results_kept(level: Level, copied: str) -> list[Kept]:
+    """The results that what is copied keeps, as attributes and buffers of its modules or of itself: each one would be
+    refused."""
+    held = level.value(copied) if copied else None
+    own: list[tuple[str, object]] = [] if held is None or is_module(held) else [(copied, held)]
+    models: list[tuple[str, object]] = [(copied, held)] if is_module(held) else []
+    models += [(f"{path}.{name}", each) for path, one in own for name, each in (namespace(one) or {}).items()]
+    pairs = [(path, one) for name, model in models if is_module(model) for path, one in modules_in(model, name)]
     return [
-        (path, name)
-        for path, module in (modules_in(model, copied) if is_module(model) else ())
-        for name, value in _own(module)
-        if is_tensor(value) and maker_of(value) is not None
+        Kept(path, name, kind)
+        for path, one in (*own, *pairs)
+        for name, value in _attributes(one)
+        if (kind := _kind(value)) is not None
     ]
 
 
-def _own(module: torch.nn.Module) -> Iterator[tuple[str, object]]:
-    yield from (namespace(module) or {}).items()
-    yield from registered(module, "_buffers").items()
+def _attributes(held: object) -> Iterator[tuple[str, object]]:
+    yield from (namespace(held) or {}).items()
+    if is_module(held):
+        yield from registered(held, "_buffers").items()
 
 
-def detaching(copied: str, kept: list[tuple[str, str]], beside: str = "") -> str:
+def _kind(value: object) -> type | None:
+    """What sort of value holds results; None where it holds none, or other things, too."""
+    if is_tensor(value):
+        return torch.Tensor if maker_of(value) is not None else None
+    if type(value) not in (list, tuple, dict) or not value:
+        return None
+    every = list(value.values()) if isinstance(value, dict) else list(value)  # type: ignore[call-overload]
+    plain = all(is_tensor(each) for each in every) and any(maker_of(each) is not None for each in every)
+    return type(value) if plain else None
+
+
+def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
     """The statements that detach all of these; `beside` is an attribute that only their modules have."""
     parts = []
-    for attribute in dict.fromkeys(name for _, name in kept):
-        owners = [path for path, name in kept if name == attribute]
-        if len(owners) == 1:
-            parts.append(f"{owners[0]}.{attribute} = {simple(f'{owners[0]}.{attribute}')}.detach()")
+    for attribute in dict.fromkeys(each.name for each in kept):
+        alike = [each for each in kept if each.name == attribute]
+        if len(alike) == 1 or any(each.kind is not torch.Tensor for each in alike):
+            parts += [each.detached for each in alike]
             continue
-        every = f"({', '.join(owners)})"
-        if len(owners) > _MOST:
+        every = f"({', '.join(each.owner for each in alike)})"
+        if len(alike) > _MOST:
             every = f"(m for m in {copied}.modules() if hasattr(m, '{beside or attribute}'))"
         parts.append(f"for each in {every}: each.{attribute} = each.{attribute}.detach()")
     joint = " and " if any(each.startswith("for ") for each in parts) else "; "
@@ -86,8 +124,8 @@ def pruned(module: object, attribute: str) -> bool:
     )
 
 
-def told_of_pruning(kept: list[tuple[str, str]], attribute: str) -> str:
+def told_of_pruning(kept: list[Kept], attribute: str) -> str:
     """That the attribute is computed, and in which modules."""
-    owners = [as_code(path) for path, name in kept if name == attribute]
+    owners = [as_code(each.owner) for each in kept if each.name == attribute]
     where = f" in {listed(owners, 4)}" if owners else ""
     return f"Pruning computes {attribute} as {attribute}_orig * {attribute}_mask{where}, before each forward pass."

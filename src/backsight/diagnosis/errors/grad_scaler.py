@@ -90,17 +90,27 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
     """A `return` or `continue` between the call and update() skips update()."""
     for update in updates:
         start = _in_function_of(misused, here, update)
-        every = list(exits(start.section.body, start.place, update.place)) if start is not None else []
-        if start is None or not every:
+        body = start.section.body if start is not None else None
+        arms = {body.place(each.node): each.arms for each in spots(body.node)} if body is not None else {}
+        ended = [each.place for each in updates if body is not None and each.section.body.node is body.node]
+        every = [
+            found
+            for found in (exits(body, start.place, update.place) if body is not None and start is not None else ())
+            if not any(arms.get(each) == arms.get(found) and each.position < found.position for each in ended)
+        ]
+        if start is None or body is None or not every:
             continue
-        found = every[0]
-        body, updated = start.section.body, update.place.text
+        found, updated = every[0], update.place.text
         own = [each for each in misused.calls if each.section.body.node is body.node]
         cleared = [each for each in own if each.method == "zero_grad"]
         late = [each for each in cleared if each.place.position > found.position and not each.conditions]
         early = any(each.place.position < start.place.position for each in cleared)
-        put = "; ".join([update.place.text, *(each.place.text for each in late[:1] if not early)])
-        around = next((each.arms for each in spots(body.node) if body.place(each.node) == found), ())
+        put = "; ".join([updated, *(each.place.text for each in late[:1] if not early)])
+        around = arms.get(found, ())
+        handled = found.position > update.place.position
+        leaves = f"runs after an exception, which skips line {update.place.line}, `{updated}`: the next call fails."
+        if not handled:
+            leaves = f"leaves before line {update.place.line}, `{updated}`, so the next call fails."
         condition = next((arm for arm, _ in reversed(around) if isinstance(arm, ast.If)), None)
         why = [shown(body.place(condition), "decides that this step is skipped.")] if condition else []
         return misused.told(
@@ -109,7 +119,7 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
             [
                 *([shown(misused.asked, f"calls {here.method}().")] if misused.asked else []),
                 *why,
-                shown(found, f"leaves before line {update.place.line}, `{updated}`, so the next call fails."),
+                shown(found, leaves),
             ],
             f"Put `{put}` above line {found.line}: each {here.method}() needs an update() before the next, "
             f"also in a skipped step.{f' The same above {_lines(every[1:])}.' if every[1:] else ''}",

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy
 import torch
 
-from backsight.diagnosis.errors.copied import copied_in, detaching, pruned, results_kept, told_of_pruning
+from backsight.diagnosis.errors.copied import Kept, copied_in, detaching, pruned, results_kept, told_of_pruning
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
@@ -123,10 +123,10 @@ class Refused:
         return copied_in(self.failure) if self.use == "copied" else ""
 
     @cached_property
-    def kept(self) -> list[tuple[str, str]]:
-        """Every result that it keeps, with the refused one among them: the module and the attribute."""
+    def kept(self) -> list[Kept]:
+        """Every result that it keeps, with the refused one among them."""
         found = results_kept(self.failure.user, self.copied) if self.failure.user else []
-        return found if any(f"{path}.{name}" == self.name for path, name in found) else []
+        return found if any(each.path == self.name.partition("[")[0] for each in found) else []
 
     @cached_property
     def is_pruned(self) -> bool:
@@ -136,9 +136,14 @@ class Refused:
         return self.use == "copied" and is_module(holder) and pruned(holder, attribute)
 
     @property
+    def _is_emptied(self) -> bool:
+        """Whether the statement that gives the variable its value makes an empty container."""
+        return self.stored is not None and self.stored.text.endswith(("= []", "= {}"))
+
+    @property
     def are_several(self) -> bool:
         """Whether more is refused than one attribute of a kind of module: all of it is told, and detached."""
-        return len(self.kept) > 1 and (self.is_pruned or len({attribute for _, attribute in self.kept}) > 1)
+        return len(self.kept) > 1 and (self.is_pruned or len({each.name for each in self.kept}) > 1)
 
     @property
     def is_carried(self) -> bool:
@@ -153,8 +158,11 @@ class Refused:
         name = as_code(self.name) or "A tensor"
         match self.use:
             case "copied" if self.are_several:
-                every = listed([as_code(f"{path}.{attribute}") for path, attribute in self.kept], 4)
-                return f"{every} are non-leaf tensors: they cannot be copied, because the copies would have no graph."
+                every = listed([as_code(each.path) for each in self.kept], 4)
+                what = "are" if all(each.kind is torch.Tensor for each in self.kept) else "are or hold"
+                return (
+                    f"{every} {what} non-leaf tensors: they cannot be copied, because the copies would have no graph."
+                )
             case "copied":
                 return f"{name} is a non-leaf tensor: it cannot be copied, because the copy would have no graph."
             case "values":
@@ -197,7 +205,7 @@ class Refused:
             yield shown(self.made, f"computes {as_code(self.name) or 'it'}{shape}.")
         if self.is_pruned:
             yield told_of_pruning(self.kept, self.name.rpartition(".")[2])
-        elif self.use == "copied" and self.stored is not None and self.stored != self.made:
+        elif self.use == "copied" and self.stored and self.stored != self.made and not self._is_emptied:
             yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
             which = "them" if self.are_several else "it"
@@ -310,19 +318,19 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use torch.nn.utils.parametrizations.{old}, "
             "whose modules can be copied."
         )
+    if refused.are_several and not refused.is_pruned:
+        return f"Detach each before the copy: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
         return (
             f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, store each "
             "detached."
         )
     if owner:
-        kept = refused.kept or [(owner, attribute)]
+        kept = refused.kept or [Kept(owner, attribute, torch.Tensor)]
         before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
         if refused.is_pruned:
             line = f" above line {refused.failure.user.line}" if refused.failure.user else ""
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
-        if refused.are_several:
-            return f"Detach each before the copy: {before}."
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
         if refused.stored is not None and not _is_read(refused, attribute):
             return (

@@ -123,9 +123,23 @@ def _by_object(case: Case) -> Carried | None:
             alike[owner] = type(held)
             if owner == next(iter(alike)):
                 found.setdefault(f"{owner}.{attribute}", kept)
+    cut = [name for name in found if any(_detaches(level, name) for level in case.failure.users)]
+    if len(cut) < len(found):
+        found = {name: kept for name, kept in found.items() if name not in cut}
     first = next(iter(found), None)
     return (
         Carried(case.failure.users[0], (*found,), *found[first], "call", own=True, alike=(*alike,)) if first else None
+    )
+
+
+def _detaches(level: Level, name: str) -> bool:
+    """Whether a statement of the loop around this line detaches the variable already, in each pass."""
+    facts = loop_facts(level.body, level.line)
+    loop = statement_at(level.body, *facts.loop.position) if facts is not None else None
+    return any(
+        {Use(name, True), Use(name, False)} <= set(uses(each)) and not lets_through(each, name)
+        for each in getattr(loop, "body", ())
+        if isinstance(each, ast.Assign)
     )
 
 

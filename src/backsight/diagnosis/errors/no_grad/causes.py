@@ -25,7 +25,8 @@ from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
 from backsight.source.cut_rules import reads_form, rule_of
-from backsight.story.failure import Failure, function_of
+from backsight.story.evaluated import truth_of
+from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
 from backsight.story.sections import Section, run_by, section_of, sections
 from backsight.tape import modules_in
@@ -62,7 +63,7 @@ def off_around(scene: Scene) -> Finding | None:
     suspect = block
     if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
         same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
-        suspect = next(same, block)
+        suspect = replace(next(same, block), trains=block.trains)
     return _finding(scene, suspect, [suspect])
 
 
@@ -75,27 +76,44 @@ def _around_all(failure: Failure) -> Suspect | None:
     is_name = all(part.isidentifier() for part in user.receiver.split("."))
     made = assignments(user.body, user.receiver, before=user.line) if is_name else (user.place,)
     for level in failure.users if made else ():
-        off = nearest_at(level.body, level.line) if level.body else None
+        line = made[-1].line if level is user else level.line
+        off = nearest_at(level.body, line) if level.body else None
         if off is False:
             return None
         if off is None:
             continue
-        here = section_of(level) if off.is_decorator or level is not user or _is_inside(off, made[-1]) else None
-        calling = ((level.place, ""),) if level is not user else ()
+        here = section_of(level)
+        if not _is_sure(level, off):
+            return None
+        apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
+        calling = ((level.place, ""),) if apart else ()
         cut = Cut("no_grad", off.place, off.text, "records nothing")
-        return Suspect(here, cut, True, inside=calling) if here else None
+        node = user.body.node if apart and failure.call == "backward" else None
+        trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
+        return Suspect(here, cut, True, inside=calling, trains=trains) if here else None
     return None
+
+
+def _is_sure(level: Level, off: Disabled) -> bool:
+    """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
+    try:
+        node = ast.parse(off.text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    if isinstance(node, ast.Call):
+        told = [*node.args, *(each.value for each in node.keywords)]
+        wanted = callee(node)[1] == "inference_mode"
+        if callee(node)[1] == "no_grad" or (wanted and not told):
+            return True
+        return len(told) == 1 and truth_of(level, told[0]) is wanted
+    held = level.value(dotted(node) or "")
+    return off.is_decorator or type(held) in (torch.no_grad, torch.inference_mode)
 
 
 def _is_enabled(failure: Failure) -> bool:
     """Whether the innermost block or decorator around the failing call enables gradients."""
     around = (nearest_at(level.body, level.line) for level in failure.users if level.body)
     return next((each for each in around if each is not None), None) is False
-
-
-def _is_inside(block: Disabled, place: Place) -> bool:
-    node = statement_at(block.body, *block.place.position)
-    return node is not None and node.lineno <= place.line <= (node.end_lineno or 0)
 
 
 def cut_off(scene: Scene) -> Finding | None:

@@ -33,11 +33,19 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
     """Return the fix for what a suspect does; never `loss.requires_grad_()`. `copied`: where its numbers went;
     `derivative`: the statement that asks autograd.grad, which evaluation may need too."""
     place, text = suspect.cut.place, suspect.cut.place.text
-    if derivative and suspect.cut.kind == "no_grad" and text.startswith(("@", "with ")):
+    trains = suspect.trains if suspect.trains and not (text.startswith("@") and _of_a_caller(suspect)) else None
+    if (derivative or trains) and suspect.cut.kind == "no_grad" and text.startswith(("@", "with ")):
         remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or"
         if text.startswith("@"):
             remove = f"Remove @{suspect.cut.expression} from {getattr(suspect.section.body.node, 'name', '')}, or"
-        return f"{remove} {_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
+        if "inference_mode()" in text:  # its tensors stay without a graph
+            remove += f" write `{text.replace('inference_mode()', 'no_grad()')}` on line {place.line}, and"
+        if derivative:
+            return f"{remove} {_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
+        return (
+            f"{remove} put `@torch.enable_grad()` above line {trains.line if trains else 0}: what runs "
+            f"backward needs a graph. {silenced(loss)}"
+        )
     also = f" {in_one_piece(copied)}." if copied and in_one_piece(copied) else ""
     if copied and not also:
         also = f" Replace {copied.cut.expression} with {_stacked(copied)}."

@@ -20,7 +20,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, lets_through, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
-from backsight.source.body import statements
+from backsight.source.body import dotted, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
 from backsight.source.freezing import Freezing, freezings
@@ -30,7 +30,8 @@ from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.injected import injected
-from backsight.story.sections import methods_of
+from backsight.story.memory import is_tensor
+from backsight.story.sections import methods_of, sections
 from backsight.tape import modules_in, registered
 
 _NUMBER = re.compile(r"\.(\d+)")
@@ -57,12 +58,25 @@ def frozen(scene: Scene) -> Finding | None:
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
-        fix
-        if scene.trained.owned
-        else f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass.",
+        fix if scene.trained.owned else _of_an_input(scene, names[0], fix),
         source=str(places[0]) if places else scene.failure.source,
         exact=len(places) < 2,
     )
+
+
+def _of_an_input(scene: Scene, model: str, fix: str) -> str:
+    """The other way, where no optimizer trains anything: the gradient may be that of an input, or of an activation."""
+    for section in (each for each in sections(scene.failure) if each.level is not None):
+        for call, place in section.calls():
+            name = dotted(call.args[0]) if call.args and dotted(call.func) == model else None
+            value = section.value(name) if name else None
+            if is_tensor(value) and value.is_leaf and value.is_floating_point():
+                train = fix.replace("Below", "To train it, below", 1)
+                return (
+                    "No optimizer trains it here. For the gradient of an input or an activation, put "
+                    f"`{name}.requires_grad_()` above line {place.line}. {train}"
+                )
+    return f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass."
 
 
 def _held(scene: Scene, found: Sources) -> list[str]:
@@ -87,23 +101,32 @@ def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], s
     one."""
     name, module = next(iter(found.modules.items()))
     every, words = list(_names(module)), [word for each in spared for word in each.words({})[0]]
-    owner = held[0]
-    while owner and not all(each == owner or each.startswith(f"{owner}.") for each in held):
-        owner = owner.rpartition(".")[0]
-    whole = owner and [each for each in every if each == owner or each.startswith(f"{owner}.")] == held
+    owners = [name + _NUMBER.sub(r"[\1]", f".{each}") for each in _wholly(every, held)]
     word = next((each for each in words if [path for path in every if each in path] == held), "")
-    if whole:
-        how = name + _NUMBER.sub(r"[\1]", f".{owner}") + ".requires_grad_(True)"
+    if len(owners) == 1:
+        how = f"{owners[0]}.requires_grad_(True)"
     elif word:
         how = f'for n, p in {name}.named_parameters(): p.requires_grad_("{word}" in n)'
     else:
-        how = f"for n, p in {name}.named_parameters(): p.requires_grad_(n in {held})"
+        how = f"for each in ({', '.join(owners)}): each.requires_grad_(True)"
     if len(how) > _WIDEST:
         return ""
     fix = f"{_where(freezing)}, unfreeze what the optimizer holds: `{how}`."
     if freezing is not None and not freezing.chosen and freezing.loop is None and len(spared) == 1:
         fix += f" Or remove line {freezing.place.line}, as line {spared[0].place.line} freezes the rest."
     return fix
+
+
+def _wholly(every: list[str], held: list[str]) -> list[str]:
+    """The largest modules whose parameters are all among these, and the parameters that are in none."""
+    found: dict[str, None] = {}
+    for each in held:
+        owner, largest = each, each
+        while owner := owner.rpartition(".")[0]:
+            if all(path in held for path in every if path.startswith(f"{owner}.")):
+                largest = owner
+        found[largest] = None
+    return list(found)
 
 
 _WIDEST = 160

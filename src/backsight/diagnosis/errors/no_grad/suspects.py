@@ -17,6 +17,7 @@ from backsight.source import Cut, Place, cuts, statement_at
 from backsight.source.bindings import uses
 from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.cut_rules import Kind, rule_of
+from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure
 from backsight.story.sections import Section, sections
 from backsight.tracing import Line, Severed, current
@@ -37,6 +38,7 @@ class Suspect:
     calling: the statement in the block through which what is `inside` ran, in another function.
     called: the statement that calls the function on which a decorator stands.
     beside: what the same statement cuts off in the same way.
+    trains: of a block around the whole of a function that runs backward, that function.
     """
 
     section: Section
@@ -49,6 +51,7 @@ class Suspect:
     calling: Place | None = None
     called: Place | None = None
     beside: tuple[Suspect, ...] = ()
+    trains: Place | None = None
 
     @property
     def held(self) -> str:
@@ -69,15 +72,29 @@ def suspects(failure: Failure, trained: Trained) -> list[Suspect]:
     """Return every place that may have cut backward's tensor off, the nearest first."""
     found: dict[tuple[str, int, str], Suspect] = {}
     for section in sections(failure):
-        goals = list(section.goals)
+        goals, enabled = list(section.goals), _enabled(section)
         for goal, line in goals:  # grows as we go
-            for cut in cuts(section.body, goal, line):
+            for cut in cuts(section.body, goal, line, enabled):
                 key = (cut.place.file, cut.place.line, cut.expression)
                 if key not in found:
                     suspect = found[key] = _weighed(section, cut, trained)
                     if not suspect.verdict:  # what it cuts may have been cut off before
                         goals += [(name, cut.place.line) for name in operands(section, cut)]
     return list(found.values())
+
+
+def _enabled(section: Section) -> frozenset[int]:
+    """The lines of the blocks of a running function that have enabled gradients: `torch.set_grad_enabled(training)`
+    where that is true."""
+    blocks_here = [each for each in statements(section.body.node) if isinstance(each, ast.With) and section.level]
+    return frozenset(
+        each.lineno
+        for each in blocks_here
+        for item in each.items
+        for call in (item.context_expr,)
+        if isinstance(call, ast.Call) and callee(call)[1] == "set_grad_enabled" and call.args
+        if truth_of(section, call.args[0]) is True
+    )
 
 
 def _weighed(section: Section, cut: Cut, trained: Trained) -> Suspect:
