@@ -5297,15 +5297,16 @@ for step in range(40):
     optimizer.step()
 """,
     "scores that are sorted like the times they are compared by, and quantiles of both": """
-model = nn.Linear(4, 1)
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+model, judge = nn.Linear(4, 1), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *judge.parameters()], lr=0.01)
 for step in range(40):
     x, y = batch()
     y = y.squeeze(1)
-    made = model(x).squeeze(1)
+    made, judged = model(x).squeeze(1), judge(x).squeeze(1)
     ranked, order = y.sort()
+    again = F.mse_loss(made[judged.detach().argsort()], torch.linspace(-1, 1, 16)) + F.mse_loss(judged, y)
     loss = F.mse_loss(made[order], ranked) + 0.1 * F.mse_loss(made.sort().values, ranked)
-    loss = loss + 0.1 * F.mse_loss(made[made.detach().argsort()], torch.linspace(-1, 1, 16))
+    loss = loss + 0.1 * F.mse_loss(made[made.detach().argsort()], torch.linspace(-1, 1, 16)) + 0.1 * again
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

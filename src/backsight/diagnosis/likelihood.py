@@ -41,7 +41,8 @@ def minimized(graph: Graph) -> Node | None:
         node = inputs[0]
     if negative or not (_is_difference(graph, node) or _is_entry(node)):
         return None
-    return node if all(leaf.owner and leaf.kind == "parameter" for leaf in graph.leaves) else None
+    alone = len({leaf.owner for leaf in graph.leaves}) == 1  # else one of several may be trained against another
+    return node if alone and all(leaf.owner and leaf.kind == "parameter" for leaf in graph.leaves) else None
 
 
 def _is_difference(graph: Graph, node: Node) -> bool:

@@ -166,11 +166,11 @@ class Orders:
         if before is not None:
             rows = tuple(before.rows[at] for at in rows)
         base = before.base if before is not None else axes[0]
-        order = self._orders[key]
+        order, root = self._orders[key], self._numbers.root
         if rows == tuple(range(len(rows))):
             self._numbers.put(result, (base, *axes[1:]), result.shape)
             return True
-        if len(self._moved) >= _MOST or (tensor.requires_grad and order.axis in (0, base)):
+        if len(self._moved) >= _MOST or (tensor.requires_grad and root(order.axis) in (0, root(base))):
             return False
         moved = next((at for at, each in self._moved.items() if each.base == base and each.rows == rows), 0)
         if not moved:

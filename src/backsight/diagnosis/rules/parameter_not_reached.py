@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -145,16 +146,25 @@ def _met(scene: Scene, missing: Sequence[torch.Tensor]) -> list[Severed]:
 
 def _begun_anew(scene: Scene, missing: Sequence[torch.Tensor]) -> Severed | None:
     """Return the cut behind leaves of the loss that are copies of the parameters, made in this very step: fast weights
-    that begin with the values of what is to learn, and with nothing of its graph."""
-    watch, shapes, lost = current(), {tuple(p.shape) for p in missing}, {id(p) for p in missing}
+    that begin with the values of what is to learn, and with nothing of its graph.
+
+    Each parameter behind it has to have such a copy: one leaf of the shape of one may be a result of many.
+    """
+    watch, shapes, lost = current(), {tuple(p.shape) for p in missing}, {id(p): p for p in missing}
+    copied: dict[Severed, tuple[list[tuple[int, ...]], dict[int, torch.Tensor]]] = {}
     for leaf in scene.graph.leaves if watch is not None else ():
         tensor = leaf.tensor()
         if leaf.owner or tensor is None or tuple(tensor.shape) not in shapes or watch is None:
             continue
         for cut, leaves, made in whence(watch, tensor):
-            known = cut.by in ("detach", "data") and cut.line is not None and made >= scene.began
-            if known and any((p := ref()) is not None and id(p) in lost for ref in leaves):
-                return cut
+            if cut.by in ("detach", "data") and cut.line is not None and made >= scene.began:
+                found, originals = copied.setdefault(cut, ([], {}))
+                found.append(tuple(tensor.shape))
+                originals |= {id(p): p for ref in leaves if (p := ref()) is not None and id(p) in lost}
+    for cut, (found, originals) in copied.items():
+        wanted = Counter(tuple(p.shape) for p in originals.values())
+        if wanted and wanted <= Counter(found):
+            return cut
     return None
 
 
