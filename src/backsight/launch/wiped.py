@@ -72,8 +72,9 @@ def _in_turns(
         return []
     names = []
     for each, name in search((), collect=(torch.optim.Optimizer,)).found:
-        is_idle = isinstance(each, torch.optim.Optimizer) and not any(each is other for other in stepped)
-        held = parameters(each) if is_idle else []
+        if not isinstance(each, torch.optim.Optimizer) or any(each is other for other in stepped):
+            continue
+        held = parameters(each)
         if held and all(id(p) in ids for p in held):
             names.append(name.path)
     turns = zeroed_in_turns(body, site[1], names) if names else None
