@@ -60,7 +60,7 @@ evaluate()
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "Compute the loss outside the torch.no_grad() block." in finding.fix
+        assert "Remove line 12" in finding.fix and "put `@torch.enable_grad()` above line 7" in finding.fix
 
     def test_an_optimizer_of_the_users_that_forgets_to_enable_grad_for_its_closure(self):
         source = """
