@@ -15,6 +15,7 @@ import torch
 
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
+from backsight.diagnosis.errors.released import is_own, released
 from backsight.diagnosis.errors.remedies import remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
 from backsight.diagnosis.evidence.assigned import assigned_parameter
@@ -52,6 +53,8 @@ def refused(error: BaseException) -> Finding | None:
         return None  # wherever it ends, a recursion is the program's
     failure = failure_of(error)
     found = Refusal(failure, failure.user) if failure.user else None
+    if found is not None and is_own(error):
+        return _own(found)
     if found is None or not _is_of_torch(found):
         return None
     if (norm := batch_norm_mapped(failure)) is not None:
@@ -78,6 +81,19 @@ def refused(error: BaseException) -> Finding | None:
         fix,
         source=str(saving) if saving else str(known.place) if known and known.place else failure.source,
         exact="read" not in {evidence_of(each).certainty for each in evidence},
+    )
+
+
+def _own(found: Refusal) -> Finding | None:
+    """Tell an error of backsight's own whole, as it says what to do, with no tensor of the frames that raised it."""
+    fix, failure = released(found), found.failure
+    evidence = tuple(_failed(found))
+    if not fix and not found.module_name:
+        return None  # the traceback shows all there is
+    name = type.__dict__["__name__"].__get__(type(failure.error))
+    what = f"{found.text} raised" if found.text and "…" not in found.text else "backsight raised"
+    return Finding(
+        UNKNOWN, "error", f"{what} {name}: {_message(failure.message)}", evidence, fix, source=failure.source
     )
 
 
@@ -118,10 +134,14 @@ def _message(text: str) -> str:
     return " ".join("".join(each for each in first.replace("\t", " ") if each.isprintable()).split())
 
 
-def _evidence(found: Refusal) -> Iterator[Fact]:
+def _failed(found: Refusal) -> Iterator[Fact]:
     inside = found.module is not None and found.module_name and f"{found.module_name}(" not in found.text
     where = f" in {found.module_name} (a {class_name(type(found.module))})" if inside else ""
     yield shown(found.level.place, f"failed{where}.")
+
+
+def _evidence(found: Refusal) -> Iterator[Fact]:
+    yield from _failed(found)
     for text, tensor in found.tensors:
         kind = _kind(tensor)
         plain = Held(found.failure, found.level, text, tensor) if dotted(expression(text)) else None
