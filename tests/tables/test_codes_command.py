@@ -186,3 +186,14 @@ def test_help_fits_one_screen(
     assert ended.value.code == 0
     assert len(lines) <= 40 and max(map(len, lines)) <= 80
     assert len(lines) > 6  # what it is for, and its options
+
+
+def test_the_list_of_commands_says_what_can_be_explained_and_that_verify_tests(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert re.search(r"^    explain +explain a finding \(BS201\) or an error message$", said, re.MULTILINE)
+    assert re.search(r"^    verify +test whether gradients are correct$", said, re.MULTILINE) and "prove" not in said
