@@ -35,7 +35,7 @@ Show a recording in the terminal while it is written: losses and other numbers, 
 stops it. If the output is not a terminal, it is printed once."""
 
 _AUDIT = """\
-Find problems in a recorded training: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
+Find problems in recorded trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
 status: 1 if an error was found, 0 if there are only warnings and notes, 2 if there is no such recording."""
 
 _EXPORT = "Write all rows of a recording to one file for other programs."
@@ -322,7 +322,7 @@ def _add_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
     audit = commands.add_parser(
         "runs audit", help="find problems in a recording", description=_AUDIT, allow_abbrev=False
     )
-    audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; default: the newest in ./runs")
+    audit.add_argument("run", nargs="*", metavar="RUN", help="recordings; default: the newest in ./runs")
     audit.add_argument("--json", action="store_true", help="print each finding as a line of JSON")
     export = commands.add_parser(
         "runs export", help="write a recording to one file", description=_EXPORT, allow_abbrev=False
@@ -476,7 +476,7 @@ def _runs(options: argparse.Namespace) -> int:
     if options.command == "runs":
         return tables.list_runs(options.folder)
     if options.command == "runs audit":
-        return tables.audit_run(options.run, as_json=options.json)
+        return tables.audit_runs(options.run, as_json=options.json)
     if options.command == "runs export":
         return tables.export_run(options.run, options.file, by_rank=options.by_rank)
     if len(options.run) > 1:
