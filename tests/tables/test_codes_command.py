@@ -20,12 +20,13 @@ def test_every_code_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("written", ["BS201", "bs201", "201"])
-def test_the_page_of_a_code_is_printed_as_it_stands_without_what_is_for_the_docs(
+def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_docs(
     written: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", written]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("# BS201: backward through the graph a second time")
+    assert said.startswith(f"BS201: backward through the graph a second time\n{'=' * 47}\n\n")
+    assert not re.search(r"^#|```|\*which", said, re.MULTILINE) and "\n\nWrong\n-----\n\n    import torch\n" in said
     assert "hidden = cell(torch.randn(4, 8), hidden.detach())" in said and "<!--" not in said
 
 
@@ -55,7 +56,13 @@ MESSAGES = {
 @pytest.mark.parametrize(("message", "code"), MESSAGES.items(), ids=[*MESSAGES.values()])
 def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", message]) == 0
-    assert capsys.readouterr().out.startswith(f"# {code}: ")
+    said = capsys.readouterr().out
+    of = (
+        ""
+        if code in message
+        else f"This is the page of {code}. With your own variables and lines: backsight run train.py"
+    )
+    assert said.startswith(f"{of}\n\n{code}: " if of else f"{code}: ")
 
 
 TRACEBACK = """\
@@ -82,13 +89,15 @@ def test_a_traceback_may_come_from_a_file_or_from_stdin(
     of_file = capsys.readouterr().out
     monkeypatch.setattr("sys.stdin", io.StringIO(TRACEBACK))
     assert main(["explain", "-"]) == 0
-    assert capsys.readouterr().out == of_file and of_file.startswith("# BS212: ")
-    assert of_file.endswith("With your own variables and lines: backsight run train.py\n")
+    assert capsys.readouterr().out == of_file
+    assert of_file.startswith(
+        "This is the page of BS212. With your own variables and lines: backsight run train.py\n\nBS"
+    )
 
 
 def test_words_without_quotes_are_a_message_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *["element", "0", "of", "tensors", "does", "not", "require", "grad"]]) == 0
-    assert capsys.readouterr().out.startswith("# BS203: ")
+    assert "\nBS203: " in capsys.readouterr().out
 
 
 def test_a_message_that_no_page_is_about_ends_with_2_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +116,14 @@ def test_a_word_lists_the_codes_that_are_about_it(capsys: pytest.CaptureFixture[
 def test_several_codes_print_a_page_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "BS201", "bs-202"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("# BS201: ") and "\n# BS202: " in said
+    assert said.startswith("BS201: ") and "\nBS202: " in said
+
+
+def test_a_table_of_a_page_is_lines_without_its_frame(capsys: pytest.CaptureFixture[str]) -> None:
+    with_table = next(code for code, page in pages().items() if "|---|" in page.read_text(encoding="utf-8"))
+    assert main(["explain", with_table]) == 0
+    said = capsys.readouterr().out
+    assert "|--" not in said and not re.search(r"^\|", said, re.MULTILINE) and " | " in said
 
 
 def test_links_are_told_as_a_terminal_can_follow_them(capsys: pytest.CaptureFixture[str]) -> None:
