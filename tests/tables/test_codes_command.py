@@ -47,6 +47,7 @@ MESSAGES = {
     "[torch.FloatTensor [4]], which is output 0 of AddBackward0, is at version 1; expected version 0 instead.": "BS202",
     "one of the variables needed for gradient computation...": "BS202",
     "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": "BS203",
+    "RuntimeError: Function 'PowBackward0' returned nan values in its 0th output.": "BS112",
     "AttributeError: 'float' object has no attribute 'backward'": "BS222",
     "mat1 and mat2 shapes cannot be multiplied (8x3 and 4x1)": "BS200",
     "error BS109  head.weight is frozen": "BS109",
@@ -111,6 +112,12 @@ def test_a_word_lists_the_codes_that_are_about_it(capsys: pytest.CaptureFixture[
     assert "BS112  where NaN or infinity first appeared\n" in capsys.readouterr().out
     assert main(["explain", "leak"]) == 0, "no title has it, but pages do"
     assert "BS111  graphs pile up\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("said", ["loss is nan", "my gradients are NaN", "Loss became inf"])
+def test_what_somebody_says_of_nan_lists_the_pages_about_it(said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", said]) == 0
+    assert [each[:5] for each in capsys.readouterr().out.splitlines()] == ["BS112", "BS301", "BS309"]
 
 
 def test_several_codes_print_a_page_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,7 +53,7 @@ def _is_message(word: str) -> bool:
 
 def _explain_text(text: str, known: dict[str, Path]) -> int:
     """Print the page of the code that a message belongs to."""
-    from backsight.tables.messages import codes_of, quoting
+    from backsight.tables.messages import codes_of, describing, quoting
 
     try:
         held = sys.stdin.read() if text == "-" else _read(text)
@@ -62,9 +62,11 @@ def _explain_text(text: str, known: dict[str, Path]) -> int:
         return 2
     codes = [code for code in codes_of(held) if code in known]
     codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
-    if len(codes) > _MOST:
-        show_all({code: known[code] for code in codes})
+    described = [] if codes else [code for code in describing(held) if code in known]
+    if len(codes) > _MOST or len(described) > 1:
+        show_all({code: known[code] for code in codes or described})
         return 0
+    codes = codes or described
     if not codes:
         complain(
             "no page is about this message. `backsight run train.py` shows the line that failed and its tensors; "
