@@ -35,7 +35,7 @@ Show a recording in the terminal while it is written: losses and other numbers, 
 stops it. If the output is not a terminal, it is printed once."""
 
 _AUDIT = """\
-Find problems in a recorded training: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
+Find problems in recorded trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
 status: 1 if an error was found, 0 if there are only warnings and notes, 2 if there is no such recording."""
 
 _EXPORT = "Write all rows of a recording to one file for other programs."
@@ -56,8 +56,8 @@ Report what backsight finds: Python, PyTorch, devices, its C kernel, and each op
 command that installs it. Exit status: 1 if an installed package cannot be imported."""
 
 _VERIFY = """\
-Prove that the gradients of a function, a module or a torch.autograd.Function are correct, or say which one is wrong and
-how. Given only a file or module, test every torch.autograd.Function in it. Inputs are random with the shapes from
+Test whether the gradients of a function, a module or a torch.autograd.Function are correct, and say which one is wrong
+and how. Given only a file or module, test every torch.autograd.Function in it. Inputs are random with the shapes from
 --shape; without it, verify_inputs() in the same file provides them, or backsight makes them up. A function without
 parameters may return what to test and its inputs: (function, x, ...). Exit status: 1 if a gradient is wrong, 2 if
 nothing could be tested."""
@@ -145,7 +145,7 @@ def command_line() -> _Parser:
     doctor.add_argument(
         "--imports", action="store_true", help=("also import each optional package, and report which fail")
     )
-    explain = commands.add_parser("explain", help="explain a code or an error message", description=_EXPLAIN)
+    explain = commands.add_parser("explain", help="explain a finding (BS201) or an error message", description=_EXPLAIN)
     explain.add_argument(
         "what", nargs="*", metavar="CODE", help="such as BS201, or a message, or a file; default: list all codes"
     )
@@ -322,7 +322,7 @@ def _add_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
     audit = commands.add_parser(
         "runs audit", help="find problems in a recording", description=_AUDIT, allow_abbrev=False
     )
-    audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; default: the newest in ./runs")
+    audit.add_argument("run", nargs="*", metavar="RUN", help="recordings; default: the newest in ./runs")
     audit.add_argument("--json", action="store_true", help="print each finding as a line of JSON")
     export = commands.add_parser(
         "runs export", help="write a recording to one file", description=_EXPORT, allow_abbrev=False
@@ -386,7 +386,7 @@ def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify = commands.add_parser(
-        "verify", help="prove that gradients are correct", description=_VERIFY, allow_abbrev=False
+        "verify", help="test whether gradients are correct", description=_VERIFY, allow_abbrev=False
     )
     verify.add_argument("target", metavar="TARGET", help="such as layers.py:MyFunction, package.module:loss, layers.py")
     verify.add_argument(
@@ -476,7 +476,7 @@ def _runs(options: argparse.Namespace) -> int:
     if options.command == "runs":
         return tables.list_runs(options.folder)
     if options.command == "runs audit":
-        return tables.audit_run(options.run, as_json=options.json)
+        return tables.audit_runs(options.run, as_json=options.json)
     if options.command == "runs export":
         return tables.export_run(options.run, options.file, by_rank=options.by_rank)
     if len(options.run) > 1:

@@ -110,7 +110,7 @@ def test_a_fit_is_recorded_and_its_weights_are_those_of_a_fit_without(fit, tmp_p
     assert run.graph.root_names == ("loss",)
     assert len(list((tmp_path / "tensorboard" / "run").iterdir())) == 1
     assert capfd.readouterr().err.splitlines()[-2:] == [
-        "backsight: 8 optimizer steps, 3 losses audited (the last: 11 operations and 6 leaves): nothing found",
+        "backsight: nothing found in 8 optimizer steps: 3 losses audited, the last with 11 operations and 6 leaves",
         f"backsight: 8 steps recorded: backsight runs show {tmp_path / 'run'}",
     ]
 

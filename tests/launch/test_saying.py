@@ -134,7 +134,7 @@ class TestRanks:
 
     def test_what_is_the_same_for_all_is_said_by_the_first(self, train):
         assert re.fullmatch(
-            r"\[rank0\]: backsight: 3 optimizer steps, .*nothing found\n", self.ended(train, "healthy.py")
+            r"\[rank0\]: backsight: nothing found in 3 optimizer steps: .*\n", self.ended(train, "healthy.py")
         )
 
     @pytest.mark.needs()

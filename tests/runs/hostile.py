@@ -112,12 +112,12 @@ def beside(path: Path) -> Iterator[Callable[[], object]]:
 
 def questions(path: Path) -> Iterator[Callable[[], object]]:
     """Yield what a page, a terminal and the audit ask."""
-    from backsight.tables.commands import audit_run, show_run
+    from backsight.tables.commands import audit_runs, show_run
     from backsight.viewer.library import Library
     from backsight.viewer.question import QUESTIONS
 
     yield lambda: show_run(str(path), everything=True)
-    yield lambda: audit_run(str(path))
+    yield lambda: audit_runs([str(path)])
     library = Library(path.parent)
     given = {"stat": "l2", "kind": "grad", "tensor": "fc0.weight", "with": path.name, "columns": "7"}
     for question in (*QUESTIONS, "compare"):

@@ -44,7 +44,7 @@ ASKED = {
     "listed": "list_runs(str(folder))",
     "shown": "show_run(str(folder / 'long'))",
     "shown at a step": "show_run(str(folder / 'long'), step=1234)",
-    "audited": "audit_run(str(folder / 'long'))",
+    "audited": "audit_runs([str(folder / 'long')])",
     "listed in the viewer": "listing_of(Library(folder))",
     "looked at": "[Library(folder).ask('long', each, given) for each in QUESTIONS]",
     "drawn": "open_run(folder / 'long').heatmap('l2', 'grad')",
@@ -60,7 +60,7 @@ def test_a_run_of_a_million_steps_needs_little_memory(folder: Path, asked: str) 
         from pathlib import Path
         import hostile, torch, backsight.viewer, backsight.diagnosis
         from backsight.runs import open_run
-        from backsight.tables.commands import audit_run, list_runs, show_run
+        from backsight.tables.commands import audit_runs, list_runs, show_run
         from backsight.viewer.library import Library
         from backsight.viewer.question import QUESTIONS
         from backsight.viewer.server import listing_of

@@ -20,12 +20,13 @@ def test_every_code_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("written", ["BS201", "bs201", "201"])
-def test_the_page_of_a_code_is_printed_as_it_stands_without_what_is_for_the_docs(
+def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_docs(
     written: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", written]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("# BS201: backward through the graph a second time")
+    assert said.startswith(f"BS201: backward through the graph a second time\n{'=' * 47}\n\n")
+    assert not re.search(r"^#|```|\*which", said, re.MULTILINE) and "\n\nWrong\n-----\n\n    import torch\n" in said
     assert "hidden = cell(torch.randn(4, 8), hidden.detach())" in said and "<!--" not in said
 
 
@@ -46,6 +47,7 @@ MESSAGES = {
     "[torch.FloatTensor [4]], which is output 0 of AddBackward0, is at version 1; expected version 0 instead.": "BS202",
     "one of the variables needed for gradient computation...": "BS202",
     "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": "BS203",
+    "RuntimeError: Function 'PowBackward0' returned nan values in its 0th output.": "BS112",
     "AttributeError: 'float' object has no attribute 'backward'": "BS222",
     "mat1 and mat2 shapes cannot be multiplied (8x3 and 4x1)": "BS200",
     "error BS109  head.weight is frozen": "BS109",
@@ -55,7 +57,13 @@ MESSAGES = {
 @pytest.mark.parametrize(("message", "code"), MESSAGES.items(), ids=[*MESSAGES.values()])
 def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", message]) == 0
-    assert capsys.readouterr().out.startswith(f"# {code}: ")
+    said = capsys.readouterr().out
+    of = (
+        ""
+        if code in message
+        else f"This is the page of {code}. With your own variables and lines: backsight run train.py"
+    )
+    assert said.startswith(f"{of}\n\n{code}: " if of else f"{code}: ")
 
 
 TRACEBACK = """\
@@ -82,13 +90,15 @@ def test_a_traceback_may_come_from_a_file_or_from_stdin(
     of_file = capsys.readouterr().out
     monkeypatch.setattr("sys.stdin", io.StringIO(TRACEBACK))
     assert main(["explain", "-"]) == 0
-    assert capsys.readouterr().out == of_file and of_file.startswith("# BS212: ")
-    assert of_file.endswith("With your own variables and lines: backsight run train.py\n")
+    assert capsys.readouterr().out == of_file
+    assert of_file.startswith(
+        "This is the page of BS212. With your own variables and lines: backsight run train.py\n\nBS"
+    )
 
 
 def test_words_without_quotes_are_a_message_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *["element", "0", "of", "tensors", "does", "not", "require", "grad"]]) == 0
-    assert capsys.readouterr().out.startswith("# BS203: ")
+    assert "\nBS203: " in capsys.readouterr().out
 
 
 def test_a_message_that_no_page_is_about_ends_with_2_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,10 +114,23 @@ def test_a_word_lists_the_codes_that_are_about_it(capsys: pytest.CaptureFixture[
     assert "BS111  graphs pile up\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("said", ["loss is nan", "my gradients are NaN", "Loss became inf"])
+def test_what_somebody_says_of_nan_lists_the_pages_about_it(said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", said]) == 0
+    assert [each[:5] for each in capsys.readouterr().out.splitlines()] == ["BS112", "BS301", "BS309"]
+
+
 def test_several_codes_print_a_page_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "BS201", "bs-202"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("# BS201: ") and "\n# BS202: " in said
+    assert said.startswith("BS201: ") and "\nBS202: " in said
+
+
+def test_a_table_of_a_page_is_lines_without_its_frame(capsys: pytest.CaptureFixture[str]) -> None:
+    with_table = next(code for code, page in pages().items() if "|---|" in page.read_text(encoding="utf-8"))
+    assert main(["explain", with_table]) == 0
+    said = capsys.readouterr().out
+    assert "|--" not in said and not re.search(r"^\|", said, re.MULTILINE) and " | " in said
 
 
 def test_links_are_told_as_a_terminal_can_follow_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,3 +209,14 @@ def test_help_fits_one_screen(
     assert ended.value.code == 0
     assert len(lines) <= 40 and max(map(len, lines)) <= 80
     assert len(lines) > 6  # what it is for, and its options
+
+
+def test_the_list_of_commands_says_what_can_be_explained_and_that_verify_tests(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert re.search(r"^    explain +explain a finding \(BS201\) or an error message$", said, re.MULTILINE)
+    assert re.search(r"^    verify +test whether gradients are correct$", said, re.MULTILINE) and "prove" not in said

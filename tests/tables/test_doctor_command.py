@@ -74,6 +74,23 @@ def test_what_is_broken_is_told_with_the_reason_and_the_exit_status_says_so(pack
     )
 
 
+def test_a_command_that_names_the_package_has_no_remark(packages, capsys):
+    packages(replace(MISSING, module="cairosvg", distribution="cairosvg", extra=None))
+    assert main(["doctor"]) == 0
+    assert "\n  pip install cairosvg\n" in capsys.readouterr().out
+
+
+def test_that_there_is_a_kernel_does_not_say_what_would_be_without(packages, monkeypatch, capsys):
+    packages()
+    name = "backsight.recording.statistics._kernel"
+    monkeypatch.setattr("backsight.tables.doctor.find_spec", lambda asked: object())
+    monkeypatch.setitem(sys.modules, name, object())
+    assert main(["doctor"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "C kernel there fast statistics of recordings " in said and "slower" not in said
+    assert re.search(r" \d+ features of backsight need internals of PyTorch; \S+ (has all of them|lacks th)", said)
+
+
 def test_json_has_the_same_as_plain_data(packages, capsys):
     packages(THERE, MISSING)
     assert main(["doctor", "--json"]) == 0

@@ -36,6 +36,24 @@ def test_audit_exits_1_if_an_error_was_found_and_its_help_says_so(command: Comma
     assert "1 if an error was found" in " ".join(command("audit", "--help").stdout.split())
 
 
+def test_several_recordings_are_audited_each_below_its_name(command: Command, runs: Path, tmp_path: Path) -> None:
+    model = Net()
+    torch.nn.init.constant_(model.last.bias, float("nan"))
+    record(tmp_path / "lost", model)
+    ended = command("audit", "first", "lost")
+    assert ended.returncode == 1 and ended.stderr == ""
+    assert ended.stdout.startswith("runs/first:\n")
+    first, lost = ended.stdout.split("\nlost:\n")
+    assert "error BS3" not in first and "error BS3" in lost
+    told = [json.loads(each)["run"] for each in command("audit", "lost", "first", "--json").stdout.splitlines()]
+    assert told == sorted(told) and {*told} == {"lost", "runs/first"}
+
+
+def test_of_several_recordings_one_that_is_not_there_is_said_first(command: Command, runs: Path) -> None:
+    ended = command("audit", "first", "nowhere")
+    assert (ended.returncode, ended.stdout) == (2, "") and "nowhere" in ended.stderr
+
+
 def test_audit_prints_lines_of_json_for_tools(command: Command, runs: Path) -> None:
     text, lines = command("audit", "first").stdout, command("audit", "first", "--json").stdout
     told = [json.loads(line) for line in lines.splitlines()]

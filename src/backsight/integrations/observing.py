@@ -214,14 +214,14 @@ class Observing:
         if steps is None or steps.failed or error is not None:
             return
         from backsight.diagnosis import Report
-        from backsight.launch.summary import summary
+        from backsight.launch.summary import for_tools, summary
 
         told = list(steps.findings.values())[: self._told]
         rest = tuple(each for each in self.report.findings if each not in told)
         if rest:
             show(Report(rest, self.report.looked_at), explains=False)
         elif not self.report.findings and not self.quiet:
-            say(summary(steps))
+            say(summary(steps), text=for_tools(steps))
 
     def _give_up(self, failure: Exception) -> None:
         """Tell of a failure of ours, and leave nothing but release, on which the training relies by now."""

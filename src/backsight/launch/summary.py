@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from backsight.text import counted
+
 if TYPE_CHECKING:
     from backsight.launch.first_steps import FirstSteps
 
@@ -22,13 +24,29 @@ def untested(run: FirstSteps) -> tuple[str, ...]:
 
 
 def summary(run: FirstSteps, notes: int = 0) -> str:
-    """Return `backsight: 90 optimizer steps, 3 losses audited (the last: 45 operations and 14 leaves): nothing found`.
+    """Return `nothing found in 90 optimizer steps: 3 losses audited, the last with 45 operations and 14 leaves`.
 
     `notes` counts what was found and is only worth knowing.
     """
-    steps = f"{run.steps:,} optimizer step{'s' * (run.steps != 1)}"
     if not run.audits:
-        return f"backsight: {steps}; no loss was audited (backsight audits the first steps of an optimizer)"
+        return f"backsight: {_unaudited(run)}"
+    audited = f"{run.audits} losses audited, the last" if run.audits > 1 else "1 loss audited,"
+    steps = counted(run.steps, "optimizer step")
+    return f"backsight: nothing found in {steps}{_aside(notes)}: {audited} with {run.looked_at}"
+
+
+def for_tools(run: FirstSteps, notes: int = 0) -> str:
+    """Return the same as a line of JSON has it: in the words that tools know, with what was found at the end."""
+    if not run.audits:
+        return _unaudited(run)
     audited = f"{run.audits} losses audited (the last: " if run.audits > 1 else "1 loss audited ("
-    aside = f", but {notes} note{'s' * (notes != 1)} (--notes shows {'it' if notes == 1 else 'them'})" if notes else ""
-    return f"backsight: {steps}, {audited}{run.looked_at}): nothing found{aside}"
+    return f"{counted(run.steps, 'optimizer step')}, {audited}{run.looked_at}): nothing found{_aside(notes)}"
+
+
+def _unaudited(run: FirstSteps) -> str:
+    steps = counted(run.steps, "optimizer step")
+    return f"{steps}; no loss was audited (backsight audits the first steps of an optimizer)"
+
+
+def _aside(notes: int) -> str:
+    return f", but {counted(notes, 'note')} (--notes shows {'it' if notes == 1 else 'them'})" if notes else ""

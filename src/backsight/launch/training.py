@@ -217,10 +217,11 @@ class TrainingObserver:
         if shown.findings:
             show(shown, explains=False)
         elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):
-            from backsight.launch.summary import summary, untested
+            from backsight.launch.summary import for_tools, summary, untested
 
-            line = summary(self._steps, notes=len(report) - len(shown))
-            say(line, steps=self._steps.steps, audits=self._steps.audits)
+            notes = len(report) - len(shown)
+            held = {"steps": self._steps.steps, "audits": self._steps.audits}
+            say(summary(self._steps, notes), text=for_tools(self._steps, notes), **held)
             for line in untested(self._steps):
                 say(line)
 

@@ -31,13 +31,13 @@ _ours = threading.Lock()
 def say(*lines: str, **fields: Any) -> None:
     """Print lines on stderr; nothing if the program has closed or removed it (`print` would then use stdout).
 
-    fields: what a line of JSON has beside the text.
+    fields: what a line of JSON has beside the text; `text`, where it has another one.
     """
     from backsight.launch.lines import as_lines
 
     if as_lines.are_asked_for():
         text = " ".join(line.strip() for line in lines).removeprefix("backsight: ")
-        if _told(as_lines.line("message", text=text, **fields)):
+        if _told(as_lines.line("message", **{"text": text, **fields})):
             return
     _put(_with_rank("".join(f"{printable(line)}\n" for line in lines)))
 

@@ -4,6 +4,6 @@ Offered to other rooms: `cases`, `codes`, `difference`, `doctor`, `forecast`, `l
 `tree`, `verify`.
 """
 
-from backsight.tables.commands import audit_run, export_run, list_runs, show_run, show_runs, top
+from backsight.tables.commands import audit_runs, export_run, list_runs, show_run, show_runs, top
 
-__all__ = ["audit_run", "export_run", "list_runs", "show_run", "show_runs", "top"]
+__all__ = ["audit_runs", "export_run", "list_runs", "show_run", "show_runs", "top"]

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 
 from backsight.tables.printing import complain, output, show
 from backsight.tables.text import line
-from backsight.text import inert
+from backsight.text import inert, listed
 
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 _LINK = re.compile(r"(```.*?```|`[^`]*`)|\[([^\]]*)\]\(([^)]*)\)", re.DOTALL)
@@ -52,7 +53,7 @@ def _is_message(word: str) -> bool:
 
 def _explain_text(text: str, known: dict[str, Path]) -> int:
     """Print the page of the code that a message belongs to."""
-    from backsight.tables.messages import codes_of, quoting
+    from backsight.tables.messages import codes_of, describing, quoting
 
     try:
         held = sys.stdin.read() if text == "-" else _read(text)
@@ -61,20 +62,23 @@ def _explain_text(text: str, known: dict[str, Path]) -> int:
         return 2
     codes = [code for code in codes_of(held) if code in known]
     codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
-    if len(codes) > _MOST:
-        show_all({code: known[code] for code in codes})
+    described = [] if codes else [code for code in describing(held) if code in known]
+    if len(codes) > _MOST or len(described) > 1:
+        show_all({code: known[code] for code in codes or described})
         return 0
+    codes = codes or described
     if not codes:
         complain(
             "no page is about this message. `backsight run train.py` shows the line that failed and its tensors; "
             "`backsight explain` lists all codes"
         )
         return 2
+    if not _NAMED.search(held):
+        pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
+        note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
+        show(line(f"{note} With your own variables and lines: backsight run train.py"), "")
     for code in codes:
         show_page(known[code].read_text(encoding="utf-8"))
-    if not _NAMED.search(held):
-        note = f"This is the page of {codes[0]}. With your own variables and lines: backsight run train.py"
-        show(line(note)) if output().is_terminal else print(note)
     return 0
 
 
@@ -145,14 +149,39 @@ def show_all(known: dict[str, Path]) -> None:
 
 
 def show_page(text: str) -> None:
-    """Show a page: laid out on a terminal, as it was written in a file, without what is meant for the docs alone."""
-    plain = _LINK.sub(_linked, _COMMENT.sub("", text))
+    """Show a page: laid out on a terminal, as plain text in a file, without what is meant for the docs alone."""
+    linked = _LINK.sub(_linked, _COMMENT.sub("", text))
     if not output().is_terminal:
-        sys.stdout.write(plain)
+        sys.stdout.write(plain(linked))
         return
     from backsight.text.rich import Padding, markdown
 
-    show(Padding(markdown(plain), (1, 2)))
+    show(Padding(markdown(linked), (1, 2)))
+
+
+_FENCED = re.compile(r"^```\w*\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
+_STRESSED = re.compile(r"(`[^`]*`)|(?<!\*)(\*{1,2})(?=\S)([^*`]+?)(?<=\S)\2(?!\*)")
+_RULE = re.compile(r"^\|(?:-+\|)+\n", re.MULTILINE)
+_ROW = re.compile(r"^\| ?(.*?) ?\|$", re.MULTILINE)
+
+
+def plain(text: str) -> str:
+    """Return Markdown as text without its marks: code is indented, and a heading underlined.
+
+    >>> plain("# Title\\n\\nNot *so*: `x`\\n\\n```python\\ny = 2**x\\n```\\n")
+    'Title\\n=====\\n\\nNot so: `x`\\n\\n    y = 2**x\\n'
+    """
+    parts = _FENCED.split(text)  # prose and code in turn
+    parts[1::2] = [indent(code, "    ") for code in parts[1::2]]
+    parts[::2] = [_plain_prose(prose) for prose in parts[::2]]
+    return "".join(parts)
+
+
+def _plain_prose(prose: str) -> str:
+    prose = _HEADING.sub(lambda found: f"{found[2]}\n{('=' if found[1] == '#' else '-') * len(found[2])}", prose)
+    prose = _STRESSED.sub(lambda found: found[1] or found[3], prose)
+    return _ROW.sub(r"\1", _RULE.sub("", prose))
 
 
 def _linked(found: re.Match[str]) -> str:

@@ -138,19 +138,24 @@ def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
 
 
 @_told
-def audit_run(run: str | None, *, as_json: bool = False) -> int:
-    """Print what the rules find in a run, with the fixes. Return 1 if an error is among it.
+def audit_runs(runs: Sequence[str] = (), *, as_json: bool = False) -> int:
+    """Print what the rules find in runs, with the fixes. Return 1 if an error is among it.
 
     as_json: print each finding as a line of JSON (docs/json.md) instead.
     """
-    opened = _opened(run)
-    report = opened.audit()
-    if as_json:
-        for finding in report:
-            print(json.dumps({"backsight": 1, "kind": "finding", "run": str(opened.path), **finding.to_dict()}))
-    else:
+    opened = [_opened(run) for run in runs or (None,)]  # what is not there is said before anything is read
+    failed = False
+    for run in opened:
+        report = run.audit()
+        failed |= any(finding.severity == "error" for finding in report)
+        if as_json:
+            for finding in report:
+                print(json.dumps({"backsight": 1, "kind": "finding", "run": str(run.path), **finding.to_dict()}))
+            continue
+        if len(opened) > 1:
+            show(*([""] if run is not opened[0] else []), line(f"{printable(str(run.path))}:"))
         show(report)
-    return int(any(finding.severity == "error" for finding in report))
+    return int(failed)
 
 
 def _why(error: Exception) -> str:

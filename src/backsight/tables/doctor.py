@@ -91,14 +91,16 @@ def _environment() -> Iterator[Part]:
 
 
 def _kernels() -> Iterator[Part]:
-    purpose = "fast statistics of recordings; without it (no C compiler?) they are several times slower"
+    purpose, slower = "fast statistics of recordings", "; without it (no C compiler?) they are several times slower"
     again = "pip install --force-reinstall --no-deps backsight"
     if find_spec(_KERNEL) is None:
-        yield Part("C kernel", "missing", "", purpose, again)
+        yield Part("C kernel", "missing", "", f"{purpose}{slower}", again)
         return
     kernel, why = _imported(_KERNEL)
-    state: State = "broken" if kernel is None else "there"
-    yield Part("C kernel", state, "", purpose, again if kernel is None else "", why)
+    if kernel is None:
+        yield Part("C kernel", "broken", "", f"{purpose}{slower}", again, why)
+    else:
+        yield Part("C kernel", "there", "", purpose)
 
 
 def _packages(imports: bool) -> Iterator[Part]:
@@ -177,16 +179,11 @@ def _inside(parts: list[Part]) -> Iterator[str]:
     """Yield, in lines, whether this PyTorch has inside what backsight uses, and what one has to do without."""
     lost = [part for part in parts if part.state == "lost"]
     count, version = len(lost) + sum(part.state == "whole" for part in parts), _version("torch")
+    need = f"{count} features of backsight need internals of PyTorch; {version}"
     if not lost:
-        yield from (
-            "",
-            f"PyTorch {version} has all internals that backsight uses ({count} of {count} features).",
-        )
+        yield from ("", f"{need} has all of them.")
         return
-    yield from (
-        "",
-        f"PyTorch {version} lacks internals that {len(lost)} of {count} features need. Without them,",
-    )
+    yield from ("", f"{need} lacks those of {len(lost)}. Without them,")
     for part in lost:
         yield f"  {part.purpose}"
         yield f"    ({part.name}: {part.why})"
@@ -201,7 +198,9 @@ def _advice(parts: list[Part], imports: bool) -> Iterator[str]:
         for fix in dict.fromkeys(part.fix for part in concerned):
             of = [part for part in concerned if part.fix == fix]
             yield from (f"  {part.name}: {part.why}" for part in of if part.why)
-            yield f"  {fix}" + ("" if state == "broken" else f"   # {', '.join(part.name for part in of)}")
+            brought = ", ".join(part.name for part in of)
+            says_so = state == "broken" or fix.split()[-1].lower() == brought.lower()  # `pip install cairosvg` does
+            yield f"  {fix}" + ("" if says_so else f"   # {brought}")
     if not any(part.state == "broken" for part in parts):
         more = "" if imports else " Optional packages were not imported: `backsight doctor --imports` tries each."
         yield from ("", f"Nothing is broken.{more}")

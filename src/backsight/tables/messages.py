@@ -29,6 +29,26 @@ def codes_of(text: str) -> list[str]:
     return next(([code] for each in _messages(text) if (code := code_of(each))), [])
 
 
+_OF_ORIGINS = re.compile(r"Function '\w+' returned nan values in its|is non-finite, so it cannot be clipped")
+"""PyTorch's messages of what is not finite, which name no cause."""
+
+_NOT_FINITE = re.compile(r"\b(?:nans?|inf|infs|infinity|infinite)\b", re.IGNORECASE)
+_OF_TRAINING = re.compile(r"\b(?:loss|losses|grads?|gradients?|weights?|parameters?)\b", re.IGNORECASE)
+
+
+def describing(text: str) -> list[str]:
+    """Return the codes that are about what a text describes, without being a message that an explanation knows.
+
+    >>> describing("RuntimeError: Function 'PowBackward0' returned nan values in its 0th output.")
+    ['BS112']
+    >>> describing("loss is nan"), describing("the loss is high")
+    (['BS112', 'BS301', 'BS309'], [])
+    """
+    if _OF_ORIGINS.search(text):
+        return ["BS112"]
+    return ["BS112", "BS301", "BS309"] if _NOT_FINITE.search(text) and _OF_TRAINING.search(text) else []
+
+
 def _messages(text: str) -> list[str]:
     """Return what may be messages: each that an exception's name stands before, in order, then all of the text."""
     text = _RANK.sub("", text)
