@@ -175,6 +175,7 @@ async function show() {
     mine = ++turn;
   if (turn > 1) ahead.clear(); // another page may ask the same, much later
   hush();
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   if (abort) abort.abort();
   clearTimeout(timer);
   abort = new AbortController();

@@ -102,9 +102,11 @@ function chart({
   calm = false,
   axis = AXES.step,
 }) {
+  edge = { ...edge };
   let x = () => 0,
     y = () => 0;
-  const drawn = lines.map((line) => ({ ...line, raw: line.values, values: smoothed(line.values, smooth) }));
+  const least = edge.left,
+    drawn = lines.map((line) => ({ ...line, raw: line.values, values: smoothed(line.values, smooth) }));
   const seen = (v) => Number.isFinite(v) && (!log || v > 0);
   let bottom = Infinity,
     top = -Infinity;
@@ -128,8 +130,15 @@ function chart({
 
   function draw(pen, width) {
     pen.clearRect(0, 0, width, height);
+    pen.font = FONT;
+    const room = height - edge.top - edge.bottom,
+      found = log ? logTicks : ticks,
+      most = room / (log ? 22 : 24),
+      marks = nothing ? [] : show === bytes ? byteTicks(bottom, top, most, found) : found(bottom, top, most);
+    let digits = 3; // as many as tell one from the next
+    while (digits < 9 && new Set(marks.map((v) => show(v, digits))).size < marks.length) digits++;
+    edge.left = Math.max(least, ...marks.map((v) => pen.measureText(show(v, digits)).width + 12));
     x = timeAxis(pen, width, height, first, last, edge, axis);
-    const room = height - edge.top - edge.bottom;
     // Halves, as the whole range may be more than a number can hold.
     const place = log
       ? (v) => (Math.log(v) - Math.log(bottom)) / (Math.log(top) - Math.log(bottom))
@@ -146,11 +155,6 @@ function chart({
     }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    const found = log ? logTicks : ticks,
-      most = room / (log ? 22 : 24),
-      marks = show === bytes ? byteTicks(bottom, top, most, found) : found(bottom, top, most);
-    let digits = 3; // as many as tell one from the next
-    while (digits < 9 && new Set(marks.map((v) => show(v, digits))).size < marks.length) digits++;
     for (const v of marks) {
       pen.strokeStyle = ink("grid");
       pen.lineWidth = 1;

@@ -170,6 +170,10 @@ function exporting(title, board) {
   );
   return menu;
 }
+// A click elsewhere closes the menu.
+addEventListener("click", ({ target }) => {
+  for (const menu of document.querySelectorAll(".export[open]")) menu.open = menu.contains(target);
+});
 // What is saved does not show where the pointer is.
 function cursorless(board, write) {
   hush();

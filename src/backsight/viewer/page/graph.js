@@ -115,6 +115,9 @@ function graphPage(state, info, app) {
       app.note({ ...state, kind, stat });
       many.textContent = player.search(text);
     });
+    find.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && state.find) many.textContent = player.next(event.shiftKey ? -1 : 1);
+    });
     fill(bar, graphBar({ state, info, kind, stat, stats, picture, go, find: [find, many] }));
     player = drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app });
     if (state.find) many.textContent = player.search(state.find);
@@ -343,18 +346,28 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     setTimeout(() => chosen && chosen === selected && !isInSight(chosen.g, pane) && intoSight(chosen.g, pane), 50);
     fill(side, selected && selectedPanel(selected, told.get(selected.index), { ...given, close }));
   };
-  // What is found is marked; the first of it comes into sight.
+  // What is found is marked: first what is called so, then what has it in its title, then all else but numbers of nodes.
+  // One of it comes into sight, the next one with Enter.
+  let hits = [],
+    hit = 0;
   const search = (text) => {
     const { wanted, any } = finder(text),
-      hits = any
-        ? boxes.filter((box) => wanted([box.title, told.get(box.index), ...box.names].join(" ").replace(/\s+/g, " ")))
-        : [];
+      isCalled = (box) => box.title.toLowerCase().split(/\s+/).includes((text || "").trim().toLowerCase()),
+      about = (box) => (told.get(box.index) || "").replace(/\bnodes? [\d, –-]+/gi, ""),
+      near_ = (box) => (isCalled(box) ? 0 : wanted(box.title) ? 1 : 2);
+    hits = any
+      ? boxes.filter((box) => wanted([box.title, about(box), ...box.names].join(" ").replace(/\s+/g, " ")))
+      : [];
+    hits.sort((a, b) => near_(a) - near_(b));
     for (const box of boxes) box.g.classList.toggle("hit", hits.includes(box));
-    if (hits.length) {
-      if ((zoom ?? fitting()) < SMALLEST) zoomBy(SMALLEST / (zoom ?? fitting()));
-      intoSight(hits[0].g, pane);
-    }
-    return any ? `${count(hits.length)} found` : "";
+    return any ? goTo(0) : "";
+  };
+  const goTo = (k) => {
+    if (!hits.length) return "0 found";
+    hit = (k + hits.length) % hits.length;
+    if ((zoom ?? fitting()) < SMALLEST) zoomBy(SMALLEST / (zoom ?? fitting()));
+    intoSight(hits[hit].g, pane);
+    return hits.length > 1 ? `${count(hit + 1)} of ${count(hits.length)}` : "1 found";
   };
   const button = (element, label, act, mayTell) => {
     for (const [key, value] of Object.entries({ tabindex: 0, role: "button", "aria-label": label }))
@@ -589,7 +602,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   paint();
   const marked = svg.querySelector(".here");
   if (marked) setTimeout(() => intoSight(marked, pane));
-  return { stop, key, update, search };
+  return { stop, key, update, search, next: (by) => goTo(hit + by) };
 }
 
 function isInSight(element, pane) {

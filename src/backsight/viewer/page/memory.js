@@ -12,10 +12,13 @@ function memoryAmount(n) {
 }
 const lasting = (ms) => (ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${Number(ms.toPrecision(3))} ms`);
 
-const MEASURED = `with backsight.record(model, optimizer) as rec:
-    with backsight.measure_memory(model, optimizer) as m:
-        ...  # one training step
-    rec.memory(m)`;
+// Lines of the script are served without their indentation.
+const MEASURED = [
+  "with backsight.record(model, optimizer) as rec:",
+  "    with backsight.measure_memory(model, optimizer) as m:",
+  "        ...  # one training step",
+  "    rec.memory(m)",
+].join("\n");
 
 function memoryPage(state, info, app) {
   const place = h("section", { class: "page" }, busy("reading"));

@@ -351,8 +351,9 @@ async function valueTable(place, { state, info, step, app }) {
         ),
       ),
     );
-    const here = place.querySelector(".here");
-    if (here) place.querySelector(".table").scrollTop = here.offsetTop - 120;
+    const here = place.querySelector(".here"),
+      rows = place.querySelector(".table");
+    rows.scrollTop = here ? here.offsetTop - 120 : step === null ? rows.scrollHeight : 0;
   } catch (error) {
     if (error.name !== "AbortError") fill(place, failed(error));
   }
