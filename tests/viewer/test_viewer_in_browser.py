@@ -33,7 +33,7 @@ def test_runs_are_listed_with_how_they_went(look):
     assert "finished" in row.inner_text()
     assert "loss NaN" in row.locator(".sparkline").inner_text()
     assert shades(page, "tr:nth-child(3) .sparkline canvas") > 1
-    expect(row.locator(".severity")).to_have_text("2 errors")
+    expect(row.locator(".severity")).to_have_text("1 error")
     row.locator(".severity").click()
     page.get_by_text("The gradient of head.bias first contained NaN at step 30.").wait_for()
 
