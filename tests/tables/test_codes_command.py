@@ -49,6 +49,7 @@ MESSAGES = {
     "AttributeError: 'float' object has no attribute 'backward'": "BS222",
     "mat1 and mat2 shapes cannot be multiplied (8x3 and 4x1)": "BS200",
     "error BS109  head.weight is frozen": "BS109",
+    "RuntimeError: Function 'PowBackward0' returned nan values in its 0th output.": "BS112",
 }
 
 
@@ -56,6 +57,19 @@ MESSAGES = {
 def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", message]) == 0
     assert capsys.readouterr().out.startswith(f"# {code}: ")
+
+
+@pytest.mark.parametrize(
+    "symptom", ["loss is nan", "loss: nan", "my loss becomes NaN after 3 steps", "the loss went to inf"]
+)
+def test_a_symptom_lists_the_codes_that_lead_to_its_cause(symptom: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", symptom]) == 0
+    assert [line[:5] for line in capsys.readouterr().out.splitlines()] == ["BS112", "BS301", "BS309"]
+
+
+def test_a_loss_that_is_a_number_is_no_symptom(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "the loss is finance data"]) == 2
+    capsys.readouterr()
 
 
 TRACEBACK = """\

@@ -61,7 +61,7 @@ def _explain_text(text: str, known: dict[str, Path]) -> int:
         return 2
     codes = [code for code in codes_of(held) if code in known]
     codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
-    if len(codes) > _MOST:
+    if len(codes) > (_MOST if _NAMED.search(held) else 2):  # those of a symptom are a choice, not a page after another
         show_all({code: known[code] for code in codes})
         return 0
     if not codes:

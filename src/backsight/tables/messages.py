@@ -26,7 +26,20 @@ def codes_of(text: str) -> list[str]:
         return named
     from backsight.diagnosis.explained import code_of
 
-    return next(([code] for each in _messages(text) if (code := code_of(each))), [])
+    return next(([code] for each in _messages(text) if (code := code_of(each))), []) or _of_symptom(text)
+
+
+_SYMPTOMS = {
+    r"\w+Backward\w*['\"`]? returned nan values": ["BS112"],
+    r"\b(?:loss|losses|cost|objective)\b\W+(?:\w+\W+){0,3}(?:nan|inf|infinite|infinity)\b": ["BS112", "BS301", "BS309"],
+    r"\b(?:gradients?|grads?)\b\W+(?:\w+\W+){0,3}(?:nan|inf|infinite|infinity)\b": ["BS112", "BS301"],
+}
+"""What a training shows where no message of PyTorch's names the cause, and the codes that do."""
+
+
+def _of_symptom(text: str) -> list[str]:
+    """Return the codes that lead from a symptom to its cause."""
+    return next((codes for each, codes in _SYMPTOMS.items() if re.search(each, text, re.IGNORECASE)), [])
 
 
 def _messages(text: str) -> list[str]:
