@@ -169,6 +169,41 @@ class TestLeafWithoutOptimizer:
         )
         del optimizer
 
+    def test_a_replaced_module_and_a_parameter_of_its_own_are_two_findings(self) -> None:
+        net = nn.Module()
+        net.body, net.head = nn.Linear(4, 8), nn.Linear(8, 2)
+        optimizer = torch.optim.Adam(net.parameters())
+        net.head = nn.Linear(8, 3)
+        temperature = nn.Parameter(torch.ones(()))
+        found = bs.audit((net.head(net.body(torch.randn(3, 4))) * temperature).mean()).findings
+        replaced, own = [each for each in found if each.code == "BS101"]
+        assert replaced.title == "net.head.weight and 1 more require grad, but no optimizer updates them."
+        line = replaced.evidence[1].place.line
+        assert str(replaced.evidence[1]).endswith("replaces the module whose parameters optimizer holds.")
+        assert replaced.fix == (
+            f"Create optimizer after line {line}. It still holds the 2 parameters of the old net.head."
+        )
+        assert own.title == "temperature requires grad, but no optimizer updates it."
+        assert "Create optimizer" not in own.fix
+        del optimizer
+
+    def test_many_leaves_are_counted_once(self) -> None:
+        net = nn.Module()
+        net.layers = [nn.Linear(4, 4) for _ in range(3)]
+        net.head = nn.Linear(4, 1)
+        optimizer = torch.optim.Adam(net.parameters())
+        x = torch.randn(3, 4)
+        for layer in net.layers:
+            x = layer(x)
+        del layer
+        finding = one(bs.audit(net.head(x).mean()), "BS101")
+        assert finding.title.startswith("net.layers[0].weight and 5 more require grad")
+        assert finding.evidence[0] == (
+            "The loss depends on them (parameters of net.layers[0], net.layers[1] and net.layers[2]), but optimizer "
+            "does not hold them."
+        )
+        del optimizer
+
     def test_without_any_optimizer_there_is_nothing_to_say(self) -> None:
         weight = torch.zeros(2, requires_grad=True)
         assert not bs.audit((weight * 2).sum()).findings

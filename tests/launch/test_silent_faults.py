@@ -199,6 +199,10 @@ except RuntimeError:
             "Use probs itself, or mix + probs - probs.detach() to keep the choice and pass on its gradient if",
         ),
         (
+            "BS121 an accuracy for a term",
+            "An accuracy has no gradient: leave the term out of the loss, or log it.",
+        ),
+        (
             "BS121 features that a hook keeps without their graph",
             "Store it without detach() (self.kept[:] = [output]), and detach only what serves as a target; or,",
         ),

@@ -66,6 +66,19 @@ def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: py
     assert said.startswith(f"{of}\n\n{code}: " if of else f"{code}: ")
 
 
+@pytest.mark.parametrize(
+    "symptom", ["loss is nan", "loss: nan", "my loss becomes NaN after 3 steps", "the loss went to inf"]
+)
+def test_a_symptom_lists_the_codes_that_lead_to_its_cause(symptom: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", symptom]) == 0
+    assert [line[:5] for line in capsys.readouterr().out.splitlines()] == ["BS112", "BS301", "BS309"]
+
+
+def test_a_loss_that_is_a_number_is_no_symptom(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "the loss is finance data"]) == 2
+    capsys.readouterr()
+
+
 TRACEBACK = """\
 Traceback (most recent call last):
   File "train.py", line 5, in <module>

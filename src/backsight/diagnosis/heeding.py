@@ -42,14 +42,14 @@ class Heeding:
         warnings.showwarning = self._ours
 
     def shortened(self, finding: Finding) -> Finding:
-        """Return the explanation of an error without what a warning has said of the same statement: once is enough."""
+        """Return the explanation of an error without what a warning has said of the same statement, but for the fix."""
         alike = (each for each in reversed(self._findings) if self._is_same(each, finding))
         before = next(alike, None)
         if before is None:
             return finding
         what = finding.title.partition(":")[0].rstrip(".")
-        said = f"{what}: the warning {before.code} above says why, and what to do."
-        return replace(finding, title=said, evidence=finding.evidence[-1:], fix="")
+        said = f"{what}: the warning {before.code} above says why."
+        return replace(finding, title=said, evidence=finding.evidence[-1:], fix=before.fix or finding.fix)
 
     def has_said(self, finding: Finding) -> bool:
         """Whether a warning has named the statement that a finding of an audit blames for the same."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.evidence.disabled import disabled_by
-from backsight.source import Body, Place
+from backsight.diagnosis.evidence.hardened import hardened, is_accuracy, parsed
+from backsight.source import Place
 from backsight.source.bindings import uses
 from backsight.source.body import (
     body_around,
@@ -17,7 +18,6 @@ from backsight.source.body import (
     statement_at,
     statements,
 )
-from backsight.source.definitions import values_of
 from backsight.tracing import Severed
 
 _WHY = {
@@ -33,8 +33,6 @@ _WHY = {
     "rewrapped": "it creates a new tensor from the values alone",
     "frozen": "none of its inputs requires grad",
 }
-
-_SOFT = frozenset({"softmax", "sigmoid", "gumbel_softmax", "Softmax", "exp"})
 
 DRAWS = frozenset({"normal"})
 """What `sample()` calls that `rsample()` computes with a gradient: discrete distributions draw otherwise."""
@@ -107,9 +105,16 @@ def undoing(cut: Severed) -> str:
     return f"Compute it with tensors, without {cut.op}"
 
 
+def measures_accuracy(cut: Severed) -> bool:
+    """Whether what was cut off is an index that the function compares with targets."""
+    place = cut.line.place if cut.line is not None and cut.by in ("integer", "not differentiable") else None
+    body = body_around(place.file, place.line) if place is not None else None
+    return bool(body and place and cut.line and is_accuracy(body, cut.line.segment, place.line))
+
+
 def _state(cut: Severed) -> str | None:
     """Return the model whose state a statement takes: `state_dict()` detaches what it returns."""
-    segment = _parsed(cut.line.segment) if cut.line is not None else None
+    segment = parsed(cut.line.segment) if cut.line is not None else None
     if isinstance(segment, ast.Call) and callee(segment)[1] == "state_dict":
         return dotted(callee(segment)[0])
     return None
@@ -117,7 +122,7 @@ def _state(cut: Severed) -> str | None:
 
 def _joined(cut: Severed) -> str | None:
     """Return how to join the tensors whose values `torch.tensor([a, b])` copies."""
-    match _parsed(cut.line.segment if cut.line is not None else ""):
+    match parsed(cut.line.segment if cut.line is not None else ""):
         case ast.Call(func=ast.Attribute(attr="tensor" | "as_tensor"), args=[given, *_]):
             return f"torch.stack({ast.unparse(given)})"
     return None
@@ -167,7 +172,7 @@ def straight_through(cut: Severed) -> tuple[str, str, str] | None:
 
 def detached_whole(cut: Severed) -> tuple[str, str] | None:
     """Return the estimator that a statement detaches as a whole, `(z + (q - z)).detach()`, and what is meant by it."""
-    whole = _parsed(cut.line.segment) if cut.by == "detach" and cut.line is not None else None
+    whole = parsed(cut.line.segment) if cut.by == "detach" and cut.line is not None else None
     for node in [whole] if whole is not None else expressions(statement_of(cut)):
         match node:
             case (
@@ -216,42 +221,6 @@ class _Attached(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         return node.value if node.attr == "data" else node
-
-
-def hardened(body: Body, expression: str, line: int) -> str | None:
-    """Say what trains where a function chooses by the greatest of some values, `one_hot(probs.argmax(-1))`."""
-    stack = [_parsed(expression)]
-    for node in stack:  # grows as we go
-        if isinstance(node, ast.Name):
-            stack += [each for each in values_of(body, node.id, line) if each not in stack]
-        elif isinstance(node, ast.Call) and callee(node)[1] == "argmax":
-            receiver = callee(node)[0]
-            given = node.args[0] if dotted(receiver) == "torch" and node.args else receiver
-            name = dotted(given)
-            if name is None:
-                return None
-            made = (callee(c)[1] for v in values_of(body, name, line) for c in ast.walk(v) if isinstance(c, ast.Call))
-            soft = name if any(each in _SOFT for each in made) else f"{name}.softmax(-1)"
-            hard = _assigned(body, line) or "hard"
-            return (
-                f"Use {soft} itself, or {hard} + {soft} - {soft}.detach() to keep the choice and pass on its gradient"
-            )
-        elif isinstance(node, ast.Call):
-            stack += [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
-    return None
-
-
-def _parsed(expression: str) -> ast.expr | None:
-    try:
-        return ast.parse(expression, mode="eval").body
-    except SyntaxError:
-        return None
-
-
-def _assigned(body: Body, line: int) -> str:
-    """Return the variable that a statement gives its value."""
-    statement = statement_at(body, line)
-    return (dotted(statement.targets[0]) or "") if isinstance(statement, ast.Assign) else ""
 
 
 def _stored_by_hook(cut: Severed) -> str:

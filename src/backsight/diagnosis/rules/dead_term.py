@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed
-from backsight.diagnosis.evidence.cuts import detached_whole, ends, undoing, where
+from backsight.diagnosis.evidence.cuts import detached_whole, ends, measures_accuracy, undoing, where
 from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.evidence.mistaken import mistaken
 from backsight.diagnosis.evidence.summands import summands
@@ -118,12 +118,15 @@ def _detached_whole(scene: Scene, met: Mapping[int, Met]) -> Iterator[Finding]:
 
 def _finding(title: str, cut: Severed, used: Fact, node: int) -> Finding:
     place = _place(cut)
+    fix = f"{undoing(cut)}; or, if you only want to log it, leave it out of the loss."
+    if measures_accuracy(cut):
+        fix = "An accuracy has no gradient: leave the term out of the loss, or log it."
     return Finding(
         "BS121",
         "warning",
         title,
         (shown(place, ends(cut)), used),
-        f"{undoing(cut)}; or, if you only want to log it, leave it out of the loss.",
+        fix,
         source=str(place),
         nodes=(node,),
     )

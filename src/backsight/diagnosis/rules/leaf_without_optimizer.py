@@ -22,7 +22,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, statement_at
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.freezing import own_unfreezings, unfreezings
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
@@ -55,7 +55,8 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
         of_models = [leaf for leaf in of_models if leaf not in leaves]
     if of_models:
         passed = _only_passed_through(scene, of_models)
-        yield _finding(scene, of_models, "note" if passed else "warning", passed)
+        for leaves, left in _by_cause(scene, of_models, bool(passed)):
+            yield _finding(scene, leaves, "note" if passed else "warning", passed, left)
     for leaf in alone:
         if leaf.kind != "parameter":
             wanted = gradient_is_wanted(scene, leaf)
@@ -105,7 +106,41 @@ def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
     )
 
 
-def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: str) -> Finding:
+class _Left(NamedTuple):
+    """The optimizer that holds the parameters of a module that was replaced, and how many these are."""
+
+    optimizer: str
+    number: int
+    replaced: Place | None
+    """The statement that replaces it; None where there is not one alone."""
+
+    module: str = ""
+    """What the program calls the module."""
+
+
+def _by_cause(scene: Scene, leaves: Sequence[Leaf], passed: bool) -> Iterator[tuple[list[Leaf], _Left | None]]:
+    """Yield the leaves of each module that was replaced, those of other modules, and those of none, in their order."""
+    behind: dict[str, tuple[str, int] | None] = {}
+    found: dict[object, list[Leaf]] = {}
+    lefts: dict[object, _Left] = {}
+    for leaf in leaves:
+        model = leaf.name.partition(".")[0]
+        if model not in behind:
+            behind[model] = None if passed else _left_behind(scene, leaf)
+        left = behind[model] if "." in leaf.name else None
+        place, module = _put_in_place(scene, leaf) if left else (None, "")
+        key = place or (left is not None and model) or re.search(r"[.\[]", leaf.name) is not None
+        found.setdefault(key, []).append(leaf)
+        if left is not None:
+            lefts.setdefault(key, _Left(*left, place, module))
+    for key, together in found.items():
+        only = lefts.get(key)
+        yield together, only._replace(number=0) if only and len(lefts) > 1 else only
+
+
+def _finding(
+    scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: str, left: _Left | None = None
+) -> Finding:
     optimizers = listed(list(scene.optimizers))
     label = leaves[0].label
     more = f" and {len(leaves) - 1} more" if len(leaves) > 1 else ""
@@ -116,11 +151,12 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         shape = leaves[0].shape
         which = f"a leaf of shape {shaped(shape)}" if shape else "a scalar leaf"
     else:
-        which = listed([leaf.label for leaf in leaves], 4)
+        which = _which(leaves)
     alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}"
-    put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
-    moved = f"replaces a trained module with {it}."
-    new: list[Fact] = [shown(put, moved)] if put else []
+    put = left.replaced if left else None
+    new: list[Fact] = (
+        [shown(put, f"replaces the module whose parameters {left.optimizer} holds.")] if left and put else []
+    )
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
         new = [shown(put, "creates a plain container; parameters() does not look inside.")]
@@ -145,10 +181,24 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         severity,
         title,
         (f"The loss depends on {it} ({which}), but {alone}.", *([wanted] if wanted else []), *new),
-        group.fix if group else early[1] if early else _fix(scene, leaves, wanted, made),
+        group.fix if group else early[1] if early else _fix(scene, leaves, wanted, made, left),
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
     )
+
+
+def _which(leaves: Sequence[Leaf]) -> str:
+    """Name some leaves; of many the modules that they are of, or how many modules these are."""
+    if len(leaves) <= _NAMED:
+        return listed([leaf.label for leaf in leaves])
+    modules = list(dict.fromkeys(leaf.name.rpartition(".")[0] for leaf in leaves))
+    if not all(modules):
+        return f"{len(leaves)} leaves"
+    return f"parameters of {listed(modules) if len(modules) <= _NAMED else counted(len(modules), 'module')}"
+
+
+_NAMED = 4
+"""Leaves, or modules, that are named one by one."""
 
 
 def _made(scene: Scene, leaf: Leaf) -> tuple[Place, Place] | None:
@@ -347,7 +397,9 @@ def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
     )
 
 
-def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, Place] | None) -> str:
+def _fix(
+    scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, Place] | None, left: _Left | None
+) -> str:
     if wanted and leaves[0].kind == "parameter":
         return (
             f"Nothing to do if {listed(list(scene.models), 3)} should not be trained: requires_grad_(False) on it "
@@ -364,17 +416,28 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, P
     one, first = len(leaves) == 1, next(iter(scene.optimizers))
     if leaves[0].name and (late := made_late(scene, leaves[0])) is not None:
         return f"Create it in __init__, not in the first forward pass ({late}), or create {first} after that pass."
-    left = _left_behind(scene, leaves[0])
-    if left:
-        optimizer, number = left
-        return (
-            f"Create {optimizer} again after each replacement of a module: it holds "
-            f"{counted(number, 'parameter')} that nothing else uses anymore, but not {'this one' if one else 'these'}."
-        )
+    if left is not None:
+        return _created_after(left, one)
     code = _given_too(made[1].text, leaves[0].name) if made else ""
     it = "it" if one else "them"
     how = f"write {code}" if code else f"add {it} to {first}"
     return f"To train {it}, {how}. Otherwise, freeze {it} with requires_grad_(False)."
+
+
+def _created_after(left: _Left, one: bool) -> str:
+    """Say after which line the optimizer of a replaced module is created."""
+    number = counted(left.number, "parameter") if left.number else "parameters"
+    if left.replaced is None:
+        return (
+            f"Create {left.optimizer} again after each replacement of a module: it holds {number} that nothing else "
+            f"uses anymore, but not {'this one' if one else 'these'}."
+        )
+    body = body_around(left.replaced.file, left.replaced.line)
+    loops = (each for each in statements(body.node) if isinstance(each, LOOPS)) if body is not None else ()
+    again = " again" if any(each.lineno < left.replaced.line <= (each.end_lineno or 0) for each in loops) else ""
+    holds = f"the {number}" if left.number != 1 else "the parameter"
+    after = f"Create {left.optimizer}{again} after line {left.replaced.last}."
+    return f"{after} It still holds {holds} of the old {left.module}."
 
 
 def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
@@ -395,13 +458,23 @@ def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
     return None
 
 
-def _put_in_place(scene: Scene, leaf: Leaf) -> Place | None:
+def _put_in_place(scene: Scene, leaf: Leaf) -> tuple[Place | None, str]:
     """The one statement, in the file of the backward and outside of any `__init__`, that assigns an attribute of the
-    name of the leaf, or of a module around it. One that ties it to another attribute replaces nothing."""
+    name of the leaf, or of a module around it, and this name. One that ties it to another attribute replaces nothing.
+
+    Of several that one which follows the optimizer in its function.
+    """
     parts = leaf.name.split(".")
-    paths = (".".join(parts[: at + 1]) for at in reversed(range(1, len(parts))))
-    found = (_assignments(scene, path, inside=False, tying=False) for path in paths)
-    return next((places[0] if len(places) == 1 else None for places in found if places), None)
+    for path in (".".join(parts[: at + 1]) for at in reversed(range(1, len(parts)))):
+        places = _assignments(scene, path, inside=False, tying=False)
+        if len(places) > 1 and (built := _built(scene)) is not None:
+            around = body_around(built.file, built.line)
+            scope = around.node if around is not None else None
+            own = [each for each in places if (b := body_around(each.file, each.line)) is not None and b.node is scope]
+            places = [each for each in own if each.file == built.file and each.line > built.last] or places
+        if places:
+            return (places[0], path) if len(places) == 1 else (None, "")
+    return None, ""
 
 
 def _assignments(scene: Scene, path: str, *, inside: bool, tying: bool = True) -> list[Place]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from backsight.diagnosis.evidence.cuts import ends, hardened, straight_through, undoing, where
+from backsight.diagnosis.evidence.cuts import ends, straight_through, undoing, where
+from backsight.diagnosis.evidence.hardened import hardened
 from backsight.diagnosis.evidence.rebuilt_values import Copied, copied_values
 from backsight.diagnosis.evidence.severed import hook_around, severing
 from backsight.diagnosis.finding import Finding

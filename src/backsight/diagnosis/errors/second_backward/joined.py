@@ -65,12 +65,12 @@ def joined_at(case: Case) -> Iterator[str]:
     joint = joint_of(case)
     if joint is None or case.earlier is None:
         return
-    by = f" at {case.earlier.line}" if case.earlier.line else ""
+    by = f"The backward at {case.earlier.line}" if case.earlier.line else "An earlier backward"
+    many = counted(len(case.old), "operation")
     them = "it" if len(case.old) == 1 else "them"
-    yield (
-        f"{were(len(case.old), 'operations of this graph')} recorded before the backward{by}, which freed {them}; the "
-        f"new part reaches {them} through {joint.old.name}{f', created at {joint.made}' if joint.made else ''}."
-    )
+    made = f", created at {joint.made}" if joint.made else ""
+    through = f"{joint.old.name}{made}"
+    yield f"{by} already freed {many} of this graph. What was computed since reaches {them} through {through}."
 
 
 def _carried(case: Case, joint: Joint) -> Finding | None:
