@@ -86,7 +86,7 @@ def lines(scalars: list[Scalar], width: int) -> Table:
 
 
 def _drawn(scalar: Scalar) -> list[float]:
-    """Return what the line is drawn of: a few long steps, such as those of a later look, are not to flatten the rest."""
+    """Return what the line is drawn of: a few long steps, as at a later look, are not to flatten the rest."""
     values = scalar.values
     if scalar.name == "step_time" and len(values) >= STARTING:
         values = np.minimum(values, np.quantile(values, 0.95))
