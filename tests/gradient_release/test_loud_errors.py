@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 import torch
 from loops import INFINITE, assert_same, mlp, square, train
@@ -146,6 +149,53 @@ def test_clip_grad_norm_that_clips_raises_and_one_that_does_not_is_honoured(buck
             clip_grad_norm_(model.parameters(), norm / 2, norm_type=norm_type)
         if bucket == 0:
             assert torch.equal(released.grad_norm(), norm)
+
+
+LATE = (
+    r"^clip_grad_norm_ .* works only while the norm stays below 1000\.0: .* raise GradientGone\. "
+    r"Call release\.clip\(1000\.0\) once, before"
+)
+
+
+@pytest.mark.parametrize("foreach", [None, False, True])
+def test_the_first_clip_grad_norm_that_has_nothing_to_clip_warns_that_a_later_one_will_raise(foreach):
+    model, optimizer = pair()
+    release(optimizer, 0)
+    for step in range(3):
+        square(model, step).backward()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            clip_grad_norm_(model.parameters(), 1000, foreach=foreach)
+        optimizer.step()
+        optimizer.zero_grad()
+        assert [each.category for each in told] == [ReleaseWarning] * (step == 0)
+        assert all(re.match(LATE, str(each.message)) and each.filename == __file__ for each in told)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model: clip_grad_norm_(model.parameters(), INFINITE),  # asks for the norm alone
+        lambda model: [each.grad.mul_(torch.ones(())) for each in model.parameters()],
+        lambda model: [each.grad.mul_(1.0) for each in model.parameters()],
+    ],
+)
+def test_what_never_clips_is_not_warned_of(use):
+    model, optimizer = pair()
+    release(optimizer, 0)
+    square(model).backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReleaseWarning)
+        use(model)
+
+
+def test_gradients_that_are_still_there_are_clipped_without_a_warning():
+    model, optimizer = pair()
+    release(optimizer, INFINITE)
+    square(model).backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReleaseWarning)
+        clip_grad_norm_(model.parameters(), 1000)
 
 
 def test_clip_grad_norm_with_foreach_is_answered_as_well():

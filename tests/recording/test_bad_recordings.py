@@ -124,14 +124,16 @@ def test_a_run_that_exists_is_not_written_over(net, run):
         rec = bs.record(net, run=run)
     assert rec.run == run.with_name("run-2")
     assert str(rec.run) in only(found)
+    assert only(found).endswith(f" open_run({str(run)!r}) still opens the earlier run.")
     rec.close()
 
 
 def test_a_folder_of_something_else_is_not_written_into(net, run):
     run.mkdir()
     (run / "precious.txt").write_text("mine")
-    with pytest.warns(bs.RecordingWarning, match=r"recording into .*run-2 instead"):
+    with pytest.warns(bs.RecordingWarning, match=r"recording into .*run-2 instead") as found:
         bs.record(net, run=run).close()
+    assert "still opens" not in only(found)
     assert [path.name for path in run.iterdir()] == ["precious.txt"]
 
 

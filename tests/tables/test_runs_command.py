@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +20,36 @@ from backsight.runs import STATISTICS, RunWriter
 # ---- the list
 
 
-def test_runs_are_listed_with_their_facts(command: Command, tmp_path: Path) -> None:
+def test_runs_are_listed_with_their_facts(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py"])
     record(tmp_path / "runs" / "first", nn.Linear(4, 1))
     record(tmp_path / "runs" / "deep" / "second", Net(), steps=3)
     ended = command()
     assert ended.returncode == 0 and ended.stderr == ""
     heading, first, second, _, advice, line = ended.stdout.splitlines()
-    assert heading.split() == ["run", "started", "steps", "tensors", "ranks", "size", "state", "damage"]
-    assert re.fullmatch(r"first +\d{4}-\d\d-\d\d \d\d:\d\d +12 +6 +1 +[\d.]+ KB +finished +none", first)
+    assert heading.split() == ["run", "started", "steps", "tensors", "last", "loss", "size", "state"]
+    assert re.fullmatch(r"first +\d{4}-\d\d-\d\d \d\d:\d\d +12 +6 +[\d.]+ +[\d.]+ KB +finished", first)
     assert second.startswith("deep/second ") and second.split()[3] == "3"
     assert (advice, line) == ("look at one:", "  backsight runs show runs/deep/second")
+
+
+def test_runs_are_told_apart_by_their_arguments_and_their_last_loss(command: Command, tmp_path: Path) -> None:
+    for name, words, losses in (
+        ("slow", ["--lr", "1e-3", "--note", "a b"], (3.0, 2.5)),
+        ("fast", ["--lr", "1"], (3.0, math.nan)),
+    ):
+        with RunWriter(tmp_path / "runs" / name, environment={"arguments": words}) as writer:
+            number = writer.tensor("t", "weight", "m", (1,), "float32")
+            for step, loss in enumerate(losses):
+                writer.append(step, [number], np.ones(1, STATISTICS))
+                writer.mark(step, loss=loss)
+    heading, *lines = command(columns=130).stdout.splitlines()
+    assert re.fullmatch(r"run +started +arguments +steps +tensors +last loss +size +state", heading)
+    assert re.search(r"\d  --lr 1e-3 --note 'a b' +2 +1 +2\.5 ", line_of("\n".join(lines), "slow "))
+    assert re.search(r"\d  --lr 1 +2 +1 +nan ", line_of("\n".join(lines), "fast "))
+    heading, row, *_ = command(columns=50).stdout.splitlines()
+    assert re.fullmatch(r"run +arguments +steps +last loss +state", heading)
+    assert len(row) <= 50 and "…" in row and row.endswith("2.5  finished")
 
 
 def test_of_what_was_recorded_in_part_it_is_told_how_many_steps_there_were(command: Command, tmp_path: Path) -> None:
@@ -68,7 +89,7 @@ def test_a_run_that_was_killed_is_silent_and_one_that_is_written_is_recording(co
 
 def test_of_a_run_without_steps_nobody_knows_whether_it_has_ended(command: Command, tmp_path: Path) -> None:
     RunWriter(tmp_path / "runs" / "begun").event("order", step=None)
-    assert re.search(r" no steps +none$", line_of(command().stdout, "begun "))
+    assert re.search(r" no steps$", line_of(command().stdout, "begun "))
 
 
 def test_damage_and_missing_ranks_are_told(command: Command, tmp_path: Path) -> None:
@@ -81,7 +102,7 @@ def test_damage_and_missing_ranks_are_told(command: Command, tmp_path: Path) -> 
     tensors = tmp_path / "runs" / "hurt" / "rank-00001" / "tensors.jsonl"
     tensors.write_bytes(tensors.read_bytes().replace(b"float32", b"float33"))
     said = command().stdout
-    assert "1 of 4" in line_of(said, "hurt ") and "1 line" in line_of(said, "hurt ")
+    assert "1 of 4" in line_of(said, "hurt ") and "2 lines" in line_of(said, "hurt ")
 
 
 def test_a_run_that_cannot_be_read_is_a_line_beside_the_others(command: Command, runs: Path) -> None:

@@ -6,12 +6,14 @@ import io
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import backsight as bs
 from backsight.cli import main
+from backsight.runs import STATISTICS, RunWriter
 from backsight.tables.settings import parsed
 from backsight.tables.top import Top
 from backsight.text.console import Console
@@ -74,9 +76,23 @@ def test_the_heatmap_has_one_scale_for_all_modules(runs):
     assert set("".join(row.split(maxsplit=1)[1] for row in rows)) - {" "} == set("░▒▓█")
 
 
-def test_a_run_without_a_step_says_so(tmp_path):
-    from backsight.runs import RunWriter
+def test_the_time_of_a_step_is_without_the_first_ones_where_there_are_others(tmp_path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    for name, steps in (("long", 100), ("short", 40)):
+        with RunWriter(tmp_path / name) as writer:
+            number = writer.tensor("t", "weight", None, (1,), "float32")
+            for step in range(steps):
+                now[0] += 0.05 if step < 33 else 0.002 + 0.001 * (step % 2)
+                writer.append(step, [number], np.ones(1, STATISTICS))
+                writer.mark(step, loss=1.0 / (step + 1))
+    assert re.search(r"^time of step 33\+ +3 ms +2 ms +3 ms ", screen(tmp_path / "long"), re.MULTILINE)
+    assert re.search(r"^time of a step +3 ms +2 ms +50 ms ", screen(tmp_path / "short"), re.MULTILINE)
+    heading = screen(tmp_path / "long").split("\n")[0]
+    assert re.fullmatch(r"long  finished, step 99, 1\.8 s, mean \S+ steps/s *", heading)
 
+
+def test_a_run_without_a_step_says_so(tmp_path):
     RunWriter(tmp_path / "empty").close()
     assert "no step has been recorded yet" in screen(tmp_path / "empty")
 

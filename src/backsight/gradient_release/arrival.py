@@ -10,6 +10,7 @@ import torch
 
 from backsight.gradient_release._torch import bytes_of
 from backsight.gradient_release.errors import AlreadyStepped
+from backsight.gradient_release.late_clipping import warn_of_clipping
 from backsight.gradient_release.ledger import Ledger
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.gradient_release.remedy import second_gradient
@@ -65,6 +66,11 @@ class Slot:
         if parameter is not None and parameter.grad is self.placeholder:
             parameter.grad = None
             self.ledger.zeroed.append(self)
+
+    def left_alone(self) -> None:
+        """Say, once, if it is `clip_grad_norm_` that would have scaled the gradient, had it been longer."""
+        if not self.ledger.clipped_late:
+            self.ledger.clipped_late = warn_of_clipping()
 
     def _full(self, parameter: torch.Tensor) -> None:
         flusher = self.ledger.flusher

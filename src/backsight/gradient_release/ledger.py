@@ -53,6 +53,7 @@ class Ledger:
         backward: the number of the backward pass that stepped parameters last.
         thrown_away: whether gradients were taken away since, without a step.
         absorbed: whether gradients of earlier micro-batches went straight into the optimizer's state.
+        clipped_late: whether it was said that `clip_grad_norm_` comes too late.
     """
 
     def __init__(self, bucket: float):
@@ -70,6 +71,7 @@ class Ledger:
         self.backward = -1
         self.thrown_away = False
         self.absorbed = False
+        self.clipped_late = False
         self._flusher: weakref.ref[Flusher] | None = None
 
     @property

@@ -29,6 +29,9 @@ class Owner(Protocol):
     def zero(self) -> None:
         """Have the gradient be zero: there is none, and the next one is the first."""
 
+    def left_alone(self) -> None:
+        """Take note that the gradient was multiplied by a tensor of 1, as by a clipping that had nothing to do."""
+
 
 class Placeholder(torch.Tensor):
     """A gradient that is gone: it has a shape, a type, a device and its norm, but no memory.
@@ -128,6 +131,8 @@ def _scale(func: Any, args: Any, kwargs: Any) -> Any:
     """Answer `grad.mul_(factor)`: a factor of 1 changes nothing."""
     gone, factor = args
     _honour(gone, factor)
+    if isinstance(factor, torch.Tensor):
+        gone.owner.left_alone()
     return gone
 
 
@@ -141,6 +146,8 @@ def _scale_each(func: Any, args: Any, kwargs: Any) -> None:
     for gradient, factor in zip(grads, each, strict=True):
         if not _is_gone(gradient):
             gradient.mul_(factor)
+    if isinstance(factors, torch.Tensor) and (gone := _first(args)) is not None:
+        gone.owner.left_alone()
 
 
 def _honour(gone: Any, factor: Any) -> None:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from backsight.gradient_release.arrival import Slot
     from backsight.gradient_release.ledger import Ledger
 
-_ACCUMULATE = "run every backward of a step except the last within `with release.accumulate():`"
+_ACCUMULATE = (
+    "If you accumulate gradients over several batches, run all but the last within `with release.accumulate():`. "
+    "For several losses, call backward() once on their sum."
+)
 _NOT_REENTRANT = "Use checkpoint(..., use_reentrant=False), which gives each parameter one gradient."
 _FREEZE = (
     "If this is the loss of another model that passes through this one, like a generator through its discriminator, "
@@ -94,7 +97,7 @@ def _for_another_backward(ledger: Ledger) -> str:
             "Since then its gradient was zeroed without optimizer.step(), so that backward was not meant to train it. "
             f"{_FREEZE} To skip a step, decide before backward()."
         )
-    return f"For several losses, call backward() once on their sum, or {_ACCUMULATE}. {_FREEZE}"
+    return f"{_ACCUMULATE} {_FREEZE}"  # what is usual first
 
 
 def _under_reentrant_checkpoint(ledger: Ledger) -> bool:

@@ -185,7 +185,8 @@ def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter 
             return None
         else:
             if why is not None:
-                voice.say("run", f"recording into {path} instead: {why}")
+                still = f" open_run({str(folder)!r}) still opens the earlier run." if type(why) is RunExists else ""
+                voice.say("run", f"recording into {path} instead: {why}{still}")
             return writer
     raise AssertionError("numbers do not end")
 

@@ -68,7 +68,7 @@ def list_runs(folder: str) -> int:
     rows, why = [], dict[Path, Exception](broken)
     for run in found:
         try:
-            rows.append(listing.listed(run))
+            rows.append(listing.told_apart_by(run))
         except Exception as error:  # whatever stands in it: the others are still to be listed
             why[run.path] = error
     rows += [listing.unreadable(path) for path in why]

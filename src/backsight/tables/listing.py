@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from backsight.runs import Damage, Run
-from backsight.tables.text import ago, moment
+from backsight.runs import Damage, Run, loss_names
+from backsight.tables.settings import arguments_of
+from backsight.tables.text import ago, moment, number
 from backsight.text import printable, size
 
 if TYPE_CHECKING:
@@ -19,10 +22,13 @@ _GAP = 2
 """Spaces between columns."""
 
 _SHORTEST = 12
-"""Characters that a name keeps at least."""
+"""Characters that what is cut keeps at least."""
 
-_DROPPED = ("damage", "ranks", "size", "started")
-"""Columns that a narrow table goes without, the first first; damage only if there is none."""
+_DROPPED = ("size", "started", "ranks", "tensors")
+"""Columns that a narrow table goes without, the first first."""
+
+_CUT = ("arguments", "run")
+"""Columns that are cut where that is not enough, the first first."""
 
 UNREADABLE = "unreadable"
 """The state of a run of which nothing can be read."""
@@ -49,6 +55,10 @@ class Listed:
     """`finished`, `recording`, `unreadable`, `silent 3 h` for one neither closed nor written to for a while; `no steps`
     where nothing tells whether it was closed; `broke off` where it says itself that recording could not go on."""
     damage: str
+    arguments: str = ""
+    """Those of the program, where they were asked for."""
+    loss: float | None = None
+    """Its last value, where it was asked for and there is one."""
 
 
 def listed(run: Run, now: float | None = None) -> Listed:
@@ -70,6 +80,14 @@ def listed(run: Run, now: float | None = None) -> Listed:
     )
 
 
+def told_apart_by(run: Run) -> Listed:
+    """Read what is to be said of a run among others: what it was started with, and how its loss ended, as well."""
+    found = run.overview.numbers()  # before `listed`, as it counts damage too
+    values = next((found[name][1] for name in loss_names(run.overview, found) if len(found[name][1])), None)
+    loss = None if values is None else float(values[-1])
+    return replace(listed(run), arguments=printable(shlex.join(arguments_of(run))), loss=loss)
+
+
 def unreadable(path: Path) -> Listed:
     """Return the line of a run of which nothing can be read but that it is there."""
     total, last, _ = files(path)
@@ -78,23 +96,13 @@ def unreadable(path: Path) -> Listed:
 
 def table(runs: list[Listed], folder: Path, width: int) -> Table:
     """Return the list, by the names that the runs have in the folder; numbers are left out rather than cut."""
-    from backsight.text.rich import Table, Text
+    from backsight.text.rich import Table
 
-    ranks = [str(each.world) if each.ranks == each.world else f"{each.ranks} of {each.world}" for each in runs]
-    columns = {
-        "run": [Text(_name(each.path, folder), "bold") for each in runs],
-        "started": [Text(moment(each.created)) for each in runs],
-        "steps": [Text(recorded(each)) for each in runs],
-        "tensors": [Text(f"{each.tensors:,}") for each in runs],
-        "ranks": [Text(each) for each in ranks],
-        "size": [Text(size(each.bytes)) for each in runs],
-        "state": [Text(each.state, _style(each.state)) for each in runs],
-        "damage": [Text(each.damage, "dim" if each.damage == "none" else "bold red") for each in runs],
-    }
-    widths = _fitting(columns, width, hurt=any(each.damage != "none" for each in runs))
+    columns = _columns(runs, folder)
+    widths = _fitting(columns, width)
     grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for heading, room in widths.items():
-        right = heading in ("steps", "tensors", "ranks", "size")
+        right = heading in ("steps", "tensors", "last loss", "ranks", "size")
         side: Literal["left", "right"] = "right" if right else "left"
         grid.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis", min_width=room, max_width=room)
     for cells in zip(*(columns[heading] for heading in widths), strict=True):
@@ -102,15 +110,51 @@ def table(runs: list[Listed], folder: Path, width: int) -> Table:
     return grid
 
 
-def _fitting(columns: dict[str, list[Text]], width: int, hurt: bool) -> dict[str, int]:
-    """Return the columns that there is room for, with their widths; only a name may be cut, when nothing else helps."""
+def _columns(runs: list[Listed], folder: Path) -> dict[str, list[Text]]:
+    """Return the cells by heading; of what is as usual for all runs there is no column."""
+    from backsight.text.rich import Text
+
+    ranks = [str(each.world) if each.ranks == each.world else f"{each.ranks} of {each.world}" for each in runs]
+    columns = {
+        "run": [Text(_name(each.path, folder), "bold") for each in runs],
+        "started": [Text(moment(each.created)) for each in runs],
+        "arguments": [Text(each.arguments) for each in runs],
+        "steps": [Text(recorded(each)) for each in runs],
+        "tensors": [Text(f"{each.tensors:,}") for each in runs],
+        "last loss": [_loss(each.loss) for each in runs],
+        "ranks": [Text(each) for each in ranks],
+        "size": [Text(size(each.bytes)) for each in runs],
+        "state": [Text(each.state, _style(each.state)) for each in runs],
+        "damage": [Text(each.damage, "dim" if each.damage == "none" else "bold red") for each in runs],
+    }
+    usual = {"arguments": "", "last loss": "", "ranks": "1", "damage": "none"}
+    return {
+        heading: cells
+        for heading, cells in columns.items()
+        if heading not in usual or any(cell.plain != usual[heading] for cell in cells)
+    }
+
+
+def _loss(loss: float | None) -> Text:
+    from backsight.text.rich import Text
+
+    if loss is None:
+        return Text("")
+    return Text(number(loss)) if math.isfinite(loss) else Text(str(loss), "bold red")
+
+
+def _fitting(columns: dict[str, list[Text]], width: int) -> dict[str, int]:
+    """Return the columns that there is room for, with their widths; words alone are cut, when nothing else helps."""
     widths = {heading: max(len(heading), *(cell.cell_len for cell in cells)) for heading, cells in columns.items()}
     for heading in _DROPPED:
-        if _total(widths) <= width:
-            break
-        if heading != "damage" or not hurt:
-            del widths[heading]
-    widths["run"] = max(min(widths["run"], _SHORTEST), widths["run"] - max(0, _total(widths) - width))
+        if _total(widths) > width:
+            widths.pop(heading, None)
+    for heading in _CUT:
+        if heading in widths:
+            shortest = min(widths[heading], _SHORTEST)
+            widths[heading] = max(shortest, widths[heading] - max(0, _total(widths) - width))
+    if _total(widths) > width and widths.pop("arguments", None) is not None:
+        return _fitting({heading: cells for heading, cells in columns.items() if heading in widths}, width)
     return widths
 
 

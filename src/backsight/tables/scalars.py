@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,9 @@ LAST = ("step_time", "memory", "device_memory_peak")
 LINE = 512
 """Points that a line of characters is made of, at most."""
 
+STARTING = 33
+"""Steps in which `backsight run` looks closely, and PyTorch allocates: their time is not that of the others."""
+
 NAMES = {
     "grad_norm": "gradient norm",
     "update_ratio": "update / weight",
@@ -36,7 +40,15 @@ def told(run: Run) -> list[Scalar]:
     moving = [name for name, each in found.items() if len(each) and (name in losses or np.ptp(each.values) != 0)]
     ahead = [*losses, *FIRST]
     middle = [name for name in moving if name not in (*ahead, *LAST)]
-    return [found[name] for name in (*ahead, *middle, *LAST) if name in moving]
+    return [_settled(found[name]) for name in (*ahead, *middle, *LAST) if name in moving]
+
+
+def _settled(scalar: Scalar) -> Scalar:
+    """Return the time of a step without the first steps, which would flatten all others, if others are left."""
+    late = scalar.steps >= STARTING
+    if scalar.name != "step_time" or late.sum() < STARTING:
+        return scalar
+    return replace(scalar, steps=scalar.steps[late], values=scalar.values[late])
 
 
 def spelt(scalar: Scalar, value: float) -> str:
@@ -67,5 +79,16 @@ def lines(scalars: list[Scalar], width: int) -> Table:
         now = each.values[-1]
         style = "" if np.isfinite(now) else "bold red"
         text = spelt(each, now) if np.isfinite(now) else str(now)
-        grid.add_row(label(each), Text(text, style), *ends, Text(sparkline(each.values.tolist(), room), "cyan"))
+        starts = each.name == "step_time" and int(each.steps[0]) >= STARTING
+        heading = f"time of step {STARTING}+" if starts else label(each)
+        grid.add_row(heading, Text(text, style), *ends, Text(sparkline(_drawn(each), room), "cyan"))
     return grid
+
+
+def _drawn(scalar: Scalar) -> list[float]:
+    """Return what the line is drawn of: a few long steps, as at a later look, are not to flatten the rest."""
+    values = scalar.values
+    if scalar.name == "step_time" and len(values) >= STARTING:
+        values = np.minimum(values, np.quantile(values, 0.95))
+    drawn: list[float] = values.tolist()
+    return drawn

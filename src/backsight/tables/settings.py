@@ -19,7 +19,7 @@ _WITHOUT = ("command", "arguments", "program", "every", "share", "first", "taps"
 def settings_of(run: Run) -> Iterator[Setting]:
     """Yield what a run was made with, what people look at first first."""
     environment, config = run.environment, run.config
-    for name, value in parsed(_words(environment)).items():
+    for name, value in parsed(arguments_of(run)).items():
         yield "arguments", name, value
     for name, value in config.items():
         if name not in _WITHOUT:
@@ -72,8 +72,9 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _words(environment: dict[str, Any]) -> list[str]:
+def arguments_of(run: Run) -> list[str]:
     """Return the program's own arguments."""
+    environment = run.environment
     given = environment.get("arguments")
     if isinstance(given, list):
         return [str(each) for each in given]

@@ -77,8 +77,9 @@ class Top:
         recent = times[-RECENT:]
         took = float(recent[-1] - recent[0]) if len(recent) > 1 else 0.0
         steps = self.run.steps[-len(recent) :]
-        pace = f", {number((int(steps[-1]) - int(steps[0])) / took)} steps/s" if took > 0 else ""
-        since = f", {ago(float(times[-1] - times[0]))}" if len(times) > 1 else ""
+        pace = f", mean {number((int(steps[-1]) - int(steps[0])) / took)} steps/s" if took > 0 else ""
+        lasted = float(times[-1] - times[0]) if len(times) else 0.0
+        since = "" if len(times) < 2 else f", {ago(lasted)}" if lasted >= 10 else f", {lasted:.1f} s"
         last = f"step {int(self.run.steps[-1]):,}" if about.steps else "no step"
         last += f" ({about.steps:,} recorded)" if about.steps and about.steps <= int(self.run.steps[-1]) else ""
         return Text.assemble((printable(self.run.name), "bold"), (f"  {about.state}, {last}{since}{pace}", "dim"))
@@ -106,6 +107,8 @@ class Top:
 
     def _by_depth(self, rows: int, width: int) -> tuple[list[str], NDArray[np.float64], NDArray[np.bool_]]:
         """Return names, norms and what is not finite of neighbouring modules, in the order of the forward pass."""
+        if not any(each.kind == "grad" for each in self.run.tensors):
+            return [], np.empty((0, 0)), np.empty((0, 0), bool)
         found = self.run.heatmap("norm", "grad", columns=max(8, width - 24))
         held = [Row(each.name, each.kind, each.module, each.shape, 1, {}, ()) for each in self.run.tensors]
         order = [row.tensor for module in in_order(modules(self.run.tree, held)) for row in module.rows]
