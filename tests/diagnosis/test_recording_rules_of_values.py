@@ -216,8 +216,9 @@ class TestNonFinite:
         assert finding.severity == "error"
         run = bs.open_run(tmp_path / "run")
         norms = run.scalars()["grad_norm"]
-        before = [f"{norm:.2g}" for norm in norms.values[norms.steps < int(finding.title.split()[-1][:-1])][-3:]]
-        assert f"Gradient norm in the previous steps: {', '.join(before)}." in finding.evidence
+        end = int(finding.title.split()[-1][:-1])
+        before = ", ".join(f"{norm:.2g}" for norm in norms.values[norms.steps < end][-3:])
+        assert f"Gradient norm at steps {end - 3}, {end - 2} and {end - 1}: {before}." in finding.evidence
         assert finding.fix == ("Training diverged before that: lower the learning rate, warm it up, or clip gradients.")
 
     def test_between_recorded_steps_it_is_said_that_it_came_between(self, tmp_path: Path) -> None:
@@ -293,11 +294,10 @@ class TestRise:
         values = bs.open_run(tmp_path / "run").scalars()["loss"].values
         finding = one(report, "BS301")
         said = "The loss 'loss' rose to more than 10 times its median at step 26 and stayed there: "
-        assert f"{said}{values[25]:.4g} at step 25, then {values[26]:.4g}." in finding.evidence
-        assert finding.fix.startswith("Check what changed at step 26: the data, the targets, or the learning rate. The")
         after = ", ".join(f"{value:.4g}" for value in values[26:30])
-        before = f"{values[25]:.4g} at step 25, then {after}"
-        assert f"The loss 'loss' is NaN from step 30 to the end; before: {before}." in finding.evidence
+        assert f"{said}{values[25]:.4g} at step 25, then {after}." in finding.evidence
+        assert finding.fix.startswith("Check what changed at step 26: the data, the targets, or the learning rate. The")
+        assert "The loss 'loss' is NaN from step 30 to the end." in finding.evidence
         assert of(report, "BS309") == [], "one cause, one finding"
 
     @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.runs import DamagedRun
@@ -34,25 +34,35 @@ _UNDEFINED = {
 """When an operation gives NaN without infinity beside it, and what to do."""
 
 
-def undefined(recording: Recording, module: str) -> str | None:
-    """Return why the last operation of a module gives NaN where nothing is infinite; None if that tells nothing."""
-    known = _UNDEFINED.get(_last_operation(recording, module) or "")
-    return known and f"{f'Module {module}' if module else 'The model'} ends in {known[0]}. {known[1]}"
+class Undefined(NamedTuple):
+    """Why the last operation of a module gives NaN where nothing is infinite, and its line where that is known."""
+
+    why: str
+    line: str | None
 
 
-def _last_operation(recording: Recording, module: str) -> str | None:
-    """Return the operation whose result a module returns, if all of its calls end in the same."""
+def undefined(recording: Recording, module: str) -> Undefined | None:
+    """Return what is known of the last operation of a module, if it can give NaN; None if it tells nothing."""
+    op, line = _last_operation(recording, module)
+    known = _UNDEFINED.get(op or "")
+    if known is None:
+        return None
+    return Undefined(f"{f'Module {module}' if module else 'The model'} ends in {known[0]}. {known[1]}", line)
+
+
+def _last_operation(recording: Recording, module: str) -> tuple[str | None, str | None]:
+    """Return the operation whose result a module returns, and its line, if all of its calls end in the same."""
     try:
         graph: Any = recording.run.graph
     except DamagedRun:
-        return None
+        return None, None
     if graph is None:
-        return None
-    last: dict[int, str] = {}
+        return None, None
+    last: dict[int, tuple[str, str | None]] = {}
     for node, around in enumerate(graph.around):  # backward order: what is made last comes first
         if (op := op_name(graph.types[graph.columns.type[node]].name)) not in VIEWS:
             for path, call in around:
                 if path == module:
-                    last.setdefault(call, op)
-    ops = set(last.values())
-    return ops.pop() if len(ops) == 1 else None
+                    last.setdefault(call, (op, graph.lines[node] if graph.lines else None))
+    ops, lines = {op for op, _ in last.values()}, {line for _, line in last.values()}
+    return ops.pop() if len(ops) == 1 else None, lines.pop() if len(lines) == 1 else None

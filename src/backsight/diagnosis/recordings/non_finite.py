@@ -148,28 +148,31 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
     if risen is not None:
         evidence.append(
             f"The loss {risen[0]!r} rose to more than 10 times its median at step {risen[1].step} and stayed there: "
-            f"{risen[1].low:.4g} at step {risen[1].last_low}, then {risen[1].high:.4g}."
+            f"{before(losses(recording.run)[risen[0]], step)}."
         )
     if norms:
-        evidence.append(f"Gradient norm in the previous steps: {', '.join(f'{n:.2g}' for n in norms)}.")
-    evidence += _lost_with_it(recording, step)
+        sizes = ", ".join(f"{norm:.2g}" for norm in norms.values())
+        steps = listed([str(at) for at in norms], len(norms))
+        evidence.append(f"Gradient norm at step{'s' * (len(norms) > 1)} {steps}: {sizes}.")
+    evidence += _lost_with_it(recording, step, risen[0] if risen is not None else None)
     if spoilt := _spoilt(recording):
         evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
     title = f"{label(first)} first contained {first.what} at step {step}."
-    grown = len(norms) > 1 and norms[-1] > _GROWN * norms[0]
-    fix = _FIXES["diverging"] if grown else _fix(recording, first, step)
+    grown = len(norms) > 1 and norms[max(norms)] > _GROWN * norms[min(norms)]
+    fix, line = (_FIXES["diverging"], None) if grown else _fix(recording, first, step)
     if risen is not None and risen[1].is_jump:
-        fix = f"Check what changed at step {risen[1].step}: the data, the targets, or the learning rate. {fix}"
-    return Finding("BS301", severity, title, tuple(evidence), fix)
+        changed = f"what changed at step {risen[1].step}: the data, the targets, or the learning rate."
+        fix = f"{fix} Also check {changed}" if line is not None else f"Check {changed} {fix}"
+    return Finding("BS301", severity, title, tuple(evidence), fix, source=line)
 
 
-def _lost_with_it(recording: Recording, step: int) -> Iterator[str]:
-    """Yield the losses that are lost since this step, or since a later one."""
+def _lost_with_it(recording: Recording, step: int, risen: str | None) -> Iterator[str]:
+    """Yield the losses that are lost since this step, or since a later one; of one that rose the values are told."""
     for name, marked in losses(recording.run).items():
         since = is_lost(marked)
         if since is not None and since >= step:
             values = before(marked, since)
-            known = f"; before: {values}" if values else ""
+            known = f"; before: {values}" if values and name != risen else ""
             yield f"The loss {name!r} is {what(marked, since)} from step {since} to the end{known}."
 
 
@@ -201,7 +204,8 @@ def _spoilt(recording: Recording) -> list[str]:
     return [name for name, rows in recording.rows("weight").items() if last in rows.nonfinite["step"]]
 
 
-def _fix(recording: Recording, first: Strange, step: int) -> str:
+def _fix(recording: Recording, first: Strange, step: int) -> tuple[str, str | None]:
+    """Return what to do, and the line of the operation that produced it, where that is known."""
     cause, around = first.kind.removeprefix("eval_"), _around(recording, first)
     if cause in ("grad", "output_grad"):
         finite = _loss_was_finite(recording, step)
@@ -209,9 +213,11 @@ def _fix(recording: Recording, first: Strange, step: int) -> str:
     elif cause == "input" and around:
         cause = "between"
     fix = _FIXES.get(cause, _FIXES["weight"]).format(around)
-    if cause == "output" and not first.infs:
-        fix = undefined(recording, first.module or "") or fix
-    return f"{fix} {nonfinite_command(recording.run)} names the line." if cause in _NAMED else fix
+    if cause == "output" and not first.infs and (known := undefined(recording, first.module or "")) is not None:
+        fix = known.why
+        if known.line is not None:
+            return fix, known.line
+    return f"{fix} {nonfinite_command(recording.run)} names the line." if cause in _NAMED else fix, None
 
 
 def _around(recording: Recording, first: Strange) -> str | None:
@@ -310,12 +316,12 @@ def surroundings(recording: Recording, row: Strange, step: int) -> Iterator[str]
         yield f"The previous recorded step is {earlier[-1]}: it arose after that."
 
 
-def norms_before(recording: Recording, step: int) -> list[float]:
-    """Return the norm of all gradients together in each of the three recorded steps before, as `grad_norm` has it."""
+def norms_before(recording: Recording, step: int) -> dict[int, float]:
+    """Return the norm of all gradients together at the three recorded steps before, as `grad_norm` has it."""
     run, before = recording.run, recording.steps[recording.steps < step][-3:]
     kind = "averaged_grad" if "averaged_grad" in recording.kinds else "grad"
     if not len(before) or kind not in recording.kinds:
-        return []
+        return {}
     one = run.ranks[0] if run.world > 1 and any(tensor.replicated for tensor in run.tensors) else None
     rank = None if kind == "averaged_grad" else one
     held = run.frame(kind=kind, steps=slice(int(before[0]), step), stat="l2", rank=rank, as_="numpy")
@@ -324,7 +330,7 @@ def norms_before(recording: Recording, step: int) -> list[float]:
     squares = dict.fromkeys(before.tolist(), 0.0)
     for (at, _), norm in last.items():
         squares[at] += norm**2
-    return [sum_**0.5 for at, sum_ in squares.items() if any(at == each for each, _ in last)]
+    return {at: sum_**0.5 for at, sum_ in squares.items() if any(at == each for each, _ in last)}
 
 
 def _rows_at(recording: Recording, step: int) -> list[Strange]:

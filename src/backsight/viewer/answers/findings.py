@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from backsight.diagnosis import audit_run
 from backsight.findings.evidence import doubt
 from backsight.runs import DamagedRun, Run
 from backsight.tape import Graph
-from backsight.viewer.placing import lines_of, nodes_of
+from backsight.viewer.placing import lines_of, nodes_of, parameter_of
 from backsight.viewer.question import Answer, Asked, question
 
 MOST_LINES = 3
@@ -41,7 +42,7 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
                 "source": finding.source,
                 "exact": finding.exact,
                 **where,
-                "lines": places.lines(where["tensors"]),
+                "lines": [line for line in places.lines(where["tensors"]) if line != finding.source],
             }
             for finding, where in zip(report, shown, strict=True)
         ],
@@ -66,11 +67,24 @@ class _Places:
         return {} if self._graph is None else self._graph.code
 
     def lines(self, tensors: list[list[str]]) -> list[str]:
-        """Return the lines of the tensors that a finding speaks of, a few of them."""
+        """Return the lines of the tensors that a finding speaks of, a few of them.
+
+        A line that uses every parameter, as one that calls the model, says nothing of one of them.
+        """
         if self._graph is None:
             return []
         nodes = (node for name, kind in tensors for node in self._nodes.get((name, kind), ()))
-        return lines_of(self._graph, nodes)[:MOST_LINES]
+        found = lines_of(self._graph, nodes)
+        if found == self._of_all and all(parameter_of(name, kind) is not None for name, kind in tensors):
+            return []
+        return found[:MOST_LINES]
+
+    @cached_property
+    def _of_all(self) -> list[str] | None:
+        """The lines that use all parameters, if there are several."""
+        if self._graph is None or len(self._graph.leaves) < 2:
+            return None
+        return lines_of(self._graph, (leaf.node for leaf in self._graph.leaves))
 
 
 def _where(text: str, names: list[tuple[str, str]]) -> Answer:

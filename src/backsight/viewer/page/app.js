@@ -22,12 +22,14 @@ const REFRESH = 2500;
 const SELDOM = 4; // so many turns pass until a run that has ended is asked for again: another may be in its place
 const KNOWN = [
   ...["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"],
-  ...["axis", "smooth", "log", "from", "to", "off", "scale", "ridges", "direction", "calm", "inputs"],
+  ...["axis", "smooth", "log", "from", "to", "off", "scale", "ridges", "direction", "calm", "inputs", "sort"],
 ];
 
 function address(state) {
-  if (state.page === "runs" || (!state.run && LIVE))
-    return `#/${state.find ? `?find=${encodeURIComponent(state.find)}` : ""}`;
+  if (state.page === "runs" || (!state.run && LIVE)) {
+    const kept = Object.entries({ find: state.find, sort: state.sort }).filter(([, value]) => value);
+    return `#/${kept.length ? "?" : ""}${kept.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
+  }
   const given = Object.entries(state).filter(
     ([key, value]) => !["page", "run"].includes(key) && value !== undefined && value !== "",
   );
@@ -72,6 +74,11 @@ const app = {
   go(state) {
     follow(address(state));
   },
+  // What was found is told by its tab, too.
+  found(state, info, answer) {
+    noteFound(stampOf({ name: state.run, bytes: info.bytes }), answer);
+    counted(state, info, turn);
+  },
   // Put into the address what the page already shows.
   note(state) {
     here = address(state);
@@ -92,6 +99,23 @@ function follow(to) {
   here = to;
   move("pushState");
   show();
+}
+// How many findings there are stands on their tab, as soon as that is known.
+const tally = h("span", { class: "tally" });
+const PAUSE = 800; // ms: what the page itself asks comes first
+async function counted(state, info, mine) {
+  const stamp = stampOf({ name: state.run, bytes: info.bytes });
+  const say = () => {
+    const severities = FOUND.get(stamp) || [];
+    fill(tally, severities.length ? ` ${count(severities.length)}` : "");
+    tally.className = `tally severity ${worstOf(severities) || ""}`;
+  };
+  say();
+  if (FOUND.has(stamp) || state.page === "findings" || !holds("findings", {}) || info.state === "recording" || info.steps.count > LONG_RUN) return;
+  if (LIVE) await new Promise((done) => setTimeout(done, PAUSE));
+  if (mine !== turn) return;
+  noteFound(stamp, await searched(state.run, app.signal));
+  if (mine === turn) say();
 }
 const root = document.getElementById("app"),
   main = h("main", { id: "main", tabindex: "-1" }),
@@ -114,7 +138,7 @@ function drawTop(state, info) {
             "nav",
             { "aria-label": "views" },
             views.map(([page, text]) =>
-              link({ page, run: state.run }, text, {
+              link({ page, run: state.run }, page === "findings" ? [text, tally] : text, {
                 // A tensor is below the heatmap, which its tab leads back to.
                 "aria-current":
                   state.page === page ? "page" : page === "heatmap" && state.page === "tensor" ? "location" : null,
@@ -198,6 +222,7 @@ async function show() {
     const known = app.info && app.info.asked === state.run ? app.info : null,
       answered = known ? null : ask(state.run, "about", {}, app.signal);
     if (!known) {
+      fill(tally);
       answered.catch(() => {}); // it is awaited below
       drawTop(state, null);
       fill(main, busy("opening the run"));
@@ -212,6 +237,7 @@ async function show() {
         fill(main, empty("Which tensor?", "Choose a tensor in the heatmap."));
       else fill(main, PAGES[state.page](state, info, app));
       if (said) main.prepend(said);
+      counted(state, info, mine).catch(() => {}); // the page of the findings says what is wrong
     } catch (error) {
       if (error.name === "AbortError" || mine !== turn) return;
       fill(main, failed(error, LIVE ? link({ page: "runs" }, "All runs") : null));
@@ -274,6 +300,8 @@ addEventListener("click", (event) => {
   event.preventDefault();
   follow(link_.getAttribute("href"));
 });
+const WORD = 1500; // ms from one letter of a word to the next
+let sought = -WORD;
 addEventListener("keydown", (event) => {
   // What is ticked stays in focus, and takes no letters.
   if (
@@ -285,10 +313,16 @@ addEventListener("keydown", (event) => {
     return;
   const state = stateIn(here),
     box = main.querySelector("input[type=search]");
-  if (event.key === "/" && box) {
+  if (event.key === "/") {
     event.preventDefault();
-    box.focus();
-    box.select();
+    box?.focus();
+    box?.select();
+    sought = performance.now();
+  }
+  // Where there is nothing to find in, what is typed after "/" is no shortcut.
+  if (!box && performance.now() - sought < WORD) {
+    sought = performance.now();
+    return;
   }
   const view = { e: "metrics", h: "heatmap", g: "graph", f: "findings", m: "memory", c: "compare", a: "about" }[
     event.key

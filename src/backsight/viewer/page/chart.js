@@ -271,7 +271,7 @@ function chart({
       const k = nearest(line, cursor.step);
       if (k < 0) return null;
       const raw = line.raw === line.values ? "" : ` (${show(line.raw[k])})`;
-      return `${line.told ?? line.name}: ${show(line.values[k])}${raw}`;
+      return [drawn.length > 1 ? dotOf(line) : null, `${line.told ?? line.name}: ${show(line.values[k])}${raw}`];
     });
     if (band) {
       const k = nearest(band.low, cursor.step);

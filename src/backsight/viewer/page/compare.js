@@ -42,26 +42,28 @@ function comparePage(state, info, app) {
         );
         return;
       }
-      await compareRuns(place, chooser, [state.run, ...chosen], { state, info, app, go });
+      const shown = [state.run, ...chosen],
+        all = answer.runs.map((run) => run.name).reverse(); // a new run changes no colour
+      await compareRuns(place, chooser, shown, { looks: looksOf(shown, all), state, info, app, go });
     })
     .catch((error) => error.name === "AbortError" || fill(place, failed(error)));
   app.keys = (event) => event.key === "Escape" && app.go(unzoomed(state));
   return page;
 }
 
-async function compareRuns(place, chooser, runs, { state, info, app, go }) {
+async function compareRuns(place, chooser, runs, { looks, state, info, app, go }) {
   const given = { first: state.first, last: state.last, columns: 600 };
   const missing = [];
   const chosenOf = async (name) =>
     (await ask(name, "settings", {}, app.signal)).settings
       .filter(([group, name]) => isChosen(group, name))
       .map(([, setting, value]) => [setting, value]);
-  const sets = (
+  const known = (
     await Promise.all(
-      runs.map(async (name, k) => {
+      runs.map(async (name) => {
         try {
           const [answer, chosen] = await Promise.all([ask(name, "metrics", given, app.signal), chosenOf(name)]);
-          return { name, answer, chosen, ...lookOf(k) };
+          return { name, answer, chosen, ...looks.get(name) };
         } catch (error) {
           if (error.name === "AbortError") throw error;
           missing.push(`${name}: ${error.message}`);
@@ -70,6 +72,7 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
       }),
     )
   ).filter(Boolean);
+  const sets = endings(known)?.order ?? known; // in all that follows, as in the table
   chosenApart(sets.map((set) => set.chosen)).forEach((pairs, k) => (sets[k].apart = pairs));
   const off = () => new Set((state.off || "").split(",").filter(Boolean).map(decodeURIComponent));
   const body = h("div", { class: "stack cards" }),
@@ -499,7 +502,9 @@ function drawComparison(answer, state, runs) {
     h(
       "p",
       { class: "soft" },
-      `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : " To see the operation that differs first, trace both as well: backsight run --record --trace steps=0,1 train.py."}`,
+      withOptions(
+        `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : " To see the operation that differs first, trace both as well: backsight run --record --trace steps=0,1 train.py."}`,
+      ),
     ),
     ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),
     answer.traced ? operations(state) : null,

@@ -1,6 +1,20 @@
 // The numbers of one run or of several, a chart each, with one place of the pointer and one way of looking for all.
 const INKS = 6;
 const lookOf = (k) => ({ color: `line${1 + (k % INKS)}`, dash: [[], [6, 3], [2, 3]][Math.floor(k / INKS) % 3] });
+// A run looks the same whichever others are shown, by its place among all; of two that would have one colour the later
+// takes the next that is free.
+function looksOf(shown, all) {
+  const taken = new Set(),
+    looks = new Map();
+  all.forEach((name, place) => {
+    if (!shown.includes(name)) return;
+    let k = place;
+    while (taken.size < INKS ? [...taken].some((each) => each % INKS === k % INKS) : taken.has(k)) k++;
+    taken.add(k);
+    looks.set(name, lookOf(k));
+  });
+  return looks;
+}
 const UNIT = { s: duration, B: bytes };
 const METRIC_NAMES = {
   grad_norm: "gradient norm",

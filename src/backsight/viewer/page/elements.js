@@ -30,6 +30,9 @@ const fill = (element, ...children) => {
 const seen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // what is drawn by now
 const link = (view, text, given = {}) => h("a", { href: address(view), ...given }, text);
 
+// Code that is too long for a line goes on behind a dot or the like rather than in the middle of a word.
+const breaking = (text) => text.split(/(?<=[._(,])/).map((part, k) => (k ? [h("wbr"), part] : part));
+
 // A line of the program: its text, where the recording holds it, and ways to open it.
 function codeLine(source, code = {}) {
   const [, file, line] = /^(.+):(\d+)$/.exec(source || "") || [];
@@ -41,7 +44,7 @@ function codeLine(source, code = {}) {
     isKnown
       ? h("button", { class: "codeline way", title: source, onclick: () => openLine(source, path, line, code) }, name)
       : source,
-    code[source] ? h("code", { class: "text" }, code[source]) : null,
+    code[source] ? h("code", { class: "text" }, breaking(code[source])) : null,
   ];
 }
 // Which editor somebody has is not known to a page: each is offered, and the place itself to copy.

@@ -44,6 +44,7 @@ function findingsPage(state, info, app) {
     );
   app.refreshed = async () => {
     const answer = await searched(state.run, app.signal, progress);
+    app.found(state, info, answer);
     if (!answer.findings.length) {
       fill(place, empty("Nothing found", `Checked ${answer.looked_at || "the whole run"}.`));
       return;
@@ -82,7 +83,7 @@ function findingsPage(state, info, app) {
             ? h(
                 "p",
                 { class: "see" },
-                "In the code: ",
+                "Computed at: ",
                 finding.lines.map((line) => h("span", { class: "at" }, codeLine(line, answer.code))),
               )
             : null,

@@ -73,9 +73,9 @@ function graphPage(state, info, app) {
     below = h("div", { class: "under" });
   const bar = h("div", { class: "bar" }),
     page = h("section", { class: "page graph" }, bar, place, below);
-  const kind = info.kinds.includes(state.kind) ? state.kind : info.kinds[0];
+  let kind = info.kinds.includes(state.kind) ? state.kind : info.kinds[0];
   const stats = HEAT_STATS.filter((s) => info.stats.includes(s) && !NO_HEAT.has(s)).concat(info.metrics);
-  const stat = stats.includes(state.stat) ? state.stat : kind === "output" || kind === "input" ? "std" : "l2";
+  let stat = stats.includes(state.stat) ? state.stat : kind === "output" || kind === "input" ? "std" : "l2";
   const go = (change) => app.go({ ...state, kind, stat, ...change });
   const asked = {
     open: state.open,
@@ -85,15 +85,18 @@ function graphPage(state, info, app) {
     tensor: LIVE ? state.tensor : undefined,
     kind: LIVE && state.tensor ? state.kind : undefined,
   };
-  const given = { kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
+  const given = () => ({
+    ...{ kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank },
+  });
   let player = null;
   app.refreshed = async () => {
     // The graph is that of one step: while a run is recorded only its colours are read again.
-    const [picture, heat, marks] = await Promise.all([
+    const [picture, first, marks] = await Promise.all([
       player ? null : ask(state.run, "graph", asked, app.signal),
-      info.kinds.length ? ask(state.run, "heatmap", given, app.signal) : null,
+      info.kinds.length ? ask(state.run, "heatmap", given(), app.signal) : null,
       ask(state.run, "marks", { rank: state.rank }, app.signal),
     ]);
+    const heat = player || state.kind ? first : await whereItBegan(first);
     if (player) {
       player.update(heat, marks);
       return;
@@ -122,10 +125,33 @@ function graphPage(state, info, app) {
     player = drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app });
     if (state.find) many.textContent = player.search(state.find);
   };
+  // Gradients that are not finite from a step on say nothing of where that began, if outputs are so from the same step on.
+  const whereItBegan = async (heat) => {
+    const broken = brokenAt(heat),
+      was = [kind, stat];
+    if (broken === null || !/grad/.test(kind) || !info.kinds.includes("output")) return heat;
+    [kind, stat] = ["output", stats.includes("std") ? "std" : stat];
+    if (holds("heatmap", given())) {
+      const outputs = await ask(state.run, "heatmap", given(), app.signal);
+      if (brokenAt(outputs) === broken) return outputs;
+    }
+    [kind, stat] = was;
+    return heat;
+  };
   app.left = () => player?.stop();
   app.keys = (event) => player?.key(event);
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));
   return page;
+}
+
+// The first column in which something is not finite.
+function brokenAt(heat) {
+  if (!heat?.columns) return null;
+  const at = unpacked(heat.nonfinite).reduce(
+    (least, n, k) => (n ? Math.min(least, k % heat.columns) : least),
+    Infinity,
+  );
+  return Number.isFinite(at) ? at : null;
 }
 
 function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
@@ -178,7 +204,7 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
             "aria-pressed": String(Boolean(state.inputs)),
             onclick: () => go({ inputs: state.inputs ? undefined : "1" }),
           },
-          "inputs",
+          "no-grad",
         )
       : null,
     state.open || state.tensor
@@ -352,7 +378,11 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     hit = 0;
   const search = (text) => {
     const { wanted, any } = finder(text),
-      isCalled = (box) => box.title.toLowerCase().split(/\s+/).includes((text || "").trim().toLowerCase()),
+      isCalled = (box) =>
+        box.title
+          .toLowerCase()
+          .split(/\s+/)
+          .includes((text || "").trim().toLowerCase()),
       about = (box) => (told.get(box.index) || "").replace(/\bnodes? [\d, –-]+/gi, ""),
       near_ = (box) => (isCalled(box) ? 0 : wanted(box.title) ? 1 : 2);
     hits = any

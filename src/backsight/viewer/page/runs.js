@@ -4,25 +4,21 @@ function runsPage(state, app) {
     folder = h("span", { class: "soft path" }),
     list = h("div", { class: "list" }, busy("looking for runs"));
   const chosen = new Set();
-  const found = new Map(),
-    places = new Map(),
+  const places = new Map(),
     signal = app.signal;
   let answer = null,
     looking = false;
   const draw = () =>
-    answer && drawRuns({ title, folder, list, find, compare, places, found, app }, answer, state, chosen);
+    answer && drawRuns({ title, folder, list, find, compare, places, app, again: draw }, answer, state, chosen);
   // What was found in each run, one run after the other; for those that take long, its own page asks.
   const look = async () => {
     if (looking) return;
     looking = true;
     try {
       for (const run of answer.runs) {
-        if (found.has(stampOf(run)) || !run.steps || run.steps > LONG_RUN || run.state === "recording") continue;
-        found.set(
-          stampOf(run),
-          (await searched(run.name, signal)).findings.map((each) => each.severity),
-        );
-        if (places.has(run.name)) fill(places.get(run.name), foundIn(run, found));
+        if (FOUND.has(stampOf(run)) || !run.steps || run.steps > LONG_RUN || run.state === "recording") continue;
+        noteFound(stampOf(run), await searched(run.name, signal));
+        if (places.has(run.name)) fill(places.get(run.name), foundIn(run));
       }
     } catch {
       /* it was removed, or the reader has left; the next turn tries again */
@@ -61,10 +57,18 @@ function runsPage(state, app) {
   );
 }
 
-const stampOf = (run) => `${run.name} ${run.bytes} ${run.steps}`;
-function foundIn(run, found) {
-  const severities = found.get(stampOf(run)),
-    worst = severities && ["error", "warning", "note"].find((each) => severities.includes(each));
+// The severities of what was found, by run and how long it was then.
+const FOUND = new Map();
+const stampOf = (run) => `${run.name} ${run.bytes}`;
+const noteFound = (stamp, { findings }) =>
+  FOUND.set(
+    stamp,
+    findings.map((each) => each.severity),
+  );
+const worstOf = (severities) => ["error", "warning", "note"].find((each) => severities.includes(each));
+function foundIn(run) {
+  const severities = FOUND.get(stampOf(run)),
+    worst = severities && worstOf(severities);
   if (!severities) return h("span", { class: "soft", title: "not searched yet" }, "–");
   return worst
     ? link({ page: "findings", run: run.name }, plural(severities.filter((each) => each === worst).length, worst), {
@@ -72,10 +76,62 @@ function foundIn(run, found) {
       })
     : h("span", { class: "soft" }, "none");
 }
+// What the list is sorted by, a click on its head each: how a column looks, what a run has there, and whether most comes
+// first. Who sorts twice turns it around.
+const COLUMNS = {
+  run: ["", (run) => run.name],
+  state: ["word", (run) => run.state],
+  started: ["roomy", (run) => run.created, true],
+  steps: ["right", (run) => run.steps, true],
+  findings: ["", (run) => gravity(run), true],
+  tensors: ["right roomy", (run) => run.tensors, true],
+  ranks: ["right roomy", (run) => run.world, true],
+  size: ["right roomy", (run) => run.bytes, true],
+  loss: ["", (run) => (run.spark ? asNumber(run.spark.last) : Number.NaN)],
+};
+const gravity = (run) =>
+  (FOUND.get(stampOf(run)) || []).reduce((sum, each) => sum + { error: 1e8, warning: 1e4, note: 1 }[each], 0);
+function sorted(runs, by) {
+  const [, turned, name] = /^(-?)(.*)$/.exec(by || ""),
+    [, valueOf, most] = COLUMNS[name] || [];
+  if (!valueOf) return runs;
+  const way = Boolean(most) === Boolean(turned) ? 1 : -1,
+    is = (v) => typeof v !== "number" || Number.isFinite(v); // what has no number comes last
+  return [...runs].sort((one, other) => {
+    const [a, b] = [valueOf(one), valueOf(other)];
+    if (!is(a) || !is(b)) return is(b) - is(a);
+    return typeof a === "string" ? way * a.localeCompare(b, undefined, { numeric: true }) : way * (a - b);
+  });
+}
+function sortable(name, look, state, app, again) {
+  const by = state.sort === name ? `-${name}` : name,
+    isBy = (state.sort || "").replace("-", "") === name,
+    isUp = Boolean(COLUMNS[name][2]) === state.sort?.startsWith("-");
+  return h(
+    "th",
+    { class: look, "aria-sort": isBy ? (isUp ? "ascending" : "descending") : null },
+    h(
+      "button",
+      {
+        title: `sort by ${name}`,
+        onclick: () => {
+          state.sort = by;
+          app.note(state);
+          again();
+        },
+      },
+      name,
+      isBy ? (isUp ? " ▲" : " ▼") : "",
+    ),
+  );
+}
 const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
-function drawRuns({ title, folder, list, find, compare, places, found, app }, answer, state, chosen) {
+function drawRuns({ title, folder, list, find, compare, places, app, again }, answer, state, chosen) {
   const { wanted } = finder(state.find);
-  const runs = answer.runs.filter((run) => wanted(run.name));
+  const runs = sorted(
+    answer.runs.filter((run) => wanted(run.name)),
+    state.sort,
+  );
   title.textContent = plural(runs.length, "run");
   folder.textContent = `in ${answer.folder}`;
   folder.title = answer.folder;
@@ -115,7 +171,7 @@ function drawRuns({ title, folder, list, find, compare, places, found, app }, an
     chosenApart(alike.map((run) => run.chosen)).forEach((pairs, k) => told.set(alike[k].name, toldApart(pairs)));
   }
   const placeOf = (run) => {
-    const place = h("td", {}, foundIn(run, found));
+    const place = h("td", {}, foundIn(run));
     places.set(run.name, place);
     return place;
   };
@@ -133,18 +189,8 @@ function drawRuns({ title, folder, list, find, compare, places, found, app }, an
           h(
             "tr",
             {},
-            [
-              ["", ""],
-              ["run", ""],
-              ["state", "word"],
-              ["started", "roomy"],
-              ["steps", "right"],
-              ["findings", ""],
-              ["tensors", "right roomy"],
-              ["ranks", "right roomy"],
-              ["size", "right roomy"],
-              ["", ""],
-            ].map(([t, c]) => h("th", { class: c }, t)),
+            h("th", {}),
+            Object.entries(COLUMNS).map(([name, [look]]) => sortable(name, look, state, app, again)),
           ),
         ),
         h(
@@ -156,7 +202,7 @@ function drawRuns({ title, folder, list, find, compare, places, found, app }, an
               {
                 class: "open",
                 onclick: (event) =>
-                  event.target.closest("a, button, input, .tick") || app.go({ page: "heatmap", run: run.name }),
+                  event.target.closest("a, button, input, .tick") || app.go({ page: "metrics", run: run.name }),
               },
               h(
                 "td",
@@ -171,7 +217,7 @@ function drawRuns({ title, folder, list, find, compare, places, found, app }, an
               h(
                 "td",
                 { class: "first" },
-                link({ page: "heatmap", run: run.name }, run.name),
+                link({ page: "metrics", run: run.name }, run.name),
                 told.get(run.name) ? h("span", { class: "chosen" }, told.get(run.name)) : null,
                 run.damage !== "none"
                   ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`)

@@ -69,7 +69,7 @@ const searchBox = (what, text, change) => {
     title: "several words, layers.*.weight, or /expression/",
     "aria-label": `find ${what}`,
     value: text || "",
-    oninput: () => change(box.value || undefined),
+    oninput: () => change?.(box.value || undefined),
   });
   return box;
 };

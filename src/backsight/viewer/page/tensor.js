@@ -9,7 +9,12 @@ function tensorPage(state, info, app) {
   const page = h(
     "section",
     { class: "page" },
-    h("div", { class: "bar title" }, wayBack(state), h("h2", {}, tensor), h("span", { class: "tag" }, kindName(kind))),
+    h(
+      "div",
+      { class: "bar title" },
+      h("div", { class: "all" }, wayBack(state), h("h2", {}, tensor), h("span", { class: "tag" }, kindName(kind))),
+      tensorFinder(state, info, app),
+    ),
     body,
   );
   app.refreshed = async () => {
@@ -42,6 +47,32 @@ function tensorPage(state, info, app) {
     app.go({ ...state, step: clamp(from + by * (event.shiftKey ? 10 : 1), info.steps.first, info.steps.last) });
   };
   return page;
+}
+
+// Another tensor of this kind: by its name its page, by a part of it those in the heatmap that match.
+function tensorFinder({ run, kind, rank }, info, app) {
+  const named = info.modules.flatMap((m) => m.tensors.filter(([, k]) => k === kind).map(([name]) => name)),
+    box = searchBox("a tensor");
+  box.setAttribute("list", "named");
+  box.addEventListener("change", () => {
+    const text = box.value.trim(),
+      { wanted } = finder(text),
+      found = named.includes(text) ? [text] : named.filter(wanted);
+    if (text)
+      app.go(
+        found.length === 1
+          ? { page: "tensor", run, kind, rank, tensor: found[0] }
+          : { page: "heatmap", run, kind, rank, find: text },
+      );
+  });
+  return [
+    box,
+    h(
+      "datalist",
+      { id: "named" },
+      named.slice(0, 2000).map((value) => h("option", { value })),
+    ),
+  ];
 }
 
 const wayBack = ({ run, kind, rank }) =>
@@ -89,8 +120,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
   const values = Object.fromEntries(Object.entries(answer.lines).map(([name, line]) => [name, unpacked(line)]));
   const nonfinite = { values: unpacked(answer.nonfinite), at: (k) => answer.first + k * answer.stretch };
   const wrong = nonfinite.values.findIndex((n) => n > 0);
+  const title = page.firstChild.firstChild;
   fill(
-    page.firstChild,
+    title,
     wayBack(state),
     h("h2", {}, tensor),
     h("span", { class: "tag" }, kindName(kind)),
@@ -150,7 +182,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
         )
       : null,
   );
-  if (isLocal(kind, info)) page.firstChild.append(h("p", { class: "soft whole" }, `${LOCAL}.`));
+  if (isLocal(kind, info)) title.append(h("p", { class: "soft whole" }, `${LOCAL}.`));
   if (!answer.columns) {
     fill(body, empty("Nothing recorded for it in these steps"));
     return;
@@ -223,8 +255,8 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     ridges ? "1" : "",
     (each) => go({ ridges: each || undefined }),
   );
-  const title = ridges ? "Distribution" : "Magnitudes";
-  panels.push(panel(title, histogram, choice, "share of elements by power of two"));
+  const shape = ridges ? "Distribution" : "Magnitudes";
+  panels.push(panel(shape, histogram, choice, "share of elements by power of two"));
   panels[panels.length - 1].classList.add("tall");
   if (values[SHARE].some((v) => v > 0)) {
     const zeros = line(SHARE, "line2");

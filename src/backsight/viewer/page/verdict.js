@@ -66,13 +66,14 @@ function endings(sets) {
     return { set, steps, values, end: endOf(values), low };
   });
   const ended = rows.filter((row) => Number.isFinite(row.end)).sort((a, b) => a.end - b.end);
-  return { name, rows, ended, best: ended[0] };
+  const unended = rows.filter((row) => !ended.includes(row));
+  return { name, rows, ended, best: ended[0], unended, order: [...ended, ...unended].map((row) => row.set) };
 }
 
 function verdict(sets) {
   const found = endings(sets);
   if (!found) return null;
-  const { name, rows, ended, best } = found;
+  const { name, ended, best, unended } = found;
   const parted = (row) => {
     if (!best || row === best) return "";
     const bad = row.values.findIndex((v) => !Number.isFinite(v)),
@@ -116,7 +117,7 @@ function verdict(sets) {
         h(
           "tbody",
           {},
-          [...ended, ...rows.filter((row) => !ended.includes(row))].map((row) =>
+          [...ended, ...unended].map((row) =>
             h(
               "tr",
               { class: row === best ? "best" : "" },
@@ -145,13 +146,14 @@ const FEWEST_CHOICES = 3, // two are told by the table
 const asChosen = (value) =>
   typeof value === "number" || (typeof value === "string" && value.trim()) ? Number(value) : Number.NaN;
 function endingsByChoice(sets) {
-  const { name, ended } = endings(sets) || { ended: [] };
+  const { name, ended, unended } = endings(sets) || { ended: [] };
   const numbers = (sets[0].apart || []).flatMap(([choice]) => {
     const points = ended
       .map((row) => ({ ...row, chosen: asChosen(new Map(row.set.chosen).get(choice)) }))
       .filter(({ chosen }) => Number.isFinite(chosen));
     return new Set(points.map(({ chosen }) => chosen)).size < FEWEST_CHOICES ? [] : [{ choice, points }];
   });
+  const missing = unended?.length ? `; not finite: ${listed(unended.map((row) => row.set.name))}` : "";
   const isWide = (values) => Math.min(...values) > 0 && Math.max(...values) > WIDE * Math.min(...values);
   return numbers.map(({ choice, points }) => {
     const log = isWide(points.map(({ chosen }) => chosen)),
@@ -186,6 +188,6 @@ function endingsByChoice(sets) {
       cursor: newCursor(null),
       axis,
     });
-    return panel(`${name} at the end, by ${choice}`, board, null, "a point is a run");
+    return panel(`${name} at the end, by ${choice}`, board, null, `a point is a run${missing}`);
   });
 }
