@@ -420,9 +420,11 @@ def _run(options: argparse.Namespace) -> int:
     from backsight.launch import Observer, Together, run_module, run_script
     from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
+    from backsight.launch.voice import of_several
 
     script, *rest = options.program
     as_lines.ask(script, stderr=options.json, file=options.json_to)
+    of_several.ask()
     training = TrainingObserver(
         quiet=options.quiet,
         notes=options.notes,

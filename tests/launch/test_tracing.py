@@ -144,3 +144,22 @@ def test_what_is_neither_a_trace_nor_a_command_is_refused(bench):
     ran = bench._run([sys.executable, "-m", "backsight", "diff", "nothing", "here"])
     assert ran.status == 2
     assert "'nothing' is neither the folder of a trace nor a command: write 'python train.py'" in ran.err
+
+
+def test_a_finding_of_one_of_two_programs_says_which_and_shows_its_lines(bench):
+    plain = DECAYED.replace("DECAY", "0.1")
+    given = "torch.nn.functional.cross_entropy(model(torch.ones(3, 4)){}, torch.tensor([0, 1, 0]))"
+    plain = plain.replace("model(torch.ones(3, 4)).square().mean()", given)
+    bench.write("old.py", plain.replace("{}", ""))
+    bench.write("new.py", plain.replace("{}", ".softmax(1)"))
+    ran = bench._run([sys.executable, "-m", "backsight", "diff", "old.py", "new.py"])
+    assert "backsight found in B (new.py)\n" in ran.err
+    assert "in A (old.py)" not in ran.err
+    finding = ran.err.partition("BS122")[2]
+    assert "  new.py:7  loss = " in finding and "\n  at new.py:7\n  fix: " in finding
+
+
+def test_a_program_that_is_compared_does_not_see_which_it_is(bench):
+    bench.write("train.py", SCRIPT + "\nimport os\nprint('BACKSIGHT_PROGRAM' in os.environ)\n")
+    ran = bench._run([sys.executable, "-m", "backsight", "diff", "train.py", "train.py"])
+    assert ran.err.count("False\n") == 2

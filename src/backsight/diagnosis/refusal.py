@@ -13,6 +13,7 @@ from types import ModuleType
 
 import torch
 
+from backsight.diagnosis.errors.anomaly import born, may_have_been_born
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
 from backsight.diagnosis.errors.released import is_own, released
@@ -59,9 +60,9 @@ def refused(error: BaseException) -> Finding | None:
         return None
     if (norm := batch_norm_mapped(failure)) is not None:
         return norm
-    if (told := batch_of_state(found) or optimizer_refused(found)) is not None:
+    if (told := batch_of_state(found) or optimizer_refused(found) or born(found)) is not None:
         return told
-    saving, known = _saving(found), remedy_of(found)
+    saving, known = _saving(found), may_have_been_born(found) or remedy_of(found)
     message = _message(failure.message)
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
     evidence = (*_evidence(found), *(known.evidence if known else ()))

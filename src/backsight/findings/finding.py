@@ -52,7 +52,8 @@ class Finding:
             (f"{self.severity} ", STYLES[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
         )
         yield head
-        for line in "\n".join(filter(None, [*map(str, self.evidence), doubt(self.evidence)])).split("\n"):
+        told = "\n".join(filter(None, [*map(str, self.evidence), doubt(self.evidence)]))
+        for line in told.split("\n") if told else ():
             text = line.lstrip(" ")
             yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
         if self.source:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.evidence.singular import Singular
+from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_infinite
 from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.wording import numbered, shown
 from backsight.launch.sign import Sign, Step, key_of
@@ -217,25 +217,14 @@ def _told(
         (
             *((f"The weights have been NaN since step {numbered(since)}.",) if since else ()),
             *(("The audits of the first steps found no NaN in their losses.",) if audited else ()),
-            *(shown(each.place, f"computes {each.op}, whose gradient is infinite {each.at}.") for each in singular),
+            *(shown(each.place, may_be_infinite(each)) for each in singular),
             *(shown(each.line.place, hides) for each in hidden),
         ),
-        f"{_kept_away(singular)}{again}: {_command()}. It names the line that produces the first NaN.",
+        f"{kept_away(singular)}{again}: {_command()}. It names the line that produces the first NaN.",
         source=str(singular[0].place) if len(singular) == 1 else None,
         exact=len(singular) != 1,
         since=since,
     )
-
-
-def _kept_away(singular: Sequence[Singular]) -> str:
-    """Say how the only operation that may have done it is kept from doing it."""
-    if len(singular) != 1:
-        return ""
-    op, at, _ = singular[0]
-    clamp = {"at 0": f"{op}(x.clamp(min=1e-12))", "where it divides by 0": "a / b.clamp(min=1e-12)"}.get(
-        at, f"{op}(x.clamp(-1 + 1e-6, 1 - 1e-6))"
-    )
-    return f"Keep the input of {op} away from there, {clamp}: torch.where around its result is too late. "
 
 
 def _command() -> str:

@@ -139,6 +139,7 @@ class TrainingObserver:
 
     def _explain(self, error: BaseException, thread: str | None = None) -> None:
         from backsight.diagnosis import UNKNOWN, explain
+        from backsight.diagnosis.births import BIRTH
         from backsight.launch.lines import as_lines
 
         try:
@@ -155,6 +156,8 @@ class TrainingObserver:
                 finding = self._heeding.shortened(finding)
             show(finding, explains=True, thread=thread)
             self._explained = True
+            if self._births is not None:
+                self._births.told = self._births.told or finding.code == BIRTH
             if self._steps is not None and self._steps.paused:
                 say(*UNWATCHED)
 

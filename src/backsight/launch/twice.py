@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backsight.launch.voice import say
+from backsight.launch.voice import of_several, say
 from backsight.text import printable
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _both_traced(programs: Programs, folder: Path, steps: Sequence[int], values:
     for name, words, trace in zip(("A", "B"), programs, traces, strict=True):
         say(f"backsight: running {name}: {printable(shlex.join(words))}")
         began = time.monotonic()
-        status = _traced(words, trace, steps, values)
+        status = _traced(name, words, trace, steps, values)
         _watched(f"{name} ended after {time.monotonic() - began:.0f} s")
         if status != 0:
             say(f"backsight: {name} ended with status {status}; what it did until then is compared")
@@ -147,12 +147,10 @@ def _listed(steps: Sequence[int]) -> str:
     return f"steps {', '.join(map(str, steps))}"
 
 
-def _traced(words: Sequence[str], trace: Path, steps: Sequence[int], values: bool) -> int:
+def _traced(name: str, words: Sequence[str], trace: Path, steps: Sequence[int], values: bool) -> int:
     asked = [
         "run",
         "--quiet",
-        "--watch",
-        "calls",
         "--trace",
         f"steps={','.join(map(str, steps))}",
         "--into",
@@ -160,7 +158,8 @@ def _traced(words: Sequence[str], trace: Path, steps: Sequence[int], values: boo
     ]
     command = [sys.executable, "-m", "backsight", *asked, *(["--values"] if values else []), *words]
     out = sys.stderr if sys.stderr is not None and hasattr(sys.stderr, "fileno") else subprocess.DEVNULL
-    return subprocess.call(command, stdout=out, env={**os.environ})
+    script = next((each for each in words if each != "-m"), "")
+    return subprocess.call(command, stdout=out, env={**os.environ, of_several.NAME: f"{name} ({script})"})
 
 
 def program_of(command: str) -> list[str]:

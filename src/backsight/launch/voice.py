@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from backsight.launch.ranks import rank, ranks
 from backsight.text import inert, printable
@@ -26,6 +27,22 @@ _PATIENCE = 2.0
 """Seconds to wait until another rank has finished what it says."""
 
 _ours = threading.Lock()
+
+
+class _OfSeveral:
+    """Which of several programs this one is, `B (new.py)`, where one of them runs after the other; else empty."""
+
+    NAME: Final = "BACKSIGHT_PROGRAM"
+    """The variable of the environment that says so: the program itself does not find it there."""
+
+    def __init__(self) -> None:
+        self.program = ""
+
+    def ask(self) -> None:
+        self.program = os.environ.pop(self.NAME, "")
+
+
+of_several = _OfSeveral()
 
 
 def say(*lines: str, **fields: Any) -> None:
@@ -89,7 +106,9 @@ def show(what: Finding | Report, *, explains: bool, thread: str | None = None, c
     if sys.stderr is not None:
         several = 0 if explains else len(getattr(what, "findings", ()))
         title = "backsight explains" if explains else "backsight found"
-        title += f" {several} problems; fix them in this order" if several > 1 else ""
+        title += f" {several} problems" if several > 1 else ""
+        title += f" in {of_several.program}" if of_several.program else ""
+        title += "; fix them in this order" if several > 1 else ""
         title += ": an error that the program caught" if caught else ""
         _put(_with_rank(_drawn(what, printable(f"{title} (thread {thread})" if thread else title))))
 

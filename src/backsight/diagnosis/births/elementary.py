@@ -6,7 +6,7 @@ import math
 import re
 
 from backsight.diagnosis.births.birth import Birth, Cause, cause, has, masked, numbers, overflow
-from backsight.diagnosis.births.safe import replaced
+from backsight.diagnosis.births.safe import replaced, root_kept_away
 
 _EXP_LIMIT = {"float16": "11.09", "bfloat16": "88.7", "float32": "88.72", "float64": "709.78"}
 
@@ -52,7 +52,7 @@ def root(birth: Birth) -> Cause | None:
     """sqrt at 0, where its slope is infinite, or below."""
     inside = _inside_of_root(birth)
     below = [value for value in birth.value() if value < 0]
-    fix = masked(birth, inside, "1.0", _fix_of_root(birth, inside))
+    fix = masked(birth, inside, "1.0", root_kept_away(birth.expression, inside))
     if birth.blind:
         return _unseen(birth, "at 0.0", fix)
     if birth.backward and birth.result is not None and has(birth.result.at, 0.0):
@@ -72,13 +72,6 @@ def _inside_of_root(birth: Birth) -> str:
         return birth.operand().text
     found = re.fullmatch(r"torch\.sqrt\((.*)\)|(.*)\.sqrt\(\)", birth.expression, re.DOTALL)
     return (found[1] or found[2]) if found else ""
-
-
-def _fix_of_root(birth: Birth, inside: str) -> str:
-    added = (replaced(birth.expression, inside, f"({inside}) + 1e-12") if inside else "") or "torch.sqrt(x + 1e-12)"
-    if re.search(r"\*\*\s*2|square|pow\(2", inside) and "sum(" in inside:
-        return f"torch.linalg.vector_norm, whose gradient at 0 is 0; or a small number inside the sqrt: {added}."
-    return f"Add a small number inside the sqrt, not outside it: {added}."
 
 
 @cause("rsqrt", "reciprocal")

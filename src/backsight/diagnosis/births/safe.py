@@ -22,6 +22,14 @@ def replaced(expression: str, part: str, by: str) -> str:
     return re.sub(r"e-0(\d)", r"e-\1", ast.unparse(changed)) if swap.done else ""
 
 
+def root_kept_away(expression: str, inside: str) -> str:
+    """Say how a square root is written that has a gradient at 0 as well."""
+    added = (replaced(expression, inside, f"({inside}) + 1e-12") if inside else "") or "torch.sqrt(x + 1e-12)"
+    if re.search(r"\*\*\s*2|square|pow\(2", inside) and "sum(" in inside:
+        return f"torch.linalg.vector_norm, whose gradient at 0 is 0; or a small number inside the sqrt: {added}."
+    return f"Add a small number inside the sqrt, not outside it: {added}."
+
+
 def condition_around(statement: str, expression: str) -> str:
     """Return when a `torch.where` in `statement` takes `expression`: `x > 0`; empty where there is none."""
     tree, wanted = _statement(statement), _parsed(expression)

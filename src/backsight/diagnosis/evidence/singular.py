@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from backsight.source import Place
+from backsight.diagnosis.births.safe import replaced, root_kept_away
+from backsight.source import Place, statement_at
+from backsight.source.body import body_around, callee, dotted, expressions
 from backsight.tape import Edge, Graph, Node
 from backsight.tracing import current
 
@@ -54,6 +59,55 @@ def singular(graph: Graph) -> list[Singular]:
         if line is not None:
             found.setdefault((node.op, str(line.place)), Singular(node.op.lower(), _AT[node.op], line.place))
     return list(found.values())[:_MOST]
+
+
+def may_be_infinite(each: Singular) -> str:
+    """Say that an operation has an infinite gradient somewhere."""
+    return f"computes {each.op}, whose gradient is infinite {each.at}."
+
+
+def kept_away(found: Sequence[Singular]) -> str:
+    """Say how the only operation that may have done it is written to keep from doing it."""
+    if len(found) != 1:
+        return ""
+    op, at, place = found[0]
+    body = body_around(place.file, place.line)
+    statement = statement_at(body, *place.position) if body is not None else None
+    every = [(node, inner) for node in expressions(statement) if (inner := _operand(node, op)) is not None]
+    written, inner = (
+        (ast.unparse(each) for each in every[0]) if len(every) == 1 else (_PLAIN.get(op, f"torch.{op}(x)"), "")
+    )
+    inner = inner or ("b" if op == "div" else "x")
+    late = " torch.where around its result is too late." if statement is not None and _chooses(statement) else ""
+    if op == "sqrt":
+        return f"{root_kept_away(written, inner)}{late} "
+    simple = inner if re.fullmatch(r"[\w.\[\], ]+", inner) else f"({inner})"
+    clamp = "clamp_min(1e-12)" if at in ("at 0", "where it divides by 0") else "clamp(-1 + 1e-6, 1 - 1e-6)"
+    clamp = {"logit": "clamp(1e-6, 1 - 1e-6)", "acosh": "clamp_min(1 + 1e-6)"}.get(op, clamp)
+    safe = replaced(written, inner, f"{simple}.{clamp}") or f"{simple}.{clamp}"
+    what = "what it divides by" if op == "div" else f"the input of {op}"
+    return f"Keep {what} away from there: {safe}.{late} "
+
+
+_PLAIN = {"div": "a / b"}
+"""How an operation is written where the program's text does not show it."""
+
+
+def _operand(node: ast.expr, op: str) -> ast.expr | None:
+    """What an expression computes an operation of: `x` of `x.sqrt()` and `torch.sqrt(x)`, `b` of `a / b`."""
+    if op == "div" and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return node.right
+    if not isinstance(node, ast.Call) or callee(node)[1] not in (op, "divide" if op == "div" else op):
+        return None
+    receiver = callee(node)[0]
+    if op in ("div", "atan2", "xlogy"):
+        return node.args[-1] if op == "div" and node.args else None
+    is_function = receiver is None or dotted(receiver) in ("torch", "torch.special")
+    return (node.args[0] if node.args else None) if is_function else receiver
+
+
+def _chooses(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Call) and callee(node)[1] == "where" for node in expressions(statement))
 
 
 def _is_open(node: Node) -> bool:
