@@ -345,6 +345,38 @@ def test_findings_point_to_the_lines_that_use_a_tensor(tmp_path):
     assert library.ask("run", "graph", {})["code"] == answer["code"]
 
 
+def record_in_one_line(folder, model, x, steps=30):
+    torch.manual_seed(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.watch(level="lines"), bs.record(model, optimizer, folder):
+        for step in range(steps):
+            model(x(step)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def test_a_line_that_calls_the_whole_model_is_not_that_of_a_layer(tmp_path):
+    layers = [layer for _ in range(12) for layer in (nn.Linear(16, 16), nn.Sigmoid())]
+    record_in_one_line(tmp_path / "run", nn.Sequential(*layers), lambda step: torch.randn(8, 16))
+    answer = Library(tmp_path).ask("run", "findings", {})
+    assert [each["lines"] for each in answer["findings"] if each["code"] == "BS302"] == [[]]
+
+
+class Logarithm(nn.Module):
+    def forward(self, x):
+        return torch.log(x + 2)
+
+
+def test_nan_of_a_known_operation_is_told_with_its_line_and_no_other_run(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), Logarithm())
+    record_in_one_line(tmp_path / "run", model, lambda step: torch.randn(8, 4) * (100 if step >= 12 else 0.1))
+    (finding,) = [each for each in Library(tmp_path).ask("run", "findings", {})["findings"] if each["code"] == "BS301"]
+    assert finding["source"] == f"{__file__}:{Logarithm.forward.__code__.co_firstlineno + 1}"
+    assert finding["source"] not in finding["lines"], "once is enough"
+    assert finding["fix"].startswith("Module 1 ends in log, which is NaN for a negative number")
+    assert "--nonfinite" not in finding["fix"]
+
+
 def test_an_integer_that_a_browser_would_round_is_text():
     assert [plain(each) for each in (2**53, -(2**53) - 1, 11545331569842905123, True)] == [
         2**53,

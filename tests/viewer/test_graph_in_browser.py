@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 from looking import at, drawn, expect, later, shades
 from recorded_runs import HOSTILE
+from torch import nn
 
 import backsight as bs
+from backsight.viewer import Library, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -163,11 +166,50 @@ def test_the_graph_is_drawn_in_the_direction_that_is_chosen(look):
 def test_what_needs_no_gradient_is_shown_if_that_is_wanted(look):
     page = look("#/first/graph")
     before = page.locator(".pane > svg text").count()
-    page.get_by_role("button", name="inputs", exact=True).click()
+    page.get_by_role("button", name="no-grad", exact=True).click()
     drawn(page)
     assert page.locator(".pane > svg text").count() > before
     assert "inputs=1" in at(page)
-    assert page.get_by_role("button", name="inputs", pressed=True).count() == 1
+    assert page.get_by_role("button", name="no-grad", pressed=True).count() == 1
+
+
+def test_enter_goes_from_one_found_box_to_the_next(look):
+    page = look("#/first/graph")
+    box = page.get_by_label("find a box")
+    box.fill("linear")
+    found = page.locator(".bs .hit").count()
+    assert found > 1
+    expect(page.locator("span.hint[role=status]")).to_have_text(f"1 of {found}")
+    box.press("Enter")
+    expect(page.locator("span.hint[role=status]")).to_have_text(f"2 of {found}")
+    box.press("Shift+Enter")
+    expect(page.locator("span.hint[role=status]")).to_have_text(f"1 of {found}")
+
+
+def test_where_outputs_are_nan_first_the_graph_opens_with_outputs(tmp_path, browser):
+    class Price(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Linear(8, 1)
+
+        def forward(self, x, low):
+            return torch.log(self.scale(x).square() + 1 - low)
+
+    model = Price()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with bs.record(model, optimizer, tmp_path / "run"):
+        for step in range(20):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8), 1e6 if step >= 12 else 0).square().mean().backward()
+            optimizer.step()
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/run/graph")
+        drawn(page)
+        assert page.get_by_role("radio", name="outputs").get_attribute("aria-checked") == "true"
+        assert "step 12, NaN or ∞ begins" in page.locator(".where").inner_text()
+        page.close()
 
 
 def test_leaving_the_view_ends_the_playing(look):

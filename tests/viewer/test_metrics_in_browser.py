@@ -189,6 +189,50 @@ def test_any_number_of_runs_is_ticked_and_overlaid(look):
     assert rows[-1][2] == rows[-1][3] == "", "two of them are shorter"
 
 
+def test_a_run_keeps_its_color_whichever_others_are_shown(look):
+    colors = []
+    for view in ("#/first/compare?with=other,again", "#/other/compare?with=broken,first"):
+        table = look(view).locator(".verdict tbody tr", has_text="other")
+        colors.append(table.locator("i").get_attribute("style"))
+    assert colors[0] == colors[1]
+    assert (
+        len(
+            {
+                look("#/first/compare?with=other,again").locator(".verdict tbody i").nth(k).get_attribute("style")
+                for k in range(3)
+            }
+        )
+        == 3
+    )
+
+
+def test_the_runs_stand_in_one_order(look):
+    page = look("#/first/compare?with=other,again")
+    in_table = [text.split("\t")[0].strip() for text in page.locator(".verdict tbody tr").all_inner_texts()]
+    assert [text.strip() for text in page.locator(".chip button:first-child").all_inner_texts()] == in_table
+
+
+def test_one_menu_is_open_and_none_after_a_click_elsewhere(look):
+    page = look("#/first/metrics")
+    menus = page.locator(".export summary")
+    menus.nth(0).click()
+    menus.nth(1).click()
+    assert page.locator(".export[open]").count() == 1
+    page.locator("h3").first.click()
+    assert page.locator(".export[open]").count() == 0
+
+
+def test_a_pressed_toggle_is_read_under_the_pointer(look):
+    page = look("#/first/metrics")
+    toggle = page.get_by_role("button", name="log scale")
+    plain = toggle.evaluate("(button) => getComputedStyle(button).backgroundColor")
+    toggle.click()
+    page.mouse.move(0, 0)
+    pressed = toggle.evaluate("(button) => getComputedStyle(button).backgroundColor")
+    toggle.hover()
+    assert toggle.evaluate("(button) => getComputedStyle(button).backgroundColor") == pressed != plain
+
+
 def test_a_run_is_switched_off_by_its_legend(look):
     page = look("#/first/compare?with=other,again")
     chip = page.get_by_role("group", name="runs").get_by_role("button", name="other", exact=True)

@@ -56,7 +56,62 @@ def test_a_click_anywhere_in_a_row_opens_its_run_but_its_box_is_only_ticked(look
     assert at(page) in ("", "#/")
     row.locator("td").nth(4).click()
     drawn(page)
-    assert at(page) == "#/first/heatmap"
+    assert at(page) == "#/first/metrics"
+
+
+def test_the_head_of_a_column_sorts_the_runs(look):
+    page = look()
+    names = page.locator("td.first a")
+    page.get_by_role("button", name="steps").click()
+    assert names.all_inner_texts()[:2] == ["first", "broken"]
+    assert page.get_by_role("columnheader", name="steps").get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="steps").click()
+    assert names.all_inner_texts()[0] == "short"
+    assert at(page) == "#/?sort=-steps"
+    page.get_by_role("button", name="loss").click()
+    assert names.all_inner_texts()[-1] == "broken", "NaN comes last"
+    assert look("#/?sort=run").locator("td.first a").all_inner_texts()[:2] == ["again", "broken"]
+
+
+def test_the_findings_are_counted_on_their_tab(look):
+    page = look("#/broken/metrics")
+    expect(page.locator("nav").get_by_role("link", name="Findings")).to_have_text("Findings 1")
+    page.keyboard.press("r")
+    drawn(page)
+    page.get_by_role("link", name="other", exact=True).click()
+    drawn(page)
+    expect(page.locator("nav").get_by_role("link", name="Findings")).to_have_text("Findings")
+
+
+def test_another_tensor_is_found_from_the_page_of_one(look):
+    page = look("#/first/tensor?tensor=head.weight&kind=grad")
+    page.keyboard.press("/")
+    page.keyboard.type("stem.bias")
+    page.keyboard.press("Enter")
+    drawn(page)
+    assert at(page) == "#/first/tensor?kind=grad&tensor=stem.bias"
+    page.get_by_label("find a tensor").fill("blocks")
+    page.get_by_label("find a tensor").press("Enter")
+    drawn(page)
+    assert at(page) == "#/first/heatmap?kind=grad&find=blocks"
+
+
+def test_what_is_typed_where_nothing_is_found_is_no_shortcut(look):
+    page = look("#/first/about")
+    page.keyboard.press("/")
+    page.keyboard.type("graph")
+    assert at(page) == "#/first/about"
+
+
+def test_the_latest_rows_of_a_tensor_are_in_sight(look):
+    page = look("#/first/tensor?tensor=head.weight&kind=grad")
+    page.get_by_role("cell", name="59", exact=True).wait_for()
+    scrolled = "(table) => table.scrollTop + table.clientHeight >= table.scrollHeight - 1"
+    assert page.locator(".panel.wide .table").evaluate(scrolled)
+
+
+def test_code_keeps_its_indentation(look):
+    assert "\n    with backsight.measure_memory(" in look("#/other/memory").locator("pre").inner_text()
 
 
 def test_two_runs_are_chosen_and_compared(look):

@@ -37,7 +37,7 @@ ABOUT = "about"
 FINDINGS = "findings"
 """The one question that reads all of a run."""
 
-FIRST = (ABOUT, "heatmap")
+FIRST = (ABOUT, "heatmap", "metrics")
 """What a page asks before it shows anything: while the answers hold, they are given again."""
 
 
@@ -139,6 +139,7 @@ class Library:
                 kind = self.ask(name, ABOUT, {})["kinds"][0]
                 stat = "std" if kind in ("output", "input") else "l2"  # as heatmap.js has it
                 self.ask(name, "heatmap", {"kind": kind, "stat": stat, "columns": "600"})
+                self.ask(name, "metrics", {"columns": "600"})
 
     def difference(self, name: str, other: str) -> str:
         """Return a page on where two runs that were traced diverge, operation by operation.

@@ -15,6 +15,9 @@ from backsight.viewer.question import Answer, Asked, question
 
 MOST_LINES = 3
 
+SEVERAL = 3
+"""Layers in one line, of which it is not known which one a finding is about."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -81,8 +84,11 @@ class _Places:
 
     @cached_property
     def _of_all(self) -> list[str] | None:
-        """The lines that use all parameters, if there are several."""
-        if self._graph is None or len(self._graph.leaves) < 2:
+        """The lines that use all parameters, if those are of several layers."""
+        if self._graph is None:
+            return None
+        owners = {name.rpartition(".")[0] for leaf in self._graph.leaves for name in leaf.names}
+        if len(owners) < SEVERAL:
             return None
         return lines_of(self._graph, (leaf.node for leaf in self._graph.leaves))
 

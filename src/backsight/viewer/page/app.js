@@ -111,7 +111,14 @@ async function counted(state, info, mine) {
     tally.className = `tally severity ${worstOf(severities) || ""}`;
   };
   say();
-  if (FOUND.has(stamp) || state.page === "findings" || !holds("findings", {}) || info.state === "recording" || info.steps.count > LONG_RUN) return;
+  if (
+    FOUND.has(stamp) ||
+    state.page === "findings" ||
+    !holds("findings", {}) ||
+    info.state === "recording" ||
+    info.steps.count > LONG_RUN
+  )
+    return;
   if (LIVE) await new Promise((done) => setTimeout(done, PAUSE));
   if (mine !== turn) return;
   noteFound(stamp, await searched(state.run, app.signal));

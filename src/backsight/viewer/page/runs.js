@@ -128,10 +128,8 @@ function sortable(name, look, state, app, again) {
 const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
 function drawRuns({ title, folder, list, find, compare, places, app, again }, answer, state, chosen) {
   const { wanted } = finder(state.find);
-  const runs = sorted(
-    answer.runs.filter((run) => wanted(run.name)),
-    state.sort,
-  );
+  const shown = answer.runs.filter((run) => wanted(run.name)),
+    runs = sorted(shown, state.sort);
   title.textContent = plural(runs.length, "run");
   folder.textContent = `in ${answer.folder}`;
   folder.title = answer.folder;
@@ -166,8 +164,8 @@ function drawRuns({ title, folder, list, find, compare, places, app, again }, an
   }
   // Runs of one script are told apart by what was chosen for them.
   const told = new Map();
-  for (const script of new Set(runs.map((run) => run.script))) {
-    const alike = runs.filter((run) => run.script === script);
+  for (const script of new Set(shown.map((run) => run.script))) {
+    const alike = shown.filter((run) => run.script === script);
     chosenApart(alike.map((run) => run.chosen)).forEach((pairs, k) => told.set(alike[k].name, toldApart(pairs)));
   }
   const placeOf = (run) => {
