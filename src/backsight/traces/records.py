@@ -79,8 +79,9 @@ class Operation:
 
     @property
     def short(self) -> str:
-        """The name of the operator without its namespace and overload: `mm`."""
-        return self.op.removeprefix("aten.").partition(".")[0] if self.op.startswith("aten.") else self.op
+        """The name of the operator without its namespace and overload: `mm`; `t` is written out."""
+        name = self.op.removeprefix("aten.").partition(".")[0] if self.op.startswith("aten.") else self.op
+        return "transpose" if name == "t" else name
 
 
 @dataclass(frozen=True)

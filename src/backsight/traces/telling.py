@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from math import isfinite
 
@@ -45,15 +46,23 @@ def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, .
     firsts: dict[str, Judged] = {}
     parted = min((each.origin.step for each in judged if each.cls != "noise"), default=0)
     for each in judged:
-        if each.cls == "noise" or each.origin.step == parted or not _inherits(each.origin):
+        if each.cls == "noise" or each.origin.step == parted or not _inherits(each.origin, distances):
             firsts.setdefault(each.code, each)
     ranked = sorted(firsts.values(), key=lambda each: _RANK.index(each.cls))
     return tuple(_finding(each, sum(other.code == each.code for other in judged) - 1, distances) for each in ranked)
 
 
-def _inherits(origin: Origin) -> bool:
+def _inherits(origin: Origin, distances: Distances) -> bool:
     """Whether an earlier step may be why a result differs: it is computed from what differs already."""
+    if _takes_others(origin):
+        first, second = (t.values[n].name for t, n in zip((distances.a, distances.b), origin.values, strict=True))
+        return bool(first) and first == second  # the same weight, which an earlier step has updated otherwise
     return origin.before > 0 and not origin.decides
+
+
+def _takes_others(origin: Origin) -> bool:
+    """Whether both programs call the same operations, on other tensors."""
+    return origin.kind == "program" and not origin.only_a and not origin.only_b
 
 
 def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
@@ -63,8 +72,11 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     first = setting or origin.kind == "start"
     reasons = judged.reasons[1:] if first else judged.reasons  # the title says the first
     reasons = tuple(each for each in reasons if not _repeats(each, title, _inside(origin)))
-    inside = [f"The first difference inside the update: {_done(origin)}."] if setting and origin.a else []
-    evidence: list[Evidence | str] = [*_lines(origin), *map(_sentence, reasons), *inside, _size(origin)]
+    unheld = _unheld(setting)
+    inside = (
+        [f"The first difference inside the update: {_done(origin)}."] if setting and not unheld and origin.a else []
+    )
+    evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), *inside, _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
     if more:
@@ -92,7 +104,14 @@ def _repeats(reason: str, title: str, inside: str) -> bool:
 def _setting(judged: Judged) -> str:
     """The setting of the optimizer that makes an update differ: it is the cause, whichever operation shows it first."""
     reason = judged.reasons[0] if judged.code == "BS508" and judged.reasons else ""
-    return reason if " of the optimizer is " in reason or reason.startswith("the optimizer is ") else ""
+    is_setting = " of the optimizer is " in reason or reason.startswith("the optimizer is ")
+    return reason if is_setting or _unheld(reason) else ""
+
+
+def _unheld(reason: str) -> str:
+    """Which program, A or B, has no optimizer that holds a parameter; empty if both have."""
+    match = re.match(r"no optimizer of ([AB]) holds ", reason)
+    return match[1] if match else ""
 
 
 def _done(origin: Origin) -> str:
@@ -168,13 +187,14 @@ def _inside(origin: Origin) -> str:
     return f" in module {module}" if module else ""
 
 
-def _lines(origin: Origin) -> list[Evidence]:
+def _lines(origin: Origin, unheld: str) -> list[Evidence]:
+    """Show the lines of an origin; `unheld` is the program that does nothing there."""
     first, second = origin.places
     if first and (first.file, first.line, first.text) == (second.file, second.line, second.text):
         return [Evidence("runs in both.", _statement(first))]
     found = []
     for name, place in zip(("A", "B"), origin.places, strict=True):
-        if place:
+        if place and name != unheld:
             found.append(Evidence(f"runs in {name}.", _statement(place)))
     return found
 
@@ -195,6 +215,8 @@ def _size(origin: Origin) -> str:
     )
     if origin.kind in ("start", "input", "held"):
         return f"The relative difference of the values is {shown(origin.apart.relative)}."
+    if _takes_others(origin) and isfinite(origin.apart.relative):
+        return f"The relative difference of the results is {shown(origin.apart.relative)}."
     if origin.by_values:
         return "What this takes is in both programs, in whatever order and shape; what it makes is only in one."
     if not isfinite(origin.apart.relative):

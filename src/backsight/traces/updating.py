@@ -6,7 +6,7 @@ that are nothing but rounding, and say nothing of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.text import listed
 from backsight.traces.distance import norm, unit
 from backsight.traces.judging import UNIMPORTANT, Judged, shown_argument
 from backsight.traces.origins import Origin, Walk
@@ -141,7 +142,7 @@ def _left_alone(walk: Walk, name: str, other: str, *, in_a: bool) -> bool:
 def _said(mine: Mapping[str, Any] | None, others: Mapping[str, Any] | None) -> Iterator[str]:
     if mine is None or others is None:
         if mine is not others:
-            yield f"no optimizer of {'A' if mine is None else 'B'} holds {{}}"
+            yield f"{_UNHELD}{'A' if mine is None else 'B'} holds {{}}"
         return
     if mine["class"] != others["class"]:
         return
@@ -213,15 +214,30 @@ def judged_update(walk: Walk, updates: list[Update], given: Given) -> Judged | N
     reasons.append(f"its gradient agrees {agree}, and its update differs by a relative {first.apart:.1e}")
     if len(updates) > 1:
         reasons.append(f"the same is true of {len(updates) - 1:,} more parameters")
-    return Judged(origin, "semantics", "BS508", tuple(reasons))
+    return Judged(origin, "semantics", "BS508", tuple(reasons), _fix(given))
 
 
 def _reasons(given: Given) -> Iterator[str]:
     for said, names in given.items():
-        first = min(names)
-        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        name = first[0] if first[0] == first[1] else f"{first[0]} ({first[1]} in B)"
-        yield said.replace("{}", f"{name}{more}", 1)
+        yield said.replace("{}", _listed(names, _NAMED if said.startswith(_UNHELD) else 1), 1)
+
+
+def _listed(names: Sequence[tuple[str, str]], limit: int) -> str:
+    return listed([ours if ours == theirs else f"{ours} ({theirs} in B)" for ours, theirs in sorted(names)], limit)
+
+
+_UNHELD = "no optimizer of "
+_NAMED = 3
+"""Parameters that are named, of those that no optimizer holds."""
+
+
+def _fix(given: Given) -> str:
+    """Say what to give the optimizer of the program in which none holds some parameters; else nothing of its own."""
+    for said, names in given.items():
+        if said.startswith(_UNHELD):
+            what = "parameter" if len(names) == 1 else "parameters"
+            return f"Give {said[len(_UNHELD)]}'s optimizer the {what} {_listed(names, _NAMED)}."
+    return ""
 
 
 def _classes(walk: Walk) -> Iterator[str]:
@@ -240,7 +256,9 @@ def with_reasons(judged: Judged, walk: Walk, given: Given) -> Judged:
     state = unrestored(walk)
     added = [*_classes(walk), *_reasons(given), *([state] if state is not None else [])]
     known = "; ".join(judged.reasons)
-    return replace(judged, reasons=(*(each for each in added if each not in known), *judged.reasons))
+    reasons = (*(each for each in added if each not in known), *judged.reasons)
+    is_unheld = bool(reasons) and reasons[0].startswith(_UNHELD)
+    return replace(judged, reasons=reasons, fix=judged.fix or (_fix(given) if is_unheld else ""))
 
 
 def _maker(trace: Trace, step: int, held: Held) -> Any:

@@ -73,7 +73,7 @@ def kept_away(found: Sequence[Singular]) -> str:
     op, at, place = found[0]
     body = body_around(place.file, place.line)
     statement = statement_at(body, *place.position) if body is not None else None
-    every = [(node, inner) for node in expressions(statement) if (inner := _operand(node, op)) is not None]
+    every = [(node, of) for node in expressions(statement) if (of := _operand(node, op)) is not None]
     written, inner = (
         (ast.unparse(each) for each in every[0]) if len(every) == 1 else (_PLAIN.get(op, f"torch.{op}(x)"), "")
     )

@@ -133,8 +133,8 @@ def _by_cause(scene: Scene, leaves: Sequence[Leaf], passed: bool) -> Iterator[tu
         found.setdefault(key, []).append(leaf)
         if left is not None:
             lefts.setdefault(key, _Left(*left, place, module))
-    for key, together in found.items():
-        only = lefts.get(key)
+    for cause, together in found.items():
+        only = lefts.get(cause)
         yield together, only._replace(number=0) if only and len(lefts) > 1 else only
 
 
