@@ -16,7 +16,6 @@ from backsight.story.failure import Level
 from backsight.story.files import user_files
 
 _CLIPS = "clip_grad_norm_"
-_WITHIN = "within `with release.accumulate():`"
 
 
 class _Made(NamedTuple):
@@ -33,22 +32,20 @@ def is_own(error: BaseException) -> bool:
 
 def released(found: Refusal) -> str:
     """Return what to change where an error of gradient release came, by the program's text; empty for any other."""
-    message = found.failure.message
-    if _CLIPS in message:
-        return _clipped_before(found)
-    if _WITHIN in message and any(_accumulates(level) for level in found.failure.users):
-        name = _made(found).name
-        return f"Run every backward of a step but the last within `with {name}.accumulate():`."
+    if _is_a("GradientGone", found.failure.error):
+        call = next((each for each in calls_in(found.level.statement) if callee(each)[1] == _CLIPS), None)
+        return _clipped_before(found, call) if call is not None else ""
+    if _is_a("AlreadyStepped", found.failure.error) and any(_accumulates(level) for level in found.failure.users):
+        return f"Run every backward of a step but the last within `with {_made(found).name}.accumulate():`."
     return ""
 
 
-def _clipped_before(found: Refusal) -> str:
+def _clipped_before(found: Refusal, call: ast.Call) -> str:
     """Clip in the backward pass, as release does, in place of the call that comes after it."""
     name, place = _made(found)
-    call = next((each for each in calls_in(found.level.statement) if callee(each)[1] == _CLIPS), None)
-    limit = keyword(call, "max_norm") or (call.args[1] if len(call.args) > 1 else None) if call else None
+    limit = keyword(call, "max_norm") or (call.args[1] if len(call.args) > 1 else None)
     body, statement = found.level.body, found.level.statement
-    if body is None or statement is None or call is None or limit is None:
+    if body is None or statement is None or limit is None:
         return f"Call {name}.clip(max_norm) once before the training, in place of {_CLIPS}."
     after = "before the training"
     if place is not None and place.file == body.file and isinstance(limit, ast.Constant):
@@ -99,5 +96,10 @@ def _makings(found: Refusal) -> Iterator[_Made]:
 
 
 def _is_release(value: object) -> bool:
+    return _is_a("Release", value)
+
+
+def _is_a(name: str, value: object) -> bool:
+    """Whether something is of a class that gradient release offers; not, if nothing has imported that."""
     room = sys.modules.get("backsight.gradient_release")
-    return room is not None and isinstance(value, room.Release)
+    return room is not None and isinstance(value, getattr(room, name))
