@@ -23,6 +23,7 @@ MISSED = frozenset(
         "modified/comprehension_normalise",
         "modified/dict_entry_plus_equals",
         "modified/dropout_from_config",
+        "modified/heads_after_one_trunk",
         "modified/inplace_factory",
         "modified/inplace_relu_config",
         "modified/lambda_dropout",
