@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from backsight.diagnosis.errors.modified.closures import within_closure
 from backsight.diagnosis.errors.modified.once import Once, before_loop
+from backsight.diagnosis.errors.modified.shared import Cut
 from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.carried import Carried, carried, detaching
@@ -91,12 +92,12 @@ def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, 
         f"along the gradient of {loss}.)"
     )
     cut = _detachable(subject, case, level) if level else None
-    if cut is None:
+    apart = Cut(case, level, *cut).text if cut is not None and level is not None else ""
+    if not apart:
         return f"C{again} {early}"
-    name, read = cut
     return (
-        f"If {loss} should not train the parameters of {optimizer}, use {name}.detach() on line {read.line}: its "
-        f"backward then needs none of those weights. If it should, c{again} {early}"
+        f"If {loss} should not train the parameters of {optimizer}, {apart}: its backward then needs none of those "
+        f"weights. If it should, c{again} {early}"
     )
 
 
