@@ -1,7 +1,7 @@
 # code: BS219
 # variable: net[0].weight
 # cause: best = copy.deepcopy(net)
-# fix: for each in (net[0], net[2]): each.weight = each.weight.detach()
+# fix: for each in (m for m in (net[0], net[2]) if hasattr(m, 'weight_orig')): each.weight = each.weight.detach()
 import copy
 
 import torch

@@ -97,16 +97,19 @@ def _kind(value: object) -> type | None:
 
 
 def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
-    """The statements that detach all of these; `beside` is an attribute that only their modules have."""
+    """The statements that detach all of these; `beside` is an attribute that only their modules have, and not on every
+    pass: before it is pruned, a weight is a parameter, to which no result can be assigned."""
     parts = []
     for attribute in dict.fromkeys(each.name for each in kept):
         alike = [each for each in kept if each.name == attribute]
         if len(alike) == 1 or any(each.kind is not torch.Tensor for each in alike):
-            parts += [each.detached for each in alike]
+            when = f"if hasattr({alike[0].owner}, '{beside}'): " if beside else ""
+            parts += [f"{when}{each.detached}" for each in alike]
             continue
         every = f"({', '.join(each.owner for each in alike)})"
-        if len(alike) > _MOST:
-            every = f"(m for m in {copied}.modules() if hasattr(m, '{beside or attribute}'))"
+        if beside or len(alike) > _MOST:
+            among = f"{copied}.modules()" if len(alike) > _MOST else every
+            every = f"(m for m in {among} if hasattr(m, '{beside or attribute}'))"
         parts.append(f"for each in {every}: each.{attribute} = each.{attribute}.detach()")
     joint = " and " if any(each.startswith("for ") for each in parts) else "; "
     return joint.join(parts)

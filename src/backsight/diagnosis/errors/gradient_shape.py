@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -200,11 +201,17 @@ def _summing(found: Applied, name: str, got: Sequence[int], due: Sequence[int]) 
         return _sum([k for k in range(len(got)) if k not in kept])
     fill = len(got) - len(due)
     if fill < 0 or any(size not in (1, got[fill + k]) for k, size in enumerate(due)):
-        return ""
+        return _only_choice(got, due)
     ones = [k for k in range(fill, len(got)) if due[k - fill] != got[k]]
     if ones and fill:
         return f".sum_to_size({', '.join(map(str, due))})"
     return _sum(ones, ", keepdim=True") if ones else _sum([*range(fill)])
+
+
+def _only_choice(got: Sequence[int], due: Sequence[int]) -> str:
+    """The sum that gives a shape, where one choice of dimensions alone does: over 0 and 2 for 24 of 16×24×1."""
+    every = [kept for kept in combinations(range(len(got)), len(due)) if [got[k] for k in kept] == list(due)]
+    return _sum([k for k in range(len(got)) if k not in every[0]]) if len(every) == 1 and len(due) < len(got) else ""
 
 
 def _sum(dims: Sequence[int], keepdim: str = "") -> str:

@@ -12,6 +12,7 @@ from functools import cached_property
 import torch
 
 from backsight.diagnosis._torch import VMAP
+from backsight.diagnosis.errors.masked_write import masked_write
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
@@ -526,7 +527,9 @@ def _dynamic(mapped: Mapped) -> Finding:
     lines = [shown(level.place, "gives a result whose size depends on the values.")] if level else []
     masked = _masked(level) if level else None
     body = level.body if level else None
-    if masked is not None and body is not None:
+    if (written := masked_write(level) if level else "") and level is not None:
+        fix = written
+    elif masked is not None and body is not None:
         tensor, mask = body.text(masked.value), body.text(masked.slice)
         where = f"torch.where(mask, {tensor}, 0), with mask = {mask} in a shape that broadcasts"
         fix = f"Keep the size and put zeros where the mask is False: {where}; mask.sum() counts the rest."

@@ -7,6 +7,8 @@ import ast
 from collections.abc import Sequence
 
 from backsight.diagnosis.errors.modified.closures import within_closure
+from backsight.diagnosis.errors.modified.once import Once, before_loop
+from backsight.diagnosis.errors.modified.shared import Cut
 from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.carried import Carried, carried, detaching
@@ -34,6 +36,9 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
     old, roots = subject.node.index in case.old, {root for root, _ in case.graph.root_edges}
     joint = joint_of(case, subject.node.index) if steps else None
     found = (carried(case) or passed_on_by_one(case, joint)) if steps else None
+    once = before_loop(case, joint) if joint is not None and found is None else None
+    if once is not None and joint is not None and joint.holder and _detachable(subject, case, once.level) is not None:
+        once = None
     for step in steps:
         level = step.scene.level if step.scene else None
         if step.certainty == "seen":
@@ -43,19 +48,22 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
             continue
         else:
             between = step.before.position < level.place.position
-        if between:
-            return _between(subject, case, step, level or subject.failure.user)
+        if between or (once is not None and level is subject.failure.user):
+            return _between(subject, case, step, level or subject.failure.user, None if between else once)
         if level is not None and step.before == step.place and (found or old):
             return _through_history(subject, case, step, level, found, joint, seen=old)
     return None
 
 
-def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -> Finding:
-    """The step, or the call of a function that steps, stands between the forward pass and the failing line."""
+def _between(subject: Subject, case: Case, step: Changed, level: Level | None, once: Once | None = None) -> Finding:
+    """The step, or the call of a function that steps, stands between the forward pass and the failing line; or in a
+    loop below a forward pass that runs once before it."""
     weight, optimizer = subject.holder or "a weight", step.name
     loss = case.loss if level is subject.failure.user else "the loss"
     where = "" if step.before == step.place else f" It was called at line {step.before.line}: {step.before.text}"
     forward = step.saver or (_forward(subject, case, level, step.before) if level else None)
+    if once is not None:
+        where += f" It ran in an earlier iteration of the loop at line {once.loop.line}."
     exact = step.certainty == "seen" or forward is not None or subject.node.index in case.old
     certainty: Certainty | None = None if exact else "read"
     reason = "and saves it: the gradient of a product needs both factors."
@@ -67,7 +75,7 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
             *needs(subject, f"needs the original value of {weight}"),
             *([] if exact else unwatched()),
         ),
-        _in_order(subject, case, level, step, loss),
+        once.fix if once is not None else _in_order(subject, case, level, step, loss),
         source=str(step.place),
         exact=exact,
     )
@@ -84,12 +92,12 @@ def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, 
         f"along the gradient of {loss}.)"
     )
     cut = _detachable(subject, case, level) if level else None
-    if cut is None:
+    apart = Cut(case, level, *cut).text if cut is not None and level is not None else ""
+    if not apart:
         return f"C{again} {early}"
-    name, read = cut
     return (
-        f"If {loss} should not train the parameters of {optimizer}, use {name}.detach() on line {read.line}: its "
-        f"backward then needs none of those weights. If it should, c{again} {early}"
+        f"If {loss} should not train the parameters of {optimizer}, {apart}: its backward then needs none of those "
+        f"weights. If it should, c{again} {early}"
     )
 
 

@@ -65,9 +65,8 @@ def differentiated(case: Case) -> Finding | None:
     if found is None or (earlier.line.file, earlier.line.line) == (level.place.file, level.place.line):
         return None
     body, _, call = found
-    if keyword(call, "create_graph", "retain_graph") is not None or len(call.args) > _POSITIONS:
+    if len(call.args) > _POSITIONS:
         return None
-    text = body.text(call)
     of = simple(body.text(call.args[0])) if call.args else "its outputs"
     return explanation(
         f"torch.autograd.grad() freed the graph of {of}, and {case.loss}.backward() needs it, too.",
@@ -75,10 +74,20 @@ def differentiated(case: Case) -> Finding | None:
             shown(earlier.line, f"differentiates {of}, which frees its graph."),
             shown(level.place, "needs it again."),
         ),
-        f"Keep it: {text.rstrip(') ,')}, create_graph=True), so that {case.loss} trains through this gradient, too. If "
-        "it needs only the gradient's values, retain_graph=True is enough.",
+        _kept(case, earlier.line.place, found),
         source=str(earlier.line),
     )
+
+
+def _kept(case: Case, place: Place, found: tuple[Body, ast.stmt, ast.Call]) -> str:
+    """How the call keeps its graph; where it says itself that the gradient has none, only what it went through."""
+    body, statement, call = found
+    if keyword(call, "create_graph", "retain_graph") is None:
+        return (
+            f"Keep it: {body.text(call).rstrip(') ,')}, create_graph=True), so that {case.loss} trains through this "
+            "gradient, too. If it needs only the gradient's values, retain_graph=True is enough."
+        )
+    return f"Keep it: on line {place.line}, write `{_retaining(body, statement, call)}`."
 
 
 def _stepped(case: Case) -> bool:
