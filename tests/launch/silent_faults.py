@@ -7112,4 +7112,40 @@ for epoch in range(4):
         trainer.train_step(*batch())
     print(trainer.evaluate(*batch()))
 """,
+    "BS103 a closure of LBFGS that zeroes nothing, and derivatives in its loss": """
+def derivative(y, t):
+    return torch.autograd.grad(y, t, torch.ones_like(y), create_graph=True)[0]
+
+model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+t = torch.linspace(0, 1, 20)[:, None].requires_grad_()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=5, line_search_fn="strong_wolfe")
+
+def closure():
+    u = model(t)
+    loss = (derivative(u, t) + 2 * u).square().mean() + (u[0] - 1).square().mean()
+    loss.backward()  #!
+    return loss
+
+for step in range(5):
+    optimizer.step(closure)
+""",
+    "BS103 a residual that is fitted without zeroing, in a class": """
+class Fit:
+    def __init__(self):
+        self.model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.solver = torch.optim.LBFGS(self.model.parameters(), lr=0.001, max_iter=3)
+        self.t = torch.linspace(0, 1, 20)[:, None].requires_grad_()
+
+    def evaluate(self):
+        u = self.model(self.t)
+        (du,) = torch.autograd.grad(u.sum(), self.t, create_graph=True)
+        (ddu,) = torch.autograd.grad(du.sum(), self.t, create_graph=True)
+        loss = (ddu + 4 * u).square().mean() + 10 * (u[0] - 1).square().mean()
+        loss.backward()  #!
+        return loss
+
+fit = Fit()
+for step in range(8):
+    fit.solver.step(fit.evaluate)
+""",
 }

@@ -5407,6 +5407,35 @@ for step in range(20):
     F.cross_entropy(model(x + delta.detach()), y).backward()
     optimizer.step()
 """,
+    "a closure of LBFGS that zeroes in place, and derivatives in its loss": """
+model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+t = torch.linspace(0, 1, 20)[:, None].requires_grad_()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=5, line_search_fn="strong_wolfe")
+
+def closure():
+    optimizer.zero_grad(set_to_none=False)
+    u = model(t)
+    (du,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+    loss = (du + 2 * u).square().mean() + (u[0] - 1).square().mean()
+    loss.backward()
+    return loss
+
+for step in range(12):
+    optimizer.step(closure)
+""",
+    "penalties on the gradient of an input, accumulated over batches and zeroed in place": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    optimizer.zero_grad(set_to_none=False)
+    for _ in range(2):
+        x, y = batch()
+        x.requires_grad_()
+        out = model(x)
+        (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        ((F.mse_loss(out, y) + 0.1 * slope.square().mean()) / 2).backward()
+    optimizer.step()
+""",
 }
 
 WITHOUT_OPTIMIZER = {
