@@ -7112,4 +7112,84 @@ for epoch in range(4):
         trainer.train_step(*batch())
     print(trainer.evaluate(*batch()))
 """,
+    "BS103 a closure of LBFGS that zeroes nothing, and derivatives in its loss": """
+def derivative(y, t):
+    return torch.autograd.grad(y, t, torch.ones_like(y), create_graph=True)[0]
+
+model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+t = torch.linspace(0, 1, 20)[:, None].requires_grad_()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=5, line_search_fn="strong_wolfe")
+
+def closure():
+    u = model(t)
+    loss = (derivative(u, t) + 2 * u).square().mean() + (u[0] - 1).square().mean()
+    loss.backward()  #!
+    return loss
+
+for step in range(5):
+    optimizer.step(closure)
+""",
+    "BS103 a residual that is fitted without zeroing, in a class": """
+class Fit:
+    def __init__(self):
+        self.model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.solver = torch.optim.LBFGS(self.model.parameters(), lr=0.001, max_iter=3)
+        self.t = torch.linspace(0, 1, 20)[:, None].requires_grad_()
+
+    def evaluate(self):
+        u = self.model(self.t)
+        (du,) = torch.autograd.grad(u.sum(), self.t, create_graph=True)
+        (ddu,) = torch.autograd.grad(du.sum(), self.t, create_graph=True)
+        loss = (ddu + 4 * u).square().mean() + 10 * (u[0] - 1).square().mean()
+        loss.backward()  #!
+        return loss
+
+fit = Fit()
+for step in range(8):
+    fit.solver.step(fit.evaluate)
+""",
+    "BS123 a critic that steps after the backward of its actor, in a class": """
+class Agent:
+    def __init__(self):
+        self.actor, self.critic = nn.Sequential(net(4, 1), nn.Tanh()), net(5, 1)
+        self.a_opt = torch.optim.Adam(self.actor.parameters(), lr=0.001)
+        self.c_opt = torch.optim.Adam(self.critic.parameters(), lr=0.002)
+
+    def update(self, s, a, r):
+        critic_loss = F.mse_loss(self.critic(torch.cat([s, a], 1)), r)
+        actor_loss = -self.critic(torch.cat([s, self.actor(s)], 1)).mean()
+        self.c_opt.zero_grad()
+        self.a_opt.zero_grad()
+        critic_loss.backward()
+        actor_loss.backward()  #!
+        self.c_opt.step()
+        self.a_opt.step()
+
+agent = Agent()
+for step in range(40):
+    s, a = torch.randn(32, 4), torch.randn(32, 1)
+    agent.update(s, a, s.sum(1, keepdim=True) - a.square())
+""",
+    "BS123 two critics, one optimizer, an entropy, and clipping before the steps": """
+actor, first, second = net(4, 2), net(5, 1), net(5, 1)
+q_opt = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=0.001)
+pi_opt = torch.optim.Adam(actor.parameters(), lr=0.001)
+for step in range(40):
+    s, a = torch.randn(32, 4), torch.randn(32, 1)
+    r = s.sum(1, keepdim=True) - a.square()
+    given = torch.cat([s, a], 1)
+    q_loss = F.mse_loss(first(given), r) + F.mse_loss(second(given), r)
+    q_opt.zero_grad(set_to_none=False)
+    q_loss.backward()
+    mean, log_std = actor(s).chunk(2, 1)
+    policy = torch.distributions.Normal(mean, log_std.clamp(-3, 1).exp())
+    drawn = policy.rsample()
+    given = torch.cat([s, drawn], 1)
+    pi_loss = (0.1 * policy.log_prob(drawn) - torch.min(first(given), second(given))).mean()
+    pi_opt.zero_grad()
+    pi_loss.backward()  #!
+    pi_opt.step()
+    nn.utils.clip_grad_norm_(q_opt.param_groups[0]["params"], 10.0)
+    q_opt.step()
+""",
 }

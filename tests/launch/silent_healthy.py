@@ -5407,6 +5407,152 @@ for step in range(20):
     F.cross_entropy(model(x + delta.detach()), y).backward()
     optimizer.step()
 """,
+    "a closure of LBFGS that zeroes in place, and derivatives in its loss": """
+model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+t = torch.linspace(0, 1, 20)[:, None].requires_grad_()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=5, line_search_fn="strong_wolfe")
+
+def closure():
+    optimizer.zero_grad(set_to_none=False)
+    u = model(t)
+    (du,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+    loss = (du + 2 * u).square().mean() + (u[0] - 1).square().mean()
+    loss.backward()
+    return loss
+
+for step in range(12):
+    optimizer.step(closure)
+""",
+    "penalties on the gradient of an input, accumulated over batches and zeroed in place": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    optimizer.zero_grad(set_to_none=False)
+    for _ in range(2):
+        x, y = batch()
+        x.requires_grad_()
+        out = model(x)
+        (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        ((F.mse_loss(out, y) + 0.1 * slope.square().mean()) / 2).backward()
+    optimizer.step()
+""",
+    "an actor and a critic, each with its step before the next backward": """
+actor, critic = nn.Sequential(net(4, 1), nn.Tanh()), net(5, 1)
+a_opt = torch.optim.Adam(actor.parameters(), lr=0.001)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    s, a = torch.randn(32, 4), torch.randn(32, 1)
+    r = s.sum(1, keepdim=True) - a.square()
+    critic_loss = F.mse_loss(critic(torch.cat([s, a], 1)), r)
+    c_opt.zero_grad()
+    critic_loss.backward()
+    c_opt.step()
+    actor_loss = -critic(torch.cat([s, actor(s)], 1)).mean()
+    a_opt.zero_grad()
+    actor_loss.backward()
+    a_opt.step()
+""",
+    "an actor whose backward is given its own parameters, before both steps": """
+actor, critic = nn.Sequential(net(4, 1), nn.Tanh()), net(5, 1)
+a_opt = torch.optim.Adam(actor.parameters(), lr=0.001)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    s, a = torch.randn(32, 4), torch.randn(32, 1)
+    r = s.sum(1, keepdim=True) - a.square()
+    critic_loss = F.mse_loss(critic(torch.cat([s, a], 1)), r)
+    actor_loss = -critic(torch.cat([s, actor(s)], 1)).mean()
+    c_opt.zero_grad()
+    a_opt.zero_grad()
+    critic_loss.backward()
+    actor_loss.backward(inputs=list(actor.parameters()))
+    c_opt.step()
+    a_opt.step()
+""",
+    "an actor whose backward comes before its critic's gradients are zeroed": """
+actor, critic = nn.Sequential(net(4, 1), nn.Tanh()), net(5, 1)
+a_opt = torch.optim.Adam(actor.parameters(), lr=0.001)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    s, a = torch.randn(32, 4), torch.randn(32, 1)
+    r = s.sum(1, keepdim=True) - a.square()
+    a_opt.zero_grad()
+    actor_loss = -critic(torch.cat([s, actor(s)], 1)).mean()
+    actor_loss.backward()
+    c_opt.zero_grad()
+    critic_loss = F.mse_loss(critic(torch.cat([s, a], 1)), r)
+    critic_loss.backward()
+    c_opt.step()
+    a_opt.step()
+""",
+    "an actor for which its critic is frozen, before both steps": """
+actor, critic = nn.Sequential(net(4, 1), nn.Tanh()), net(5, 1)
+a_opt = torch.optim.Adam(actor.parameters(), lr=0.001)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    s, a = torch.randn(32, 4), torch.randn(32, 1)
+    r = s.sum(1, keepdim=True) - a.square()
+    c_opt.zero_grad()
+    a_opt.zero_grad()
+    F.mse_loss(critic(torch.cat([s, a], 1)), r).backward()
+    critic.requires_grad_(False)
+    (-critic(torch.cat([s, actor(s)], 1)).mean()).backward()
+    critic.requires_grad_(True)
+    c_opt.step()
+    a_opt.step()
+""",
+    "a conservative term for a critic, with an actor that is not detached": """
+actor, critic = nn.Sequential(net(4, 1), nn.Tanh()), net(5, 1)
+a_opt = torch.optim.Adam(actor.parameters(), lr=0.001)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    s, a = torch.randn(32, 4), torch.randn(32, 1)
+    r = s.sum(1, keepdim=True) - a.square()
+    q = critic(torch.cat([s, a], 1))
+    c_opt.zero_grad()
+    F.mse_loss(q, r).backward(retain_graph=True)
+    (0.1 * (critic(torch.cat([s, actor(s)], 1)) - q).mean()).backward()
+    c_opt.step()
+    a_opt.zero_grad()
+    (-critic(torch.cat([s, actor(s)], 1)).mean()).backward()
+    a_opt.step()
+""",
+    "a head that is trained with and without its encoder, each with an optimizer": """
+encoder, head = net(4, 8), net(8, 1)
+e_opt, h_opt = torch.optim.Adam(encoder.parameters(), lr=0.001), torch.optim.Adam(head.parameters(), lr=0.001)
+for step in range(40):
+    x, y = batch()
+    e_opt.zero_grad()
+    h_opt.zero_grad()
+    z = torch.randn(16, 8)
+    F.mse_loss(head(z), z.mean(1, keepdim=True)).backward()
+    F.mse_loss(head(encoder(x)), y).backward()
+    h_opt.step()
+    e_opt.step()
+""",
+    "a critic with a gradient penalty, and a generator behind a reversed gradient": """
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+generator, critic = net(4, 4), net(4, 1)
+g_opt = torch.optim.Adam(generator.parameters(), lr=0.001)
+d_opt = torch.optim.Adam(critic.parameters(), lr=0.001)
+for step in range(40):
+    x, _ = batch()
+    mixed = (x + 0.1 * torch.randn_like(x)).requires_grad_()
+    (slope,) = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)
+    g_opt.zero_grad()
+    d_opt.zero_grad()
+    (10 * (slope.norm(dim=1) - 1).square().mean() - critic(x).mean()).backward()
+    critic(Reverse.apply(generator(torch.randn(16, 4)))).mean().backward()
+    d_opt.step()
+    g_opt.step()
+""",
 }
 
 WITHOUT_OPTIMIZER = {

@@ -195,6 +195,10 @@ except RuntimeError:
         ),
         ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
         (
+            "BS103 a residual that is fitted without zeroing, in a class",
+            "Call self.solver.zero_grad() in evaluate() before backward().",
+        ),
+        (
             "BS102 experts that are chosen by the greatest of their probabilities",
             "Use probs itself, or mix + probs - probs.detach() to keep the choice and pass on its gradient if",
         ),

@@ -28,6 +28,7 @@ from backsight.launch.keeping import Keeping
 from backsight.launch.likelihoods import Likelihoods
 from backsight.launch.modes import Modes
 from backsight.launch.outputs import Outputs
+from backsight.launch.passing import Passing
 from backsight.launch.piling import Piling
 from backsight.launch.pruned import Pruned
 from backsight.launch.rates import Decay, Rates
@@ -99,6 +100,7 @@ class VitalSigns:
             Sharing(),
             self.keeping,
             Wiped(),
+            Passing(watch),
             self._pruned,
             References(watch, self.modes),
             Likelihoods(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 from collections.abc import Iterator
 
@@ -12,8 +13,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Past, Scene
 from backsight.diagnosis.wording import counted, shown, warning
-from backsight.source import Place, statement_at
-from backsight.source.body import body_around, callee, calls_in, dotted
+from backsight.source import Place
+from backsight.source.body import body_around, callee, dotted
 from backsight.tracing import Change, StepLog, Watch, current
 from backsight.tracing.steps import parameters
 
@@ -26,7 +27,7 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
         left = [p for p in tensors if p.grad is not None and not is_zero(p.grad)]
         if left:
             running = scene.running or _last_backward(scene)
-            inside = f" in {running_in}()" if running and (running_in := _closure(scene, running)) else ""
+            inside = f" in {running_in}()" if running and (running_in := _closure(running)) else ""
             adds = () if running is None else (shown(running, "adds to them."),)
             yield warning(
                 "BS103",
@@ -54,12 +55,13 @@ def _last_backward(scene: Scene) -> Place | None:
     return places.pop() if len(places) == 1 and None not in since else None
 
 
-def _closure(scene: Scene, place: Place) -> str:
-    """The function that holds a backward and is given to the step: `opt.step(closure)`; empty if there is none."""
+def _closure(place: Place) -> str:
+    """The function that holds a backward and is given to a step of its file, `opt.step(closure)`; empty if none is."""
     name = getattr(getattr(body_around(place.file, place.line), "node", None), "name", "")
-    calls = calls_in(statement_at(body_around(*scene.site), scene.site[1]))
+    module = body_around(place.file, 0)
+    calls = [each for each in ast.walk(module.node) if isinstance(each, ast.Call)] if module is not None else []
     given = {dotted(each) for call in calls if callee(call)[1] == "step" for each in call.args}
-    return name if name in given else ""
+    return name if name in {(each or "").split(".")[-1] for each in given} else ""
 
 
 def _held(scene: Scene) -> dict[str, list[torch.Tensor]]:
@@ -127,13 +129,15 @@ def _scales(change: Change) -> bool:
 def _backwards_between(watch: Watch, steps: StepLog, own: tuple[int, ...]) -> tuple[int | None, int | None, int]:
     """Return how many backwards there were between the last two steps of this thread; None if that is not known.
 
-    And how many between the two steps at `own`, and since the second of them.
+    torch.autograd.grad() is none of them: it adds to no gradient. And how many between the two steps at `own`, and
+    since the second of them.
     """
     thread = threading.get_ident()
     past = list(steps.past.get(thread, ()))
     if len(past) < 2:
         return None, None, 0
-    began = [each.marks.get(thread, 0) for each in watch.backwards if each.done]
+    added = [each for each in watch.backwards if each.done and each.call == "backward"]
+    began = [each.marks.get(thread, 0) for each in added]
     between = sum(past[-2] < mark <= past[-1] for mark in began)
     if len(own) < 2 or not set(own) <= set(past):
         return between, None, 0
