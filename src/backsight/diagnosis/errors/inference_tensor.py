@@ -14,7 +14,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source.body import expressions
+from backsight.source.body import dotted, expressions
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.memory import is_tensor
@@ -115,8 +115,23 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
         return f"Create {whole} outside torch.inference_mode(): tensors created in it cannot be trained."
     if said.get("changed"):
         return f"{instead}: its tensors can be modified anywhere."
-    copy = f" Or use a copy made outside that block: {name} = {name}.clone()." if name.isidentifier() else ""
+    every = _named(failure, name) if name.isidentifier() else []
+    what = "a copy" if len(every) == 1 else "copies"
+    copies = "; ".join(f"{each} = {each}.clone()" for each in every)
+    copy = f" Or use {what} made outside that block: {copies}." if every else ""
     return f"{instead}: autograd can use its tensors as constants.{copy}"
+
+
+def _named(failure: Failure, name: str) -> list[str]:
+    """The refused variable, and the others of the failing statement that are made in that mode as well."""
+    level = failure.user
+    read = (dotted(node) or "" for node in expressions(level.statement)) if level else ()
+    found = [
+        each
+        for each in read
+        if each.isidentifier() and level and is_tensor(value := level.value(each)) and _is_inference(value)
+    ]
+    return list(dict.fromkeys((name, *found)))
 
 
 def _lower(text: str) -> str:

@@ -141,15 +141,52 @@ def _written_into(case: Case, joint: Joint) -> Finding | None:
     name = dotted(target.value) if isinstance(target, ast.Subscript) else None
     if made is None or body is None or not isinstance(statement, ast.Assign) or name is None or "." not in name:
         return None
-    value = simple(body.text(statement.value))
+    alike = _written_alike(body, name)
+    lines = [shown(place, f"writes into {other}, too.") for other, place in alike.items() if other != name]
+    dropped = "; ".join(f"{each} = {each}.detach()" for each in alike)
+    fix = f"Drop the old graphs at the start of each pass: {dropped}."
+    if not any(_is_read_back(body, each) for each in alike):
+        value = simple(body.text(statement.value))
+        values = _values_only(body, name) or f"{body.text(target) if target is not None else name} = {value}.detach()"
+        fix += f" Or store only values: {values}."
     return explanation(
         f"{name}, {_kind(joint.old)}, keeps the graphs of what earlier passes wrote into it, and backward() has freed "
         "them.",
-        (shown(made.place, f"writes into {name} a tensor that is still attached to its graph."), *_freed(case)),
-        f"Drop the old graphs at the start of each pass: {name} = {name}.detach(). Or store only values: "
-        f"{_values_only(body, name) or f'{body.text(target) if target is not None else name} = {value}.detach()'}.",
+        (shown(made.place, f"writes into {name} a tensor that is still attached to its graph."), *lines, *_freed(case)),
+        fix,
         source=str(made),
     )
+
+
+def _written_alike(body: Body, name: str) -> dict[str, Place]:
+    """This attribute and the others of its object into whose tensors the function writes as well, by where it does."""
+    found: dict[str, Place] = {}
+    for each in statements(body.node):
+        target = each.targets[0] if isinstance(each, ast.Assign) else None
+        held = (dotted(target.value) or "") if isinstance(target, ast.Subscript) else ""
+        if not isinstance(each, ast.Assign) or held.rpartition(".")[0] != name.rpartition(".")[0]:
+            continue
+        detached = isinstance(each.value, ast.Call) and callee(each.value)[1] == "detach"
+        attached = not detached and not isinstance(each.value, ast.Constant)
+        if held == name or (attached and _is_read_back(body, held) == _is_read_back(body, name)):
+            found.setdefault(held, body.place(each))
+    return found
+
+
+def _is_read_back(body: Body, name: str) -> bool:
+    """Whether the function reads what it has written into the attribute: its graph is needed, then."""
+    written = [each.lineno for each in statements(body.node) if isinstance(each, ast.Assign) and _writes(each, name)]
+    return any(
+        dotted(node) == name
+        for each in statements(body.node)
+        if each.lineno > min(written, default=0) and not (isinstance(each, ast.Assign) and _writes(each, name))
+        for node in expressions(each)
+    )
+
+
+def _writes(statement: ast.Assign, name: str) -> bool:
+    target = statement.targets[0]
+    return isinstance(target, ast.Subscript) and dotted(target.value) == name
 
 
 def _values_only(body: Body, name: str) -> str:
