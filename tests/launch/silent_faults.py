@@ -7192,4 +7192,53 @@ for step in range(40):
     nn.utils.clip_grad_norm_(q_opt.param_groups[0]["params"], 10.0)
     q_opt.step()
 """,
+    "BS115 an inner update through .data, on a copy that is gone by the backward": """
+import copy
+
+class Meta:
+    def __init__(self, model):
+        self.model = model
+
+    def adapt(self, x, y):
+        learner = copy.deepcopy(self.model)  #!
+        for _ in range(2):
+            loss = F.mse_loss(learner(x), y)
+            grads = torch.autograd.grad(loss, learner.parameters(), create_graph=True)
+            for p, g in zip(learner.parameters(), grads):
+                p.data -= 0.03 * g
+        return learner
+
+    def loss_of_task(self):
+        predict = self.adapt(*batch())
+        x, y = batch()
+        return F.mse_loss(predict(x), y)
+
+meta = Meta(net())
+outer = torch.optim.Adam(meta.model.parameters(), lr=0.01)
+for step in range(20):
+    outer.zero_grad()
+    (sum(meta.loss_of_task() for _ in range(3)) / 3).backward()
+    outer.step()
+""",
+    "BS115 tasks in a function, each with a copy whose parameters are set through .data": """
+from copy import deepcopy
+
+def query_loss(model, support, query, rate):
+    fast = deepcopy(model)  #!
+    grads = torch.autograd.grad(F.mse_loss(fast(support[0]), support[1]), list(fast.parameters()))
+    for p, g in zip(fast.parameters(), grads):
+        p.data.add_(g, alpha=-rate)
+    return F.mse_loss(fast(query[0]), query[1])
+
+def main():
+    learned = net()
+    opt = torch.optim.SGD(learned.parameters(), lr=0.05)
+    for step in range(20):
+        total = sum(query_loss(learned, batch(), batch(), 0.05) for task in range(2))
+        opt.zero_grad()
+        total.backward()
+        opt.step()
+
+main()
+""",
 }

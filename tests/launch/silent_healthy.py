@@ -5553,6 +5553,26 @@ for step in range(40):
     d_opt.step()
     g_opt.step()
 """,
+    "an inner update through .data, on a copy whose gradients are given to the original": """
+import copy
+
+def query_loss(model, support, query):
+    learner = copy.deepcopy(model)
+    grads = torch.autograd.grad(F.mse_loss(learner(support[0]), support[1]), list(learner.parameters()))
+    for p, g in zip(learner.parameters(), grads):
+        p.data -= 0.05 * g
+    return learner, F.mse_loss(learner(query[0]), query[1])
+
+model = net()
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    opt.zero_grad()
+    learner, loss = query_loss(model, batch(), batch())
+    loss.backward()
+    for p, q in zip(model.parameters(), learner.parameters()):
+        p.grad = q.grad
+    opt.step()
+""",
 }
 
 WITHOUT_OPTIMIZER = {

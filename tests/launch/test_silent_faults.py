@@ -261,3 +261,19 @@ for step in range(20):
 )
 def test_the_fix_of_a_scaler_depends_on_how_small_its_scale_became(bench, name, fix):
     assert f"fix: {fix}" in said_of(bench, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "update"),
+    [
+        ("BS115 an inner update through .data, on a copy that is gone by the backward", "p.data -= 0.03 * g"),
+        (
+            "BS115 tasks in a function, each with a copy whose parameters are set through .data",
+            "p.data.add_(g, alpha=-rate)",
+        ),
+    ],
+)
+def test_an_update_through_data_is_told_beside_the_copy(bench, name, update):
+    source = f"{HEAD}{FAULTS[name].lstrip()}".splitlines()
+    line = next(number for number, text in enumerate(source, 1) if update in text)
+    assert f"train.py:{line}  {update}" in said_of(bench, name)

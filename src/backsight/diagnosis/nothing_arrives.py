@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.evidence.copies import copied_anew
+from backsight.diagnosis.evidence.copies import Copy, copied_anew
 from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, calls_around, constructions, method_of, named, names_of, program_frames
@@ -42,6 +42,7 @@ def nothing_arrives(
     copies: Sequence[str] = (),
     others: Sequence[str] = (),
     elsewhere: Sequence[str] = (),
+    nameless: bool = False,
     backwards: bool = True,
 ) -> Finding | None:
     """Return the finding that an optimizer gets no gradients.
@@ -54,7 +55,8 @@ def nothing_arrives(
     filled: what has given leaves of the loss, called `into`, the values of what was computed of its parameters. copied:
     what cuts leaves of the loss off from what they are copies of. copies: what those of them are called that stay from
     step to step. others: the parameters that the loss depends on, and no optimizer holds; elsewhere: those that another
-    one holds. backwards: whether a backward was seen.
+    one holds. nameless: whether it depends on copies that nothing holds any more. backwards: whether a backward
+    was seen.
     """
     name, held = named(optimizer, "the optimizer"), parameters(optimizer)
     place = where(copied) if copied is not None else None
@@ -71,7 +73,7 @@ def nothing_arrives(
         reason = _cut(cut, beside)
     elif copied is not None and place is not None:
         reason = _copied(copied, place, copies, name)
-    elif (copy := copied_anew(frame, held, [*others, *elsewhere], name)) is not None:
+    elif (copy := copied_anew(frame, held, [*others, *elsewhere], name, nameless=nameless)) is not None:
         reason = _copied_each_time(copy, held, [*others, *elsewhere], name)
     elif others:
         reason = _of_another_model(optimizer, name, others, frame)
@@ -185,16 +187,15 @@ def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> 
     return _Reason((first, second), fix, str(place))
 
 
-def _copied_each_time(
-    copy: tuple[Place, str, str], held: Sequence[torch.Tensor], leaves: Sequence[str], name: str
-) -> _Reason:
+def _copied_each_time(copy: Copy, held: Sequence[torch.Tensor], leaves: Sequence[str], name: str) -> _Reason:
     """The loss is computed with a copy of what is held, which is made anew in each step."""
-    place, original, variable = copy
-    on = [each for each in leaves if each.split(".")[0] == variable]
+    place, original, variable, update = copy
+    on = [each for each in leaves if each.split(".")[0] == variable] or [f"the parameters of {variable}"]
     return _Reason(
         (
             f"The loss depends on the copy, {listed(on, 2)}, and not on {names_of(held)}.",
             shown(place, f"copies {original} each time it runs; gradients stay in the copy."),
+            *([shown(update, "writes through .data, which keeps no graph either.")] if update is not None else []),
         ),
         f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
         f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "

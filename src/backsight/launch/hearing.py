@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -63,6 +64,8 @@ class _Deaf:
     copies: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    nameless: bool = False
+    """Whether the loss depends on parameters of the same shapes that nothing holds any more but its graph."""
     audits: int = 0
     steps: int = 0
     asked: bool = False
@@ -120,6 +123,7 @@ class Hearing(Sign):
         named = [leaf for leaf in graph.leaves if leaf.kind == "parameter" and leaf.name]
         known.others = known.others or tuple(leaf.name for leaf in named if not leaf.owner)
         known.elsewhere = known.elsewhere or tuple(leaf.name for leaf in named if leaf.owner)
+        known.nameless |= _are_copied(graph, parameters(optimizer))
         if not known.reached:
             given = {"optimizer": optimizer}
             found = audit_at(audit.site, (audit.roots,), optimizer=given, moment="during backward").findings
@@ -160,6 +164,7 @@ class Hearing(Sign):
                 copies=known.copies,
                 others=known.others,
                 elsewhere=known.elsewhere,
+                nameless=known.nameless,
                 backwards=known.audits > 0,
             )
 
@@ -235,6 +240,13 @@ def _filled(graph: Graph, held: set[int]) -> tuple[Severed | None, tuple[str, ..
                 found = found or cut
                 names.append(leaf.name)
     return found, tuple(dict.fromkeys(names))
+
+
+def _are_copied(graph: Graph, held: Sequence[torch.Tensor]) -> bool:
+    """Whether a loss depends on parameters without a name that have the shapes of all these, in any order."""
+    leaves = (leaf.tensor() for leaf in graph.leaves if leaf.kind == "parameter" and not leaf.name and not leaf.owner)
+    shapes = Counter(tuple(each.shape) for each in leaves if each is not None)
+    return bool(held) and not Counter(tuple(each.shape) for each in held) - shapes
 
 
 def _copied(graph: Graph) -> tuple[Severed | None, tuple[str, ...]]:

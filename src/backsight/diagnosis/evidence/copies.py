@@ -5,37 +5,82 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from types import FrameType
+from typing import NamedTuple
 
 import torch
 
 from backsight.diagnosis.program import bodies
 from backsight.naming import search
 from backsight.source import Body, Place
-from backsight.source.body import LOOPS, callee, dotted, statements
+from backsight.source.bindings import parameters_of
+from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
+
+
+class Copy(NamedTuple):
+    """A statement `copy = copy.deepcopy(original)`, both names, and the statement that updates it through `.data`."""
+
+    place: Place
+    original: str
+    variable: str
+    update: Place | None
 
 
 def copied_anew(
-    frame: FrameType | None, held: Sequence[torch.Tensor], others: Sequence[str], optimizer: str
-) -> tuple[Place, str, str] | None:
-    """Return the statement `copy = copy.deepcopy(original)`, and both names, if it runs once for each step.
+    frame: FrameType | None,
+    held: Sequence[torch.Tensor],
+    others: Sequence[str],
+    optimizer: str,
+    *,
+    nameless: bool = False,
+) -> Copy | None:
+    """Return the statement that makes a copy, if it runs once for each step.
 
     held: parameters of the original. others: what the parameters of the copy are called. optimizer: what holds the
-    original. Such a statement stands in a
-    loop, or in a function that leaves nothing of it behind.
+    original. nameless: whether the copy is gone by the backward, with its name. Such a statement stands in a loop, or
+    in a function that leaves nothing of it behind.
     """
-    if not others:
+    if not others and not nameless:
         return None
     parts = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
     owners = {name.split(".")[0] for name in others}
+    found = []
     for body in bodies(frame):
         for statement in statements(body.node):
             match statement:
                 case ast.Assign(targets=[ast.Name(id=variable)], value=ast.Call(args=[given]) as call):
                     original = dotted(given)
-                    if callee(call)[1] != "deepcopy" or original is None or variable not in owners:
+                    if callee(call)[1] != "deepcopy" or original is None or not (nameless or variable in owners):
                         continue
-                    if original.split(".")[-1] in parts and _runs_often(body, statement, optimizer.split(".")[-1]):
-                        return body.place(statement), original, variable
+                    is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
+                    if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
+                        continue
+                    copy = Copy(body.place(statement), original, variable, _updated(body, statement))
+                    if variable in owners:
+                        return copy
+                    if copy.update is not None or _is_called(body, variable):
+                        found.append(copy)
+    return found[0] if len(found) == 1 else None
+
+
+def _is_called(body: Body, name: str) -> bool:
+    """Whether a function computes something with a copy, as it does not with one that it only keeps."""
+    return any(dotted(call.func) == name for each in statements(body.node) for call in calls_in(each))
+
+
+def _is_given(body: Body, name: str) -> bool:
+    """Whether a name is a parameter of a function, which its caller may call otherwise."""
+    return not isinstance(body.node, ast.Module) and name in parameters_of(body.node)
+
+
+def _updated(body: Body, copy: ast.stmt) -> Place | None:
+    """Return the statement below that of a copy that writes something through `.data`."""
+    for statement in statements(body.node):
+        if statement.lineno <= copy.lineno:
+            continue
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        written = [callee(call)[0] for call in calls_in(statement) if callee(call)[1].endswith("_")]
+        if any(isinstance(each, ast.Attribute) and each.attr == "data" for each in (*targets, *written)):
+            return body.place(statement)
     return None
 
 
