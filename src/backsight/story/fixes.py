@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import backward_roots, loop_facts, statement_at
+from backsight.source import LoopFacts, backward_roots, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
@@ -355,6 +355,13 @@ def reads(value: ast.expr, name: str) -> bool:
     return any(use.name == name and not use.binds for use in uses(value))
 
 
+def _read_in(body: Body, later: Sequence[ast.stmt], facts: LoopFacts, name: str) -> bool:
+    """Whether one of these statements reads a name inside the loop."""
+    loop = statement_at(body, *facts.loop.position)
+    last = (loop.end_lineno if loop else None) or 0
+    return any(each.lineno <= last and use.name == name for each in later for use in uses(each))
+
+
 def _in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
     """The parts in a list, which the loop may read: where it does, with each of the statements to change."""
     assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
@@ -370,16 +377,24 @@ def _in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
     }
     if not read or facts is None:
         return f"Collect the parts in a list and join them after the loop: {joined}."
+    index, value = body.text(statement.targets[0].slice), body.text(statement.value)
+    later = [each for each in inside if each.lineno > statement.lineno]
+    if {*read} == {f"{name}[{index}]"} and "…" not in value and not _read_in(body, later, facts, name):
+        parts = f"{name.rpartition('.')[2]}_parts"  # each pass reads only what it replaces: that may stay as it is
+        return (
+            f"Collect the new parts of {name} in a list: put {parts} = [] above line {facts.loop.line}, "
+            f"{parts}.append({value}) on line {statement.lineno} instead of filling {name}[{index}], and, after the "
+            f"loop, {name} = torch.stack({parts}{dim})."
+        )
     first = [each for each in statements(body.node) if each.lineno < facts.loop.line and _fills(each, name)]
     start = [_first_part(body, each) for each in first] or [_untouched(statement.targets[0])]
     if len(start) > 1 or not start[0]:
         return f"Collect the parts in a list, read them from it in the loop too, and join them after it: {joined}."
-    index = statement.targets[0].slice
     entries = listed([f"{_of_list(body, text)} for {text}" for text in read], 4)
     return (
         f"Collect the parts in a list: put parts = {start[0]} before the loop, parts.append("
         f"{_of_list(body, body.text(statement.value), name)}) on line {statement.lineno} instead of filling "
-        f"{name}[{body.text(index)}]; read {entries}; and join them after the loop: {joined}."
+        f"{name}[{index}]; read {entries}; and join them after the loop: {joined}."
     )
 
 
