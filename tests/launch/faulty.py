@@ -83,7 +83,7 @@ RUNS_IT = ("launch/program.py", "launch/observer.py", "launch/uncaught.py")
 
 CALLS = frozenset(
     {f"tracing/functions.py {name}" for name in ("__torch_function__", "_thoroughly", "_noted", "_backward", "run")}
-    | {f"tracing/functions.py {name}" for name in ("_as_caller", "_guarded")}
+    | {f"tracing/functions.py {name}" for name in ("_as_caller", "_guarded", "_lightly")}
     | {"launch/first_steps.py guarded", "tracing/watch.py guarded", "tracing/exact.py __del__"}
     | {"tracing/callers.py passing_for", "tracing/callers.py _code_at", "tracing/functions.py _passing"}
 )

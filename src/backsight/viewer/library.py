@@ -139,7 +139,6 @@ class Library:
                 kind = self.ask(name, ABOUT, {})["kinds"][0]
                 stat = "std" if kind in ("output", "input") else "l2"  # as heatmap.js has it
                 self.ask(name, "heatmap", {"kind": kind, "stat": stat, "columns": "600"})
-                self.ask(name, "metrics", {"columns": "600"})
 
     def difference(self, name: str, other: str) -> str:
         """Return a page on where two runs that were traced diverge, operation by operation.
