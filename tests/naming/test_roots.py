@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import json
 import os
 import signal
@@ -61,7 +62,7 @@ def held_in() -> set[str]:
     return {name.scope for _, name in search((), collect=(Held,)).found}
 
 
-def test_a_module_without_a_file_is_a_librarys_if_a_library_has_loaded_it(monkeypatch) -> None:
+def test_a_module_without_a_file_is_a_librarys_if_pytorch_has_made_it(monkeypatch) -> None:
     """As that which PyTorch makes of a text for its remote modules: it leads to all of `typing`."""
     for name, loader in (("made_by_torch", torch.utils.data.SequentialSampler([])), ("made_by_the_program", None)):
         module = types.ModuleType(name)
@@ -70,6 +71,22 @@ def test_a_module_without_a_file_is_a_librarys_if_a_library_has_loaded_it(monkey
         monkeypatch.setitem(sys.modules, name, module)
     del module
     assert held_in() == {"made_by_the_program"}
+
+
+def test_a_namespace_package_and_what_loads_itself_are_the_programs(monkeypatch, tmp_path) -> None:
+    (tmp_path / "space_of_its_own").mkdir()
+    (tmp_path / "space_of_its_own" / "inner.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    inner = importlib.import_module("space_of_its_own.inner")
+    del sys.modules[inner.__name__]
+    monkeypatch.setitem(sys.modules, "space_of_its_own", sys.modules.pop("space_of_its_own"))  # gone at the end
+    itself = types.ModuleType("loads_itself")
+    itself.__loader__ = type("Loader", (), {"__module__": "loads_itself"})()
+    for module in (inner, itself):
+        module.held = Held()
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    del module, inner, itself
+    assert held_in() == {"space_of_its_own.inner", "loads_itself"}
 
 
 def test_a_module_of_the_program_in_the_place_of_a_librarys_is_looked_at(monkeypatch) -> None:

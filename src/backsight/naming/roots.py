@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from .frames import frame_namespace, is_function, locals_of
+from .plain import class_dict
 from .plain import namespace as namespace_of
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -275,18 +276,18 @@ def _is_library_module(name: str, namespace: dict[str, object]) -> bool:
     if issubclass(type(top), ModuleType) and package != name:
         namespace = module_dict(top)
     file = namespace.get("__file__")
-    return is_library(file) if type(file) is str else _is_made_by_a_library(namespace)
+    return is_library(file) if type(file) is str else _is_written_by_torch(namespace)
 
 
-def _is_made_by_a_library(namespace: dict[str, object]) -> bool:
-    """Whether a module without a file was loaded by something of a package: as PyTorch's, from a text that it writes.
+def _is_written_by_torch(namespace: dict[str, object]) -> bool:
+    """Whether a module without a file is one that PyTorch has made of a text, as for its remote modules.
+
+    Other modules without a file are the program's: a namespace package, or what it loads in a way of its own.
 
     Source: torch/distributed/nn/jit/instantiator.py, `_StringLoader`.
     """
-    loader = namespace.get("__loader__")
-    name = vars(type(loader)).get("__module__") if loader is not None else None
-    made_by = sys.modules.get(name) if type(name) is str else None
-    return issubclass(type(made_by), ModuleType) and _is_library_module(str(name), module_dict(made_by))
+    made_by = class_dict(type(namespace.get("__loader__"))).get("__module__")
+    return type(made_by) is str and made_by.partition(".")[0] == "torch"
 
 
 def _is_our_module(name: str, namespace: dict[str, object]) -> bool:
