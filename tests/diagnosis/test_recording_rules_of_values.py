@@ -1,4 +1,4 @@
-"""BS301, BS309: NaN and infinity in a recording."""
+"""BS301, BS309, BS310: NaN and infinity in a recording, and a loss that does not fall."""
 
 from __future__ import annotations
 
@@ -375,3 +375,46 @@ class TestLostLoss:
     def test_a_finite_loss_is_in_order(self, tmp_path: Path) -> None:
         model = layers(1)
         assert codes(train(tmp_path / "run", model, fitted(model), marks=True)) == []
+
+
+def marked(path: Path, losses: dict[str, np.ndarray]) -> bs.Report:
+    """The audit of a run that marks a value of each loss in each step."""
+    model = layers(1)
+    with bs.record(model, run=path / "run", taps=EVERYTHING) as rec:
+        for values in zip(*losses.values(), strict=True):
+            model(batch()[0])
+            rec.mark(**dict(zip(losses, map(float, values), strict=True)))
+            rec.step()
+    return bs.open_run(path / "run").audit()
+
+
+class TestLossThatDoesNotFall:
+    NOISE = np.random.default_rng(0).normal(size=200)
+
+    @pytest.mark.parametrize(
+        ("losses", "expected"),
+        [
+            ({"loss": 5 + NOISE}, "The loss 'loss' did not fall."),
+            ({"loss": 2 + 0.01 * np.arange(200)}, "The loss 'loss' did not fall."),
+            ({"loss": 2.3 - 1e-5 * np.arange(200)}, "The loss 'loss' did not fall."),
+            ({"loss": np.r_[np.linspace(2, 1, 100), np.linspace(1, 4, 100)]}, "The loss 'loss' did not fall."),
+            ({"d_loss": 1 + 0.1 * NOISE, "g_loss": 1 - 0.1 * NOISE}, "The losses 'd_loss' and 'g_loss' did not fall."),
+            ({"loss": 5 - 0.02 * np.arange(200) + NOISE}, None),
+            ({"loss": -1.0 - 0.01 * np.arange(200)}, None),
+            ({"d_loss": 1 + 0.1 * NOISE, "g_loss": 3 - 0.01 * np.arange(200)}, None),
+            ({"loss": 5 + NOISE[:40]}, None),
+            ({"loss": np.r_[5 + NOISE, math.nan]}, None),
+            ({"accuracy": 0.5 + 0 * NOISE}, None),
+        ],
+    )
+    def test_it_is_noted_where_no_loss_of_the_run_falls(
+        self, losses: dict[str, np.ndarray], expected: str | None, tmp_path: Path
+    ) -> None:
+        found = of(marked(tmp_path, losses), "BS310")
+        assert [(each.severity, each.title) for each in found] == ([("note", expected)] if expected else [])
+
+    def test_its_course_is_told(self, tmp_path: Path) -> None:
+        losses = {"loss": np.r_[np.linspace(2, 1, 50), np.linspace(1, 4, 50)]}
+        assert one(marked(tmp_path, losses), "BS310").evidence == (
+            "1.908 on average over the first 10 values, 3.724 over the last 10; the lowest is 1, at step 49.",
+        )

@@ -272,10 +272,14 @@ class TestOverwrittenLeaf:
         finding = one(bs.audit((model(torch.randn(3, 4)) * delta).mean()), "BS107")
         assert (finding.severity, finding.exact) == ("warning", False)
         assert finding.title == "delta (overwritten) is a leaf that no variable holds anymore."
-        assert finding.evidence[0].place.text == "delta = delta / 2"
-        assert finding.evidence[0].text == "rebinds delta, the leaf, to a result computed from it."
-        assert finding.evidence[0].certainty == "read" and finding.source == str(finding.evidence[0].place)
-        assert finding.evidence[1:] == ("Its gradient can no longer be read, and no optimizer updates it.",)
+        *shown, last = finding.evidence
+        assert [(each.place.text, each.text, each.certainty) for each in shown] == [
+            ("model, delta = mlp(), torch.zeros(1, requires_grad=True)", "creates delta, the leaf.", "read"),
+            ("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "leaves it out.", "held"),
+            ("delta = delta / 2", "rebinds delta, the leaf, to a result computed from it.", "read"),
+        ]
+        assert finding.source == str(shown[-1].place)
+        assert last == "Its gradient can no longer be read, and no optimizer updates it."
         assert finding.fix == (
             "Give the result another name, keep the leaf's name, and recompute the result in each step."
         )
@@ -285,9 +289,9 @@ class TestOverwrittenLeaf:
         delta = torch.zeros(1, requires_grad=True)
         optimizer = torch.optim.SGD([delta], lr=0.1)
         delta = delta + 1
-        assert one(bs.audit(delta.mean()), "BS107").evidence[1] == (
-            "Its gradient can no longer be read, and optimizer still updates it."
-        )
+        evidence = one(bs.audit(delta.mean()), "BS107").evidence
+        assert evidence[1].text == "passes it to optimizer."
+        assert evidence[-1] == "Its gradient can no longer be read, and optimizer still updates it."
         del optimizer
 
     def test_a_result_with_a_name_of_its_own_is_in_order(self) -> None:

@@ -53,12 +53,20 @@ class TestParameterNotReached:
             "warning",
             "optimizer holds parameters that are detached from this loss.",
         )
-        assert finding.evidence == (
-            "No path leads from the loss to model.right.weight and model.right.bias: 2 of its 4 trainable parameters.",
-            "Their path to the loss ends at `F.normalize(self.right(x)).detach()`: detach returns a tensor that is "
-            "detached "
-            "from the graph.",
+        first, *shown = finding.evidence
+        assert first == (
+            "No path leads from the loss to model.right.weight and model.right.bias: 2 of its 4 trainable parameters."
         )
+        assert [each.text for each in shown] == [
+            "creates model.right.",
+            "passes them to optimizer.",
+            "ends their path to the loss at `F.normalize(self.right(x)).detach()`: detach returns a tensor that is "
+            "detached from the graph.",
+        ]
+        assert [each.place.text for each in shown[:2]] == [
+            "self.left, self.right = nn.Linear(4, 3), nn.Linear(4, 3)",
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+        ]
         assert finding.fix == (
             "Remove .detach() if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) "
             "and leave them out of the optimizer."
@@ -71,7 +79,7 @@ class TestParameterNotReached:
         model = CompactTowers()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         finding = one(bs.audit(model(torch.randn(2, 4))), "BS102")
-        assert finding.evidence[1].startswith("Their path to the loss ends at `self.right(x).detach()`")
+        assert finding.evidence[-1].text.startswith("ends their path to the loss at `self.right(x).detach()`")
         del optimizer
 
     def test_the_same_branch_frozen_is_in_order(self) -> None:
@@ -88,9 +96,9 @@ class TestParameterNotReached:
             features = encoder(torch.randn(2, 4))
         loss = head(features).mean()
         finding = one(bs.audit(loss), "BS102")
-        assert (finding.severity, finding.evidence[1]) == (
+        assert (finding.severity, finding.evidence[-1].text) == (
             "warning",
-            "Their path to the loss ends at `torch.no_grad()`: nothing is recorded here, so what it computes has no "
+            "ends their path to the loss at `torch.no_grad()`: nothing is recorded here, so what it computes has no "
             "graph.",
         )
         assert finding.evidence[0].startswith("No path leads from the loss to encoder.weight and encoder.bias")
@@ -167,12 +175,16 @@ class TestTheGivenOptimizerIsNotReached:
             "warning",
             "optimizer holds parameters that are detached from this loss.",
         )
-        assert finding.evidence == (
-            "No path leads from the loss to generator.weight and generator.bias: 2 of its 2 trainable parameters.",
-            "Their path to the loss ends at `generator(torch.randn(3, 2)).detach()`: detach returns a tensor that is "
-            "detached "
-            "from the graph.",
+        first, *shown = finding.evidence
+        assert first == (
+            "No path leads from the loss to generator.weight and generator.bias: 2 of its 2 trainable parameters."
         )
+        assert [each.text for each in shown] == [
+            "creates generator.",
+            "passes them to optimizer.",
+            "ends their path to the loss at `generator(torch.randn(3, 2)).detach()`: detach returns a tensor that is "
+            "detached from the graph.",
+        ]
         assert not bs.audit(critic(fake).mean(), optimizer={"optimizer": optimizer, "other": other}).findings
 
     def test_without_a_cut_in_the_source(self) -> None:

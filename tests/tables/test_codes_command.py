@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backsight.cli import command_line, main
-from backsight.tables.codes import page_of, pages
+from backsight.tables.codes import page_of, pages, refitted
 
 
 def test_every_code_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,6 +159,25 @@ def test_on_a_terminal_it_is_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: p
     said = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
     assert "```" not in said and "[BS202](" not in said and "hidden.detach()" in said
     assert max(map(len, said.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("code", ["BS102", "BS201", "BS301"])
+@pytest.mark.parametrize("room", [40, 74, 150])
+def test_what_is_quoted_fits_the_terminal_and_keeps_its_words(code: str, room: int) -> None:
+    quoted = re.findall(r"```text\n(.*?)```", page_of(code) or "", re.DOTALL)
+    assert quoted
+    for each in quoted:
+        told = refitted(each, room)
+        assert told.split() == each.split()
+        assert all(len(row) <= room or len(row.split()) == 1 for row in told.splitlines())
+        if room > 110:
+            assert len(told.splitlines()) <= len(each.splitlines())
+
+
+def test_only_a_line_that_had_no_room_for_the_next_word_goes_on_in_the_next() -> None:
+    full = "  " + "word " * 20 + "and seven"
+    quoted = f"{full}\n  continued.\n  fix: short.\n  at train.py:3\n"
+    assert refitted(quoted, 150) == f"{full} continued.\n  fix: short.\n  at train.py:3\n"
 
 
 def test_code_that_looks_like_a_link_is_left_as_it_is(

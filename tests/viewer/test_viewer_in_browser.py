@@ -778,7 +778,7 @@ def test_two_runs_part_within_the_steps_of_the_shorter_one(tmp_path, browser):
         page.goto(server.url)
         page.goto(f"http://127.0.0.1:{server.port}/#/long/compare?with=short")
         drawn(page)
-        assert "not permanently" in page.locator(".verdict").inner_text()
+        assert "never for good" in page.locator(".verdict").inner_text()
 
 
 def test_numbers_beyond_single_precision_are_not_called_infinite(tmp_path, browser):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from backsight.findings.evidence import Evidence, doubt
+from backsight.findings.evidence import Evidence, doubt, evidence_of
 from backsight.text import as_code
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Finding:
         for line in told.split("\n") if told else ():
             text = line.lstrip(" ")
             yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
-        if self.source:
+        if self.source and not _is_only_statement(self.evidence, self.source):
             yield Padding(Text.assemble(("at ", "dim"), (self.source, "cyan")), (0, 0, 0, 2))
         if self.fix:
             yield Padding(Text.assemble(("fix: ", "bold green"), self.fix), (0, 0, 0, 2))
@@ -82,6 +83,12 @@ class Finding:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))  # IPython would print the fields
+
+
+def _is_only_statement(evidence: Sequence[Evidence | str], source: str) -> bool:
+    """Whether the evidence shows one statement, and it is where `source` says: then that has been said."""
+    shown = {str(each.place) for each in map(evidence_of, evidence) if each.place is not None}
+    return shown == {source}
 
 
 def graver_or_equal(severity: Severity) -> tuple[Severity, ...]:

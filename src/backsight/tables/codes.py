@@ -6,9 +6,9 @@ import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from textwrap import indent
+from textwrap import TextWrapper, indent
 
 from backsight.tables.printing import complain, output, show
 from backsight.tables.text import line
@@ -156,7 +156,45 @@ def show_page(text: str) -> None:
         return
     from backsight.text.rich import Padding, markdown
 
-    show(Padding(markdown(linked), (1, 2)))
+    room = output().width - 6  # of what is quoted, between the margins of the page and of the block
+    show(Padding(markdown(_QUOTED.sub(lambda found: f"```text\n{refitted(found[1], room)}```", linked)), (1, 2)))
+
+
+_QUOTED = re.compile(r"^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_QUOTED_WIDTH = 110
+"""At which the pages quote what backsight says."""
+
+
+def refitted(quoted: str, room: int) -> str:
+    """Return what backsight says, as a page quotes it, in lines of another width.
+
+    >>> print(refitted("  fix: Write y = x.exp() in a line of its own.\\n", 30), end="")
+      fix: Write y = x.exp() in a
+      line of its own.
+    """
+    told: list[str] = []
+    before = ""
+    for each in quoted.splitlines():
+        text = each.lstrip(" ")
+        had_no_room = len(before) + 1 + len(text.partition(" ")[0]) > _QUOTED_WIDTH
+        if before and text and had_no_room and _margin(before) == _margin(each):
+            told[-1] += f" {text}"
+        else:
+            told.append(each)
+        before = each
+    return "".join(f"{row}\n" for each in told for row in _rows(each, room))
+
+
+def _rows(text: str, room: int) -> list[str]:
+    margin = " " * _margin(text)
+    return _WRAPPING(room, margin, margin).wrap(text.strip()) or [""]
+
+
+_WRAPPING = partial(TextWrapper, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+
+
+def _margin(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
 
 
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)

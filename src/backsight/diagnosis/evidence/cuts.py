@@ -83,7 +83,7 @@ def undoing(cut: Severed) -> str:
     if cut.by == "no_grad" and off is None:
         return "Compute it with gradients enabled: not under torch.no_grad(), nor a checkpoint with use_reentrant=True"
     if cut.by in ("no_grad", "inference"):
-        return "Compute it with gradients enabled, outside of torch.no_grad()"
+        return "Compute it outside of torch.no_grad()"
     if cut.by == "derivative":
         return "Pass create_graph=True to autograd.grad"
     if (whole := detached_whole(cut)) is not None:

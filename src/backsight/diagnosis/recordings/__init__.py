@@ -10,6 +10,7 @@ from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
     depth,
     lost_loss,
     non_finite,
+    not_falling,
     quiet,
     saturated,
     update_ratio,

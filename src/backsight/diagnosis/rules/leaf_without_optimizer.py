@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed
+from backsight.diagnosis.evidence.creation import attribute_assignments, built_at
 from backsight.diagnosis.evidence.following import followers
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.spoken import simple
@@ -221,14 +222,8 @@ def _leaving_out(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
 
 
 def _built(scene: Scene) -> Place | None:
-    """The statement that makes the only optimizer: the one that assigns its variable, or its attribute in the file."""
-    if len(scene.optimizers) != 1:
-        return None
-    ((name, optimizer),) = scene.optimizers.items()
-    if "." not in name:
-        return scene.assigned(optimizer)
-    found = [each for inside in (True, False) for each in _assignments(scene, name.rpartition(".")[2], inside=inside)]
-    return found[0] if len(found) == 1 else None
+    """The statement that makes the only optimizer."""
+    return built_at(scene, next(iter(scene.optimizers))) if len(scene.optimizers) == 1 else None
 
 
 def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tuple[Fact, ...], str] | None:
@@ -354,7 +349,7 @@ def _kept_of(scene: Scene, leaf: Leaf) -> list[str]:
 
 def _computed_once(scene: Scene, leaf: Leaf, kept: Sequence[str]) -> Finding:
     one = len(kept) == 1
-    places = [each for path in kept for each in _assignments(scene, path.rpartition(".")[2], inside=True)][: len(kept)]
+    places = [each for path in kept for each in attribute_assignments(scene, path, inside=True)][: len(kept)]
     first = kept[0].rpartition(".")[2]
     value = _converted_first(places[0].text.partition(" = ")[2]) if places else "..."
     return Finding(
@@ -466,7 +461,7 @@ def _put_in_place(scene: Scene, leaf: Leaf) -> tuple[Place | None, str]:
     """
     parts = leaf.name.split(".")
     for path in (".".join(parts[: at + 1]) for at in reversed(range(1, len(parts)))):
-        places = _assignments(scene, path, inside=False, tying=False)
+        places = attribute_assignments(scene, path, inside=False, tying=False)
         if len(places) > 1 and (built := _built(scene)) is not None:
             around = body_around(built.file, built.line)
             scope = around.node if around is not None else None
@@ -475,19 +470,6 @@ def _put_in_place(scene: Scene, leaf: Leaf) -> tuple[Place | None, str]:
         if places:
             return (places[0], path) if len(places) == 1 else (None, "")
     return None, ""
-
-
-def _assignments(scene: Scene, path: str, *, inside: bool, tying: bool = True) -> list[Place]:
-    """The statements, in the file of the backward, that assign the attribute at the end of a path, in an `__init__` or
-    not; `tying`: also those that give it another attribute."""
-    return [
-        body.place(statement)
-        for body in functions(scene.site[0])
-        for statement in (statements(body.node) if (getattr(body.node, "name", "") == "__init__") == inside else ())
-        for target in (statement.targets if isinstance(statement, ast.Assign) else ())
-        if isinstance(target, ast.Attribute) and target.attr == path.rpartition(".")[2]
-        if tying or not isinstance(statement.value, ast.Attribute)  # type: ignore[attr-defined]  # it assigns
-    ]
 
 
 def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:
@@ -511,7 +493,7 @@ def _model_of(scene: Scene, path: str) -> str:
 def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
     """The one statement, of an `__init__`, that makes the plain list or dict."""
     attribute = _in_plain_container(scene, leaves).rpartition(".")[2]
-    found = _assignments(scene, attribute, inside=True) if attribute else []
+    found = attribute_assignments(scene, attribute, inside=True) if attribute else []
     return found[0] if len(found) == 1 else None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.evidence.creation import creations
 from backsight.diagnosis.evidence.cuts import ends, straight_through, undoing, where
 from backsight.diagnosis.evidence.hardened import hardened
 from backsight.diagnosis.evidence.rebuilt_values import Copied, copied_values
@@ -49,14 +50,14 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     in_vain = len(missing) == total
     seen = next(_fed(scene, missing), None) if in_vain else _seen(scene, optimizer, missing)
     if seen is not None:
-        return _severed(scene, optimizer, names, total, seen)
+        return _severed(scene, optimizer, missing, total, seen)
     cut = None if other and not in_vain else severing(scene, {id(p) for p in missing}, names, wanted=in_vain)
     if cut is not None and (met := _met(scene, missing)):  # what was seen of these parameters goes before what was read
         known = _worked_around(met)
         if known is None and all(each.line is None or each.line.place.line != cut.place.line for each in met):
             known = min(met, key=lambda each: each.by == "derivative")
         if known is not None:
-            return _severed(scene, optimizer, names, total, known)
+            return _severed(scene, optimizer, missing, total, known)
     if _are_trained_by_none(scene, optimizer, missing):
         copied = copied_values(scene.models.values(), {id(p) for p in missing})
         if copied is not None:
@@ -67,7 +68,11 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
         return warning(
             "BS102",
             f"{optimizer} holds parameters that are detached from this loss.",
-            (evidence, f"Their path to the loss ends at `{cut.expression}`: {cut.why}."),
+            (
+                evidence,
+                *creations(scene, missing, optimizer),
+                shown(cut.place, f"ends their path to the loss at `{cut.expression}`: {cut.why}."),
+            ),
             f"{_undone(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) "
             "and leave them out of the optimizer.",
             cut.place,
@@ -174,8 +179,8 @@ def _worked_around(cuts: Sequence[Severed]) -> Severed | None:
     return next((cut for cut in cuts if straight_through(cut) is not None), None)
 
 
-def _severed(scene: Scene, optimizer: str, names: Sequence[str], total: int, cut: Severed) -> Finding:
-    place = where(cut)
+def _severed(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], total: int, cut: Severed) -> Finding:
+    names, place = scene.names(missing), where(cut)
     evidence: list[Fact] = [shown(place, ends(cut))] if place is not None else []
     fix = (
         f"{undoing(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) and "
@@ -190,7 +195,8 @@ def _severed(scene: Scene, optimizer: str, names: Sequence[str], total: int, cut
         "BS102",
         f"{optimizer} holds parameters that are detached from this loss.",
         (
-            f"No path leads from the loss to {listed(list(names))}: {len(names)} of its {total} trainable parameters.",
+            f"No path leads from the loss to {listed(names)}: {len(names)} of its {total} trainable parameters.",
+            *creations(scene, missing, optimizer),
             *evidence,
         ),
         fix,
@@ -199,12 +205,14 @@ def _severed(scene: Scene, optimizer: str, names: Sequence[str], total: int, cut
 
 
 def _by_value(scene: Scene, optimizer: str, copied: Copied, total: int) -> Finding:
-    names = scene.names(list(copied.parameters))
+    missing = list(copied.parameters)
+    names = scene.names(missing)
     return warning(
         "BS102",
         f"{optimizer} holds parameters that are detached from this loss.",
         (
             f"No path leads from the loss to {listed(names)}: {len(names)} of its {total} trainable parameters.",
+            *creations(scene, missing, optimizer),
             shown(copied.place, "copies their values into a new tensor, which has no graph."),
         ),
         f"Stack them, which keeps the graph: {copied.attached}."

@@ -81,7 +81,7 @@ function verdict(sets) {
       step = partsAt(both);
     if (!Number.isFinite(row.end) && bad >= 0) return `not finite from step ${count(row.steps[bad])} on`;
     if (!both.steps.length) return "no step in common";
-    return step === null ? "not permanently" : `from step ${count(step)} on`;
+    return step === null ? "never for good" : `from step ${count(step)} on`;
   };
   return h(
     "article",
@@ -134,7 +134,7 @@ function verdict(sets) {
     h(
       "p",
       { class: "soft" },
-      `Apart: the smoothed curves differ by more than ${percent(CLOSE)} and do not meet again.`,
+      `Apart: the smoothed curves differ by more than ${percent(CLOSE)} from then on. Best: the lowest mean of the last tenth.`,
     ),
   );
 }

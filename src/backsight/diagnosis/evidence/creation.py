@@ -1,0 +1,92 @@
+"""Which statements create what a finding is about: a parameter, or the module of several, and the optimizer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import torch
+
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Evidence
+from backsight.naming import search
+from backsight.naming.plain import mro
+from backsight.naming.roots import is_user_class
+from backsight.source import Place, assignments
+from backsight.source.body import function_at, functions, statements
+from backsight.story.failure import method
+
+
+def creations(scene: Scene, tensors: Sequence[torch.Tensor], optimizer: str) -> tuple[Evidence, ...]:
+    """Return the statements that create some parameters and the optimizer that holds them, as far as they are known.
+
+    >>> [str(fact) for fact in creations(scene, [encoder.weight, encoder.bias], "optimizer")]
+    ['train.py:7  encoder = nn.Linear(8, 16)\\n    creates encoder.',
+     'train.py:8  optimizer = Adam(model.parameters())\\n    passes them to optimizer.']
+    """
+    created, built = _creation(scene, tensors), built_at(scene, optimizer)
+    facts = [shown(place, f"creates {name}.") for place, name in ([created] if created is not None else [])]
+    if built is not None and all(fact.place != built for fact in facts):
+        facts.append(shown(built, f"passes {'it' if len(tensors) == 1 else 'them'} to {optimizer}."))
+    return tuple(facts)
+
+
+def built_at(scene: Scene, optimizer: str) -> Place | None:
+    """Return the statement that makes an optimizer."""
+    return _assigned(scene, optimizer, scene.optimizers[optimizer])
+
+
+def attribute_assignments(scene: Scene, path: str, *, inside: bool, tying: bool = True) -> list[Place]:
+    """Return the statements, in the file of the backward, that assign the attribute at the end of a path, in an
+    `__init__` or not; `tying`: also those that give it another attribute."""
+    return [
+        body.place(statement)
+        for body in functions(scene.site[0])
+        for statement in (statements(body.node) if (getattr(body.node, "name", "") == "__init__") == inside else ())
+        for target in (statement.targets if isinstance(statement, ast.Assign) else ())
+        if isinstance(target, ast.Attribute) and target.attr == path.rpartition(".")[2]
+        if tying or not isinstance(statement.value, ast.Attribute)  # type: ignore[attr-defined]  # it assigns
+    ]
+
+
+def _creation(scene: Scene, tensors: Sequence[torch.Tensor]) -> tuple[Place, str] | None:
+    """The statement that creates the innermost thing with a name that all of the tensors are of, and this name.
+
+    What a module of PyTorch's holds came with it: of `encoder.weight` it is the statement that creates `encoder`.
+    """
+    path = _common(scene.names(tensors))
+    found = search((), collect=(torch.nn.Module,)).found
+    modules = {name.path: module for module, name in found if isinstance(module, torch.nn.Module)}
+    while path:
+        around, _, attribute = path.rpartition(".")
+        parent = modules.get(around)
+        held = modules.get(path, tensors[0] if len(tensors) == 1 else None)
+        if parent is None or is_user_class(type(parent).__module__):
+            place = _assigned(scene, path, held) if parent is None else _constructed(parent, attribute)
+            return (place, path) if place is not None else None
+        path = around
+    return None
+
+
+def _assigned(scene: Scene, name: str, held: object) -> Place | None:
+    """The statement that assigns a variable what it holds, or the only one of the file that assigns the attribute."""
+    if "." not in name:
+        return scene.assigned(held)
+    found = [each for inside in (True, False) for each in attribute_assignments(scene, name, inside=inside)]
+    return found[0] if len(found) == 1 else None
+
+
+def _constructed(module: torch.nn.Module, attribute: str) -> Place | None:
+    """The only statement of a module's constructors that assigns one of its attributes."""
+    constructors = (method(cls, "__init__") for cls in mro(type(module)) if is_user_class(cls.__module__))
+    bodies = (function_at(each.__code__) for each in constructors if each is not None)
+    found = [place for body in bodies for place in assignments(body, f"self.{attribute}")]
+    return found[0] if len(found) == 1 else None
+
+
+def _common(names: Sequence[str]) -> str:
+    """The beginning that dotted names share: `model.encoder` of its weight and bias."""
+    parts = [name.split(".") for name in names]
+    shared = next((k for k, each in enumerate(zip(*parts, strict=False)) if len(set(each)) > 1), min(map(len, parts)))
+    return ".".join(parts[0][:shared])
