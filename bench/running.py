@@ -88,8 +88,27 @@ def step():
     optimizer.step()
 """
 
+DATA = """
+import random
+data = [(torch.randn(50), k % 2) for k in range(200_000)]
+model = nn.Sequential(nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 1))
+optimizer = torch.optim.Adam(model.parameters())
+def step():
+    chosen = random.sample(data, 16)
+    x, y = torch.stack([x for x, _ in chosen]), torch.tensor([float(y) for _, y in chosen])
+    optimizer.zero_grad()
+    nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y).backward()
+    optimizer.step()
+"""
+
 PROGRAMS = {
     "mlp": (MLP, 10_000, 1.25, "10,000 steps of a perceptron of 50 units"),
+    "data": (
+        DATA,
+        10_000,
+        2.0,
+        "10,000 steps of the perceptron beside a list of 200,000 tensors, from which batches are drawn",
+    ),
     "encoder": (ENCODER, 10_000, 1.02, "10,000 steps of a transformer of 2 layers of 64, about 5 ms each"),
     "gpt": (GPT, 200, 1.05, "200 steps of a transformer of 4 layers of 128"),
     "policy": (POLICY, 100, 1.2, "51,200 calls of a small policy without gradients, 800 updates"),

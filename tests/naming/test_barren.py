@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -74,13 +75,67 @@ class TestWhatIsPassedOver:
             lambda: [deque([k]) for k in range(MANY)],
             lambda: {"a": [[[k], [k]] for k in range(MANY)]},
             lambda: [[rows(2) for _ in range(32)] for _ in range(64)],
+            lambda: [(torch.zeros(1), k) for k in range(MANY)],
+            lambda: [{"x": np.zeros(1), "y": torch.tensor(k)} for k in range(MANY)],
+            lambda: list(torch.zeros(MANY, 1).unbind()),
         ],
-        ids=["objects", "slots", "a dict of sets", "deques", "nested lists", "a tree"],
+        ids=["objects", "slots", "a dict of sets", "deques", "nested lists", "a tree", "tensors", "arrays", "views"],
     )
     def test_whatever_it_is_made_of(self, make):
         data, target = make(), torch.ones(1)
         _, visited = found([data, [[[[[target]]]]]], target)
         assert visited < MANY + 64 * 64  # the batch with the tensor in it is visited
+
+
+class TestDataOfTensors:
+    @pytest.mark.parametrize(
+        ("hide", "end"),
+        [
+            (lambda target: target, ""),
+            (lambda target: [target], "[0]"),
+            (lambda target: {"w": target}, "['w']"),
+        ],
+        ids=["itself", "in a list", "in a dict"],
+    )
+    def test_one_that_is_sought_is_found_among_them(self, hide, end):
+        data, target = [torch.zeros(1) for _ in range(MANY)], torch.ones(1)
+        data[MANY // 2] = hide(target)
+        assert found(data, target)[0] == f"held[{MANY // 2}]{end}"
+
+    def test_so_is_what_a_view_looks_into(self):
+        whole = torch.zeros(MANY, 1)
+        views = list(whole.unbind())
+        assert found([views], whole)[0].endswith("]._base")
+
+    def test_so_is_the_gradient_of_one(self):
+        data = [torch.zeros(1) for _ in range(MANY)]
+        data[7] = torch.zeros(1, requires_grad=True)
+        data[7].grad = torch.ones(1)
+        assert found(data, data[7].grad)[0] == "held[7].grad"
+
+    def test_so_is_what_an_array_of_objects_holds(self):
+        target = torch.ones(1)
+        data = [np.zeros(1) for _ in range(MANY)]
+        data[9] = np.array([target, None], dtype=object)
+        assert found(data, target)[0].startswith("held[9]")
+
+    def test_of_those_that_are_collected_only_those_that_are_asked_for(self):
+        data = [torch.full((1,), k) for k in range(MANY)]
+        whole = search((), collect=(torch.Tensor,), frames=(_holding(data),)).found
+        one = search((), collect=(torch.Tensor,), where=lambda t: int(t) == 5, frames=(_holding(data),)).found
+        assert len(whole) == MANY and [name.path for _, name in one] == ["held[5]"]
+
+    def test_containers_that_are_not_asked_for_do_not_hide_others_in_them(self):
+        data = [[[k], [k, k]] for k in range(MANY)]
+        met = search((), collect=(list,), where=lambda each: each == [5, 5], frames=(_holding(data),)).found
+        assert [name.path for _, name in met] == ["held[5][1]"]
+
+    def test_at_a_standstill_another_search_finds_what_it_seeks(self):
+        data = [(torch.full((1,), k), k) for k in range(MANY)]
+        with standstill():
+            search((), collect=(torch.nn.Module,), frames=(_holding(data),))
+            assert found(data, data[3][0])[0] == "held[3][0]"
+            assert len(search((), collect=(torch.Tensor,), frames=(_holding(data),)).found) == MANY
 
 
 class TestWhatIsFound:
@@ -230,3 +285,17 @@ def test_nothing_that_leads_to_a_tensor_is_ever_dropped(forest: list[Any]):
     kept = {id(each) for each in judge.without(objects)}
     assert all(id(each) in kept for each in _leads(objects))
     assert planted or not kept
+
+
+@given(st.lists(trees, max_size=30), st.integers(0, 1000))
+def test_of_tensors_only_what_is_sought_or_has_a_gradient_is_kept(forest: list[Any], chosen: int) -> None:
+    planted: list[torch.Tensor] = []
+    objects = [_planted(tree, planted) for tree in forest]
+    trained, sought = planted[: chosen % 3], planted[3:4]
+    for each in trained:
+        each.requires_grad_()
+    judge = Barren(walk.Walk(sought, (), False, 1000).referents, sought)
+    kept = {id(each) for each in judge.without(objects)}
+    wanted = {id(each) for each in (*trained, *sought)}
+    assert bool(kept) == bool(wanted)
+    assert not kept or kept == set(map(id, objects))  # they are one batch

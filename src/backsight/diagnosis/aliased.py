@@ -7,6 +7,7 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,9 @@ from backsight.tape.saved import is_readable
 from backsight.tracing.steps import parameters
 
 CODES = ("BS148",)
+
+_LOOKED_AT = 8
+"""Values of a dict that are looked at for a tensor: a state has many, beside a number or two."""
 
 _TRAINS = re.compile(r"step|train|fit|epoch|update|backward")
 
@@ -62,10 +66,14 @@ def aliased(states: Iterable[Kept], optimizers: Iterable[torch.optim.Optimizer],
     """Return the findings of those that hold the memory of what is trained, at the end of a step."""
     trained = {p.data_ptr() for each in optimizers for p in parameters(each) if is_readable(p)}
     held = set()
-    for each, name in search((), collect=(dict,)).found:
+    for each, name in search((), collect=(dict,), where=_holds_tensor).found:
         if isinstance(each, dict) and any(_is_of(value, trained) for value in each.copy().values()):
             held.add(_last(name.path))
     return [_finding(each, since) for each in states if _last(each.name) in held]
+
+
+def _holds_tensor(held: dict[Any, Any]) -> bool:
+    return any(type(value) is torch.Tensor for value in islice(dict.values(held), _LOOKED_AT))
 
 
 def _is_of(value: object, trained: set[int]) -> bool:

@@ -12,6 +12,7 @@ from backsight.diagnosis.finding import SEVERITIES, Report
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene, Site, recall, remember
 from backsight.diagnosis.wording import counted
+from backsight.naming import standstill
 from backsight.snapshot import Optimizers, optimizers_by_name, owned, survey
 from backsight.tape import Models, NothingToCapture, no_jit_trace, no_torch_dispatch, no_torch_function, tensors_in
 from backsight.tracing import current
@@ -57,7 +58,7 @@ def audit_at(
 ) -> Report:
     """Audit on behalf of the caller at `site`, whose earlier audits are compared with this one."""
     # Who counts, changes or traces operations is to see the program's alone.
-    with no_torch_function(), no_torch_dispatch(), no_jit_trace():
+    with no_torch_function(), no_torch_dispatch(), no_jit_trace(), standstill():
         return _audited(site, roots, model, optimizer, moment)
 
 

@@ -39,7 +39,7 @@ def held(module: torch.nn.Module) -> Held | None:
         if isinstance(each, torch.Tensor)
     }
     found: dict[int, Held] = {}
-    for each, name in search((), collect=(dict,)).found:
+    for each, name in search((), collect=(dict,), where=lambda each: dict.__len__(each) == len(own)).found:
         if not isinstance(each, dict) or not own or name.path.startswith("self.__") or set(each) != set(own):
             continue
         pairs = [(own[key], value) for key, value in each.items()]

@@ -71,7 +71,7 @@ def replays() -> list[Replay]:
     """Return such containers, of which most programs have none."""
     found: list[Replay] = []
     for each, name in _containers():
-        newest = _newest(each) if len(each) >= _FEWEST else []
+        newest = _newest(each)
         if newest and all(map(_is_data, newest)):
             found += _of_arrays(each, name, newest)
             continue
@@ -145,9 +145,12 @@ def _told(found: Replay) -> str:
 
 
 def _containers() -> Iterator[tuple[Sequence[Any], str]]:
-    for each, name in search((), collect=(deque, list)).found:
-        if type(each) in (deque, list):
-            yield each, name.path  # type: ignore[misc]
+    for each, name in search((), collect=(deque, list), where=_is_long).found:
+        yield each, name.path  # type: ignore[misc]
+
+
+def _is_long(held: Any) -> bool:
+    return type(held) in (deque, list) and len(held) >= _FEWEST
 
 
 def _newest(held: Sequence[Any]) -> list[Any]:
@@ -184,6 +187,6 @@ def _owner(found: Replay) -> str:
     """Return the attribute outside of the container that holds the array's memory."""
     numpy = sys.modules.get("numpy")
     kinds = (torch.Tensor, numpy.ndarray) if numpy is not None else (torch.Tensor,)
-    same = [each for each, _ in search((), collect=kinds).found if mark(each)[:1] == found.was[:1]]
+    same = [each for each, _ in search((), collect=kinds, where=lambda each: mark(each)[:1] == found.was[:1]).found]
     paths = (name.path for names in search(same, limit=8).names for name in names)
     return next((path for path in paths if "." in path and "[" not in path), "")

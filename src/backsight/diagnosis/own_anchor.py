@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -44,7 +45,7 @@ def own_anchor(
 ) -> list[Finding]:
     """Return the finding of a container that has the memory of the very parameters that are compared with it."""
     trained = trained_memory(optimizers)
-    for held, name in search((), collect=(dict, list)).found:
+    for held, name in search((), collect=(dict, list), where=begins_with_tensor).found:
         last = name.path.split(".")[-1]
         fitting = [each for each in found if each.container == last]
         values = ([*held.values()] if isinstance(held, dict) else [*held]) if fitting else []  # type: ignore[misc]  # a list
@@ -60,6 +61,12 @@ def own_anchor(
 def trained_memory(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
     """Return where the parameters of optimizers are in memory."""
     return {p.data_ptr() for each in optimizers for p in parameters(each) if is_plain(p)}
+
+
+def begins_with_tensor(held: Any) -> bool:
+    """Whether the first value in a dict or list is a tensor."""
+    values = dict.values(held) if isinstance(held, dict) else list.__iter__(held)
+    return isinstance(next(iter(values), None), torch.Tensor)
 
 
 def is_plain(value: object) -> bool:

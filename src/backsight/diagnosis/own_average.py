@@ -9,7 +9,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.own_anchor import is_plain, trained_memory
+from backsight.diagnosis.own_anchor import begins_with_tensor, is_plain, trained_memory
 from backsight.diagnosis.program import bodies, filling
 from backsight.diagnosis.wording import shown
 from backsight.naming import search
@@ -32,7 +32,7 @@ def own_average(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: 
     if not averaged:
         return []
     trained = trained_memory(optimizers)
-    for held, name in search((), collect=(dict, list)).found:
+    for held, name in search((), collect=(dict, list), where=begins_with_tensor).found:
         last = name.path.split(".")[-1]
         values = [] if last not in averaged else [*held.values()] if isinstance(held, dict) else [*held]  # type: ignore[misc]  # a list
         if values and all(is_plain(each) and each.data_ptr() in trained for each in values):

@@ -86,8 +86,8 @@ class Scene:
         if known or saved.storage is None:
             return known or ""
         leaf = next((leaf.name for leaf in self.graph.leaves if leaf.storage == saved.storage and leaf.name), "")
-        found = () if leaf else search((), collect=(torch.Tensor,)).found
-        sharing = (n.path for t, n in found if isinstance(t, torch.Tensor) and memory(t)[0] == saved.storage)
+        shares = lambda tensor: memory(tensor)[0] == saved.storage  # noqa: E731  # what is asked of each tensor
+        sharing = (n.path for _, n in (() if leaf else search((), collect=(torch.Tensor,), where=shares).found))
         return leaf or next(sharing, "")
 
     def _place(self, tensor: torch.Tensor) -> str:

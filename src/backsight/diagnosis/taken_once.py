@@ -53,8 +53,8 @@ def taken_once(watch: Watch, optimizers: Iterable[torch.optim.Optimizer]) -> lis
 def _tensors(watch: Watch, held: set[int], began: int) -> Iterator[Finding]:
     """Yield the findings of tensors that were detached before the first step, and were not written since."""
     told = set()
-    for tensor, _ in search((), collect=(torch.Tensor,)).found if held else ():
-        if not isinstance(tensor, torch.Tensor) or tensor.numel() != 1 or tensor.requires_grad or not _is_fresh(tensor):
+    for tensor, _ in search((), collect=(torch.Tensor,), where=_is_number).found if held else ():
+        if not isinstance(tensor, torch.Tensor) or tensor.requires_grad or not _is_fresh(tensor):
             continue
         for cut, refs, made in whence(watch, tensor)[:1]:
             leaves = [p for ref in refs if (p := ref()) is not None]
@@ -65,6 +65,10 @@ def _tensors(watch: Watch, held: set[int], began: int) -> Iterator[Finding]:
                 finding = _told(cut.line.place, leaves[0], "takes the value once, into a tensor of its own.")
                 if finding is not None:
                     yield finding
+
+
+def _is_number(tensor: torch.Tensor) -> bool:
+    return tensor.numel() == 1
 
 
 def _is_fresh(tensor: torch.Tensor) -> bool:

@@ -17,7 +17,7 @@ from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_in
 from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.wording import numbered, shown
 from backsight.launch.sign import Sign, Step, key_of
-from backsight.naming import search
+from backsight.naming import requires_grad, search
 from backsight.snapshot import groups
 from backsight.tape import Living, grad_fn, no_torch_function, sequence_number
 from backsight.tape.saved import is_readable
@@ -96,8 +96,8 @@ def _is_loss_finite() -> bool:
 
 def newest_loss() -> torch.Tensor | None:
     """Return the newest scalar with a graph that a variable holds."""
-    found = [t for t, _ in search((), collect=(torch.Tensor,)).found if isinstance(t, torch.Tensor)]
-    losses = [t for t in found if t.numel() == 1 and grad_fn(t) is not None]
+    found = search((), collect=(torch.Tensor,), where=requires_grad).found
+    losses = [t for t, _ in found if isinstance(t, torch.Tensor) and t.numel() == 1 and grad_fn(t) is not None]
     return max(losses, key=lambda t: sequence_number(grad_fn(t)), default=None)
 
 

@@ -45,6 +45,7 @@ from backsight.launch.unmoved import Unmoved
 from backsight.launch.views import Views
 from backsight.launch.wiped import Wiped
 from backsight.launch.zeros import Stopping, Zeros
+from backsight.naming import standstill
 from backsight.tape import Living
 from backsight.tracing import Watch
 
@@ -133,15 +134,21 @@ class VitalSigns:
         course.last = self.steps
         step = Step(optimizer, key, course.steps, self.steps, self._courses, self.modes.models)
         step.news = course.steps == 1 and self.steps > SILENT  # something else is trained from here on
-        if not course.steps & (course.steps - 1):
-            for tell in self._doubled:
-                tell(step)
-        if not self.steps & (self.steps - 1):
-            for tell in self._run_doubled:
-                tell(step)
+        if not course.steps & (course.steps - 1) or not self.steps & (self.steps - 1):
+            with standstill():
+                self._tell_doubled(step)
         for tell in self._each_step:
             tell(step)
         return step.news
+
+    def _tell_doubled(self, step: Step) -> None:
+        """Tell that the steps of an optimizer, or of the run, are a power of two."""
+        if not step.steps & (step.steps - 1):
+            for tell in self._doubled:
+                tell(step)
+        if not step.number & (step.number - 1):
+            for tell in self._run_doubled:
+                tell(step)
 
     def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
         """Note that a module that no other has called returned something with a graph."""

@@ -6,8 +6,9 @@ are spelt only for what was found. `search` is the way in.
 Offered to other rooms: `elsewhere`, `frames`, `plain`, `roots`.
 """
 
+from ._torch import requires_grad
 from .barren import standstill
 from .name import Name
 from .search import Search, search
 
-__all__ = ["Name", "Search", "search", "standstill"]
+__all__ = ["Name", "Search", "requires_grad", "search", "standstill"]

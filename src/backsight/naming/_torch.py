@@ -22,7 +22,8 @@ Read = Callable[[object], Any]
 Tensor: Any = torch.Tensor
 _grad: Read = Tensor.grad.__get__
 _is_leaf: Read = Tensor.is_leaf.__get__
-_requires_grad: Read = Tensor.requires_grad.__get__
+requires_grad: Read = Tensor.requires_grad.__get__
+"""Return whether a tensor requires grad, or has a history."""
 
 
 def _descriptor(name: str, feature: str) -> Read:
@@ -55,7 +56,7 @@ def gradient(tensor: object) -> object:
     """
     try:
         looks_into = _base(tensor)
-        if looks_into is not None and _requires_grad(looks_into) and _version(tensor):
+        if looks_into is not None and requires_grad(looks_into) and _version(tensor):
             return None
         return _grad(tensor) if _is_leaf(tensor) else None
     except Exception:  # wrapper subclasses may refuse; a tensor whose gradient cannot be read holds none for us

@@ -1,18 +1,22 @@
-"""Data that leads nowhere: a data set of dicts, lists and strings is told apart at the speed of C, not visited.
+"""Data that leads nowhere: a data set of dicts, strings and tensors is told apart at the speed of C, not visited.
 
 In a heap of half a gigabyte nearly all objects are of this kind. A visit in Python takes a microsecond, and they take a
-tenth of that here: whole levels at a time, by their types alone.
+tenth of that here: whole levels at a time, by their types alone. Only tensors, arrays and what is collected are looked
+at one by one: a tensor that requires no gradient, and is not sought itself, leads nowhere either.
 """
 
 from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress
+from itertools import chain, compress
+from typing import Any
 
-from . import plain
+import numpy as np
+
+from . import _torch, plain
 from .referents import Referents
 
 LEVELS = 12
@@ -44,6 +48,13 @@ def standstill() -> Iterator[None]:
         _standstill.known = None
 
 
+_DATA: dict[int, Callable[[Any], bool]] = {
+    id(_torch.Tensor): _torch.requires_grad,
+    id(np.ndarray): lambda array: array.dtype.hasobject,
+}
+"""By the types of data, which are not visited for their own sake: whether one leads anywhere."""
+
+
 class Barren:
     """Judges batches of objects, for one search."""
 
@@ -51,7 +62,8 @@ class Barren:
         self.followed = 0
         self._met: dict[int, type] = {}
         self._referents = referents
-        self._wanted = {id(type(target)) for target in targets}
+        self._wanted = {id(type(target)) for target in targets} - _DATA.keys()
+        self._sought = {id(target) for target in targets if id(type(target)) in _DATA}
 
     def without(self, objects: list[object]) -> list[object]:
         """Return the objects without those batches that lead to nothing a search could want."""
@@ -61,13 +73,19 @@ class Barren:
     def without_all_of(self, parent: object, children: list[object]) -> list[object]:
         """Return the children of a large container without those that lead nowhere; twice at a standstill is once."""
         known = getattr(_standstill, "known", None)
-        if known is not None and id(parent) in known and self._opened(known[id(parent)][1]) is not None:
+        if known is not None and id(parent) in known and self._leads_nowhere_still(known[id(parent)][1]):
             return []
         self._met = {}
         left = self.without(children)
         if known is not None and not left:
             known[id(parent)] = parent, dict(self._met)
         return left
+
+    def _leads_nowhere_still(self, kinds: dict[int, type]) -> bool:
+        """Whether what led nowhere for another search does so for this one, by the types that were met."""
+        if self._opened(kinds) is None:
+            return False
+        return not (kinds.keys() & self._referents.collected or (self._sought and kinds.keys() & _DATA.keys()))
 
     def _leads_nowhere(self, batch: list[object]) -> bool:
         most = self.followed + GROWTH * len(batch)
@@ -78,6 +96,8 @@ class Barren:
             self._met |= kinds
             opened = self._opened(kinds)
             if opened is None or not self._has_no_class(kinds, frontier, above):
+                return False
+            if any(self._matters(key, list(compress(frontier, map(key.__eq__, keys)))) for key in self._singled(kinds)):
                 return False
             if not opened:
                 return True
@@ -93,13 +113,27 @@ class Barren:
         referents, opened = self._referents, set()
         for key, kind in kinds.items():
             expand = referents.by_type[key] if key in referents.by_type else referents.learn(kind)
-            if key in self._wanted or key in referents.shared or key in referents.collected or key in referents.local:
+            if key in self._wanted or key in referents.local or (key in referents.shared and key not in _DATA):
                 return None
-            if expand is gc.get_referents:
+            if expand is gc.get_referents or key in _DATA:
                 opened.add(key)
             elif expand is not None and not plain.inherits(kind, (type,)):
                 return None
         return opened
+
+    def _singled(self, kinds: dict[int, type]) -> set[int]:
+        """Those types whose objects are looked at one by one."""
+        return kinds.keys() & (_DATA.keys() | self._referents.collected)
+
+    def _matters(self, kind: int, objects: list[Any]) -> bool:
+        """Whether a search could want one of some objects of a type."""
+        if kind in self._referents.collected and any(map(self._referents.is_collected, objects)):
+            return True
+        if kind not in _DATA:
+            return False
+        if self._sought and not self._sought.isdisjoint(map(id, chain(objects, map(_torch.base, objects)))):
+            return True  # it is sought, or is a view of what is
+        return any(map(_DATA[kind], objects))
 
     def _has_no_class(self, kinds: dict[int, type], frontier: list[object], above: set[int]) -> bool:
         """Whether all classes in the frontier are only the types of the objects that led to it."""

@@ -35,6 +35,7 @@ from .frames import locals_of
 from .roots import is_user, is_user_class, module_dict
 
 Expand = Callable[[Any], list[Any]]
+Where = Callable[[Any], bool]
 
 _ATOMS: tuple[type, ...] = (
     *(int, float, complex, bool, str, bytes, bytearray, range, type(None), type(...), type(NotImplemented)),
@@ -123,15 +124,21 @@ _BY_BASE: tuple[tuple[type, Expand], ...] = (
 )
 
 
+def _always(held: object) -> bool:
+    return True
+
+
 class Referents:
     """How to expand each type met, worked out once a type; None for types that hold nothing worth visiting."""
 
-    def __init__(self, collect: Iterable[type], deep: bool) -> None:
+    def __init__(self, collect: Iterable[type], where: Where | None, deep: bool) -> None:
         self.by_type: dict[int, Expand | None] = {id(atom): None for atom in _ATOMS}
         self.shared: set[int] = set()  # types whose objects remember every holder
         self.collected: set[int] = set()
         self.local: set[int] = set()  # classes made inside a function, which may be reachable by their objects only
         self._collect = tuple(collect)
+        self.is_collected: Where = where or _always
+        """Whether an object of a type that is collected is so itself."""
         self._deep = deep
         self._nothing = (ModuleType, np.generic, *_tests())
         self._types: list[type] = []  # keeps the types alive while their ids are keys

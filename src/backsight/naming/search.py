@@ -12,6 +12,7 @@ from . import _torch
 from .elsewhere import trains_elsewhere
 from .lineage import Lineage
 from .name import Name
+from .referents import Where
 from .roots import stages
 from .walk import Walk
 
@@ -39,6 +40,7 @@ def search(
     limit: int = 4,
     frames: Iterable[FrameType] = (),
     collect: Iterable[type] = (),
+    where: Where | None = None,
     budget: int = BUDGET,
     thread: int | None = None,
 ) -> Search:
@@ -51,13 +53,14 @@ def search(
 
     Looked at in turn, until all are found: `frames` (those of a traceback, for instance), the frames of all threads
     from the caller outwards, the user's modules, the frames that called the user's code, and with `deep` the library
-    modules. `collect` asks for every live object of these types that the user's frames and modules lead to. `limit`
-    bounds the names of one target, `budget` the objects visited; `thread` is the identifier of the caller's, where this
-    is another that looks on its behalf. Nothing of the user's is run, and nothing is kept alive but what `found`
-    returns.
+    modules. `collect` asks for every live object of these types that the user's frames and modules lead to, `where`
+    for those of them alone for which it is true, as a data set may hold half a million; it runs nothing of the user's.
+    `limit` bounds the names of one target, `budget` the objects visited; `thread` is the identifier of the caller's,
+    where this is another that looks on its behalf. Nothing of the user's is run, and nothing is kept alive but what
+    `found` returns.
     """
     targets, collect = list(targets), tuple(collect)
-    walk = Walk(targets, collect, deep, budget, gradients=not trains_elsewhere(thread))
+    walk = Walk(targets, collect, deep, budget, where=where, gradients=not trains_elsewhere(thread))
     collecting = gc.isenabled()
     gc.disable()  # half the time of a walk otherwise, and no finalizer runs amid it
     try:

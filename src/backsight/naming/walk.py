@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from . import _torch, plain
 from .barren import Barren
-from .referents import Referents, of_module, of_tensor, registries
+from .referents import Referents, Where, of_module, of_tensor, registries
 from .roots import Root
 
 HOLDERS = 16  # how many holders of one object are remembered; a module is always remembered
@@ -26,9 +26,16 @@ class Walk:
     """What one search has seen: objects in the order met, and the first holder of each (-1 for a root)."""
 
     def __init__(
-        self, targets: Sequence[object], collect: Iterable[type], deep: bool, budget: int, *, gradients: bool = True
+        self,
+        targets: Sequence[object],
+        collect: Iterable[type],
+        deep: bool,
+        budget: int,
+        *,
+        where: Where | None = None,
+        gradients: bool = True,
     ) -> None:
-        self.referents = Referents(collect, deep)
+        self.referents = Referents(collect, where, deep)
         self.objects: list[object] = []
         self.holder: list[int] = []
         self.roots: dict[int, Root] = {}
@@ -109,7 +116,7 @@ class Walk:
                 if of in shared or key in wanted:
                     holders[key] = [at]
                     self.missing.discard(key)
-                if of in self.referents.collected:
+                if of in self.referents.collected and self.referents.is_collected(child):
                     self.found.append(new)
                 (level if in_module and expand is of_module else following).append(new)
         return following

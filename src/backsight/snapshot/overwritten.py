@@ -9,7 +9,7 @@ from types import FrameType
 
 import torch
 
-from backsight.naming import Name, Search, search
+from backsight.naming import Name, Search, requires_grad, search
 from backsight.source import Place, rebinding
 from backsight.tape import Graph, Leaf, NotInGraph, is_mended, no_torch_function
 from backsight.tape.queries import locate
@@ -67,7 +67,7 @@ def name_overwritten(graph: Graph, frames: Sequence[FrameType] = ()) -> Graph:
     """
     if all(leaf.name for leaf in graph.leaves):
         return graph
-    results = by_node(graph, live_results(search((), frames=frames, collect=(torch.Tensor,))))
+    results = by_node(graph, live_results(search((), frames=frames, collect=(torch.Tensor,), where=requires_grad)))
     found = approximations(graph, results, (leaf.node for leaf in graph.leaves))
     leaves = [_approximated(leaf, found.get(leaf.node)) for leaf in graph.leaves]
     return graph.renamed(leaves, graph.root_names)

@@ -7,7 +7,7 @@ from types import FrameType
 
 import torch
 
-from backsight.naming import Name, search
+from backsight.naming import Name, requires_grad, search
 from backsight.tape import Graph, Leaf, Node, capture, identity, no_torch_function, sequence_number, tensors_in
 from backsight.tape.saved import is_readable
 
@@ -39,7 +39,7 @@ def identified(tensor: torch.Tensor) -> tuple[int, int] | None:
 
 def results_held(frames: Sequence[FrameType]) -> list[tuple[torch.Tensor, Name]]:
     """Return every live result that a variable holds, with its name; `frames` are searched first."""
-    found = search((), frames=frames, collect=(torch.Tensor,)).found
+    found = search((), frames=frames, collect=(torch.Tensor,), where=requires_grad).found
     with no_torch_function():
         return [(t, name) for t, name in found if isinstance(t, torch.Tensor) and t.grad_fn is not None]
 

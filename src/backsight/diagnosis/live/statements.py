@@ -12,7 +12,7 @@ import torch
 
 from backsight.diagnosis.live.census import maker
 from backsight.diagnosis.live.graphs import Held
-from backsight.naming import search
+from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, loop_facts
 from backsight.source.body import body_around, functions
@@ -105,7 +105,7 @@ def _results() -> list[tuple[str, str, tuple[int, ...], int]]:
     """Return the results that variables hold: name, operation, shape, and the number of the operation."""
     found: list[tuple[str, str, tuple[int, ...], int]] = []
     with no_torch_function():
-        for tensor, name in search((), collect=(torch.Tensor,)).found:
+        for tensor, name in search((), collect=(torch.Tensor,), where=requires_grad).found:
             if len(found) == _MOST:
                 break
             node = maker(tensor) if isinstance(tensor, torch.Tensor) else None

@@ -20,7 +20,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.naming import search
+from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, statement_at
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
@@ -338,7 +338,7 @@ def _given_too(statement: str, name: str) -> str:
 def _kept_of(scene: Scene, leaf: Leaf) -> list[str]:
     """The attributes of modules that hold what was computed of a leaf at once, as `self.shift = zeros.clone()` does."""
     users = {node.index for node in scene.graph.nodes if any(e and e.node.index == leaf.node for e in node.inputs)}
-    found = search((), collect=(torch.Tensor,)).found
+    found = search((), collect=(torch.Tensor,), where=requires_grad).found
     held = ((name.path, t) for t, name in found if isinstance(t, torch.Tensor) and "." in name.path)
     paths = [
         path for path, t in held if not is_mended(t) and t.grad_fn is not None and node_of(scene.graph, t) in users
