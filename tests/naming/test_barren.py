@@ -24,6 +24,7 @@ MANY = 3 * BATCH
 class Sample:
     text: str
     label: Any = None
+    held: Any = None
 
 
 class Slotted:
@@ -60,7 +61,29 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "LARGE", 256)
 
 
+def chain(n: int) -> list[Sample]:
+    """Objects of which each knows the one before and the one after."""
+    nodes = [Sample(str(k)) for k in range(n)]
+    for one, other in zip(nodes, nodes[1:], strict=False):
+        one.held, other.label = other, one
+    return nodes
+
+
+def circle(n: int) -> list[Sample]:
+    """Objects that know one another, as those of a graph do."""
+    nodes = [Sample(str(k)) for k in range(n)]
+    for k, node in enumerate(nodes):
+        node.held = [nodes[(k * step + 1) % n] for step in (1, 7, 31)]
+    return nodes
+
+
 class TestWhatIsPassedOver:
+    @pytest.mark.parametrize("make", [circle, chain], ids=["a circle", "a chain"])
+    def test_data_in_circles_or_deeper_than_any_tree_is_not_visited(self, make):
+        data, target = make(MANY), torch.ones(1)
+        name, visited = found([data, [[target]]], target)
+        assert name == "held[1][0][0]" and visited < MANY
+
     def test_a_data_set_is_not_visited(self):
         dataset, target = rows(MANY), torch.ones(1)
         name, visited = found([dataset, target], target)
@@ -194,13 +217,19 @@ class TestWhatIsFound:
         data[7].held = tensor
         assert found(data, tensor)[0] == "held[7].held"
 
-    def test_data_in_circles_is_visited(self):
+    def test_what_data_in_circles_hold(self):
         data = rows(MANY)
         for row in data:
             row["all"] = data
         tensor = torch.ones(1)
         data[3]["label"] = tensor
         assert found(data, tensor)[0] == "held[3]['label']"
+
+    def test_what_one_circle_holds_beside_another(self):
+        with_it, without, tensor = circle(MANY), circle(MANY), torch.ones(1)
+        with_it[5].held.append(tensor)
+        assert found([without, with_it], tensor)[0] == "held[1][5].held[3]"
+        assert found([with_it, without], tensor)[0].startswith("held[0][5].held")
 
 
 class TestAtAStandstill:

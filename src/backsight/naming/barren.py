@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, compress
 from typing import Any
@@ -19,11 +19,17 @@ import numpy as np
 from . import _torch, plain
 from .referents import Referents
 
-LEVELS = 12
-"""How deep data may be nested; what goes deeper, or in circles, is visited."""
+LEVELS = 32
+"""How deep data may be nested before what was met is remembered, so that data in circles come to an end."""
 
-GROWTH = 64
+GROWTH = 512
 """How many times as many objects as it began with a batch may lead to, for the same reason."""
+
+MOST = 8_000_000
+"""References that are followed through circles for one batch: it takes a second or two."""
+
+TRIES = 2
+"""Batches that may turn out to lead somewhere after all, once they were followed through circles."""
 
 BATCH = 1_024
 """Objects that are judged together: one of interest among them means a visit for all."""
@@ -64,6 +70,9 @@ class Barren:
         self._referents = referents
         self._wanted = {id(type(target)) for target in targets} - _DATA.keys()
         self._sought = {id(target) for target in targets if id(type(target)) in _DATA}
+        self._nowhere = set[int]()
+        """What was followed through circles, by id: the program's data live on during a search."""
+        self._tries = TRIES
 
     def without(self, objects: list[object]) -> list[object]:
         """Return the objects without those batches that lead to nothing a search could want."""
@@ -88,9 +97,28 @@ class Barren:
         return not (kinds.keys() & self._referents.collected or (self._sought and kinds.keys() & _DATA.keys()))
 
     def _leads_nowhere(self, batch: list[object]) -> bool:
-        most = self.followed + GROWTH * len(batch)
-        frontier, above = batch, set[int]()
-        for _ in range(LEVELS):
+        found = None if self._nowhere else self._follow(batch)
+        if found is None and self._tries:
+            met = set[int]()
+            found = self._follow(batch, met)
+            if found:
+                self._nowhere |= met
+            else:
+                self._tries -= 1
+        return bool(found)
+
+    def _follow(self, batch: list[object], met: set[int] | None = None) -> bool | None:
+        """Whether a batch leads nowhere, level by level; None if it is too much of a tree to be worth it.
+
+        With `met`, which gets the ids of what leads on, data that is nested deeply or in circles is followed too, each
+        object once: what another batch has led to is known.
+        """
+        most = self.followed + (GROWTH * len(batch) if met is None else MOST)
+        frontier, above, levels = batch, set[int](), 0
+        while frontier:
+            levels += 1
+            if self.followed > most or (met is None and levels > LEVELS):
+                return None
             keys = list(map(id, map(type, frontier)))  # by id: a metaclass may have a __hash__ of its own
             kinds = {key: type(frontier[keys.index(key)]) for key in set(keys)}
             self._met |= kinds
@@ -99,14 +127,17 @@ class Barren:
                 return False
             if any(self._matters(key, list(compress(frontier, map(key.__eq__, keys)))) for key in self._singled(kinds)):
                 return False
-            if not opened:
-                return True
-            frontier = gc.get_referents(*compress(frontier, map(opened.__contains__, keys)))
+            leading = compress(frontier, map(opened.__contains__, keys))
+            frontier = gc.get_referents(*(leading if met is None else self._new(leading, met)))
             above = set(kinds)
             self.followed += len(frontier)
-            if self.followed > most:
-                return False
-        return False
+        return True
+
+    def _new(self, objects: Iterable[object], met: set[int]) -> Iterator[object]:
+        by_id = {id(each): each for each in objects}
+        new = by_id.keys() - met - self._nowhere
+        met |= new
+        return map(by_id.__getitem__, new)
 
     def _opened(self, kinds: dict[int, type]) -> set[int] | None:
         """Return those types whose objects hold others; None if one of the types is of interest itself."""
