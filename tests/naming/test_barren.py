@@ -6,6 +6,7 @@ import gc
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def chain(n: int) -> list[Sample]:
     """Objects of which each knows the one before and the one after."""
     nodes = [Sample(str(k)) for k in range(n)]
-    for one, other in zip(nodes, nodes[1:], strict=False):
+    for one, other in pairwise(nodes):
         one.held, other.label = other, one
     return nodes
 
