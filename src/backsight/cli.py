@@ -356,7 +356,7 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     forecast.add_argument("--device", choices=("cuda", "cpu"), help="device that the step will run on")
     forecast.add_argument(
-        "--release", metavar="BUCKET", type=_bucket, nargs="?", const="16MB", help="forecast with gradient release"
+        "--release", metavar="BUCKET", type=_bucket, nargs="?", const="auto", help="forecast with gradient release"
     )
     forecast.add_argument(
         "--checkpoint",

@@ -201,3 +201,19 @@ def read(model):
 read(Model())
 """
     assert bs.explain(failing(source)).code == "BS200"
+
+
+def test_all_that_a_statement_detaches_on_the_way_is_attached_at_once():
+    source = """
+w, v = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+loss = (w.detach() * (w * w).detach() + v).sum()
+loss.backward()
+w.grad.norm()
+"""
+    assert "write `loss = (w * (w * w) + v).sum()`, without .detach()." in explained(source).fix
+
+
+def test_all_that_detaches_the_result_of_a_module_is_named():
+    source = f"{SETUP}loss = (model(x).detach() * model(-x).detach() + x.sum().requires_grad_()).sum()\n"
+    fix = explained(f"{source}loss.backward()\nmodel[0].weight.grad.norm()\n").fix
+    assert "on line 4, without model(x).detach() and model(-x).detach(), if it should" in fix

@@ -1,6 +1,7 @@
 """BS203: which statement left a loss without a history, in programs as people write them."""
 
 import ast
+import contextlib
 
 import pytest
 import torch
@@ -455,3 +456,49 @@ step(torch.ones(4, 3), torch.ones(4, 3))
         source = self.BOTH.replace("    two = OTHER\n", "    with torch.no_grad():\n        two = embed(b)\n")
         told = explained(f"import torch\n{source.replace('LOSS', '(one - two).square().sum()')}").fix
         assert told.startswith("Remove @torch.no_grad() from embed; ")
+
+
+# A statement that cuts twice on the way to the loss, and the one that must be written instead.
+SEVERAL = {
+    "first, second = model(x).detach(), model(-x).detach()\nloss = (first * second).sum()": (
+        "first, second = model(x), model(-x)"
+    ),
+    "loss = F.mse_loss(model(x).detach(), model(-x).detach() + 1)": "loss = F.mse_loss(model(x), model(-x) + 1)",
+    "loss = model(x).detach().sum() * model(x).detach().mean()": "loss = model(x).sum() * model(x).mean()",
+    "logits, size = model(x), model.weight.norm()\nloss = logits.detach().sum() * size.item()": (
+        "loss = logits.sum() * size"
+    ),
+    "parts = [model(x).detach(), model(-x).data]\nloss = torch.stack(parts).sum()": "parts = [model(x), model(-x)]",
+}
+
+
+class TestSeveralCutsOfOneStatement:
+    @pytest.mark.parametrize("level", [None, "exact"])
+    @pytest.mark.parametrize("lines", SEVERAL)
+    def test_are_taken_back_at_once(self, lines, level):
+        source = f"{SETUP}{lines}\nloss.backward()\n"
+        with bs.watch(level=level) if level else contextlib.nullcontext():
+            assert f"write `{SEVERAL[lines]}`, without" in explained(source).fix
+
+    def test_in_a_function_that_has_returned(self):
+        source = f"""{SETUP}
+def adapted(w, b):
+    fast, bias = w.detach(), b.detach()  # here
+    return (fast * x[:3].T).sum() + bias.sum()
+
+loss = adapted(model.weight.T, model.bias)
+loss.backward()
+"""
+        assert "write `fast, bias = w, b`, without .detach()" in explained(source).fix
+
+    def test_a_target_beside_stays_detached(self):
+        source = f"""{SETUP}
+logits = model(x)
+loss = F.mse_loss(logits.detach(), F.one_hot(labels, 3).float().detach())
+loss.backward()
+"""
+        assert "write `loss = F.mse_loss(logits, F.one_hot(labels, 3).float().detach())`" in explained(source).fix
+
+    def test_what_both_functions_return_is_said_once(self):
+        found = explained(f"{SETUP}a, b = model(x).detach(), model(-x).detach()\nloss = (a * b).sum()\nloss.backward()")
+        assert evidence(found).count("detached from the graph") == 1

@@ -72,6 +72,13 @@ OTHERS = {
     "of a list": "items, w = [1], torch.ones(3)\nitems[5] * w",
     "of a missing key": "held = {}\nheld['w']",
     "of a missing attribute": "torch.nn.Linear(1, 1).wieght",
+    "a text that names a tensor": "x = torch.ones(3)\ny = int('tensor') + x",
+    "a text with a tensor": "x = torch.ones(3)\ny = 'a tensor: ' + x",
+    "arguments of a function": "x = torch.ones(3)\ndef f(a, tensor): pass\nf(x)",
+    "arguments of a forward": "class Net(torch.nn.Module):\n    def forward(self, tensor): pass\nNet()()",
+    "tensors that are compared": "x = torch.ones(3)\nsorted([x, 'tensor'])",
+    "a call of a tensor": "x = torch.ones(3)\nx(1)",
+    "a list that lacks a tensor": "x = torch.ones(3)\n[1, x].index('tensor')",
     "of NumPy": "import numpy\nx = torch.ones(2, 3)\nnumpy.concatenate([x.numpy(), numpy.zeros(3)])",
 }
 
@@ -80,6 +87,10 @@ OTHERS = {
 def test_an_error_that_is_not_of_pytorch_is_only_called_unknown(source):
     finding = bs.explain(failing(source))
     assert (finding.code, finding.severity, finding.source) == ("BS200", "note", None)
+
+
+def test_what_failed_is_the_expression_alone():
+    assert explained("x = torch.ones(3)\ny = x.view(7) + x.sum()").title.startswith("x.view(7) raised RuntimeError")
 
 
 BARE = {

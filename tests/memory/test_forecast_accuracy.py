@@ -103,3 +103,17 @@ def test_a_forecast_is_within_a_thousandth_of_the_allocator(name):
         case.model, case.batch, optimizer, loss=case.loss, autocast=case.autocast, device="cpu", variants=False
     )
     assert foretold.peak == pytest.approx(measured(case, optimizer), rel=1e-3)
+
+
+def test_a_step_that_builds_its_own_model_has_none_of_the_step_before():
+    def step():
+        torch.manual_seed(0)
+        model = GPT()
+        optimizer = fused(model.parameters())
+        model(*words()).backward()
+        optimizer.step()
+
+    foretold = forecast(step, device="cpu")
+    assert foretold.peak == pytest.approx(peak_of(step, ()), rel=1e-3)
+    own = sum(each.nbytes for each in GPT().parameters())
+    assert foretold.memory.by_kind["parameters"] == foretold.memory.by_kind["gradients"] == own

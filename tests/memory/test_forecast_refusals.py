@@ -68,6 +68,23 @@ def test_an_operator_whose_fake_form_refuses_what_the_operator_takes_is_named_wi
     assert not caplog.records
 
 
+def making():
+    model, batch = mlp()
+
+    def step():
+        model(*batch).backward()
+
+    return step
+
+
+def test_a_step_may_return_a_function():
+    def step():
+        making()()
+        return making
+
+    assert forecast(step).peak
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -76,6 +93,8 @@ def test_an_operator_whose_fake_form_refuses_what_the_operator_takes_is_named_wi
         (lambda: (lambda x: x,), "needs x"),
         (lambda: (lambda: mlp()[0],), "Return a batch too"),
         (lambda: (lambda: 3,), "created no tensor"),
+        (lambda: (making,), r"making returned a function and ran no backward.*: forecast\(making\(\)\)"),
+        (lambda: (nn.Linear(8, 8), torch.randn(2, 4, 8)), r"cross_entropy\(output.flatten\(0, 1\), target.flatten"),
         (lambda: (lambda: 3, torch.randn(3)), "The model is a int"),
         (lambda: (nn.Linear(8, 8), torch.randn(2, 8)), r"tensors of shape \(2, 8\), but a step needs a scalar loss"),
         (

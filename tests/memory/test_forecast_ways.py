@@ -43,9 +43,9 @@ def test_each_way_is_shown_once_and_the_others_beside_it():
         "ordinary, loop",
         "ordinary, fused",
         "ordinary, foreach",
-        "released (16MB), fused",
+        "released, fused",
         "checkpointed, ordinary, fused",
-        "checkpointed, released (16MB), fused",
+        "checkpointed, released, fused",
     ]
 
 
@@ -83,7 +83,7 @@ def test_release_saves_where_the_peak_is_of_gradients_and_the_advice_says_so():
         MLP(*[256] * 40), (torch.randn(4, 256), torch.randn(4, 256)), partial(torch.optim.AdamW, fused=True)
     )
     released = next(each for each in foretold.variants if each.way.release is not None)
-    assert released.peak == pytest.approx(foretold.peak, rel=0.05)  # all gradients fit into 16 MB
+    assert released.peak < 0.8 * foretold.peak
     foretold = forecast(
         MLP(*[256] * 40), (torch.randn(4, 256), torch.randn(4, 256)), partial(torch.optim.AdamW, fused=True), release=0
     )
@@ -132,7 +132,7 @@ def test_a_way_that_cannot_be_gone_is_left_out_with_the_reason():
 
     foretold = forecast(step)
     assert all(each.way.release is None for each in foretold.variants)
-    assert any(note.startswith("Not compared: released (16MB), fused. NotReleasable: ") for note in foretold.notes)
+    assert any(note.startswith("Not compared: released, fused. NotReleasable: ") for note in foretold.notes)
     with pytest.raises(NotReleasable):
         forecast(step, release=True)
 
@@ -142,14 +142,14 @@ def test_a_way_that_cannot_be_gone_is_left_out_with_the_reason():
 )
 def test_every_optimizer_is_compared_also_those_that_read_values(name):
     foretold = forecast(*mlp(), getattr(torch.optim, name))
-    assert {each.way.release for each in foretold.variants} == {None, "16MB"}
+    assert {each.way.release for each in foretold.variants} == {None, "auto"}
     assert not foretold.notes
 
 
 def test_an_optimizer_of_one_implementation_is_compared_too():
     model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False))
     foretold = forecast(model, (torch.randn(2, 8), torch.randn(2, 8)), torch.optim.Muon, loss=F.mse_loss)
-    assert [str(each.way) for each in foretold.variants] == ["ordinary", "released (16MB)"]
+    assert [str(each.way) for each in foretold.variants] == ["ordinary", "released"]
 
 
 @pytest.mark.parametrize(("method", "exact"), [("two-pass", True), ("factored", False)])
@@ -251,3 +251,24 @@ def test_the_memory_over_time_is_there_as_of_a_measured_step():
     foretold = forecast(*mlp())
     assert foretold.memory.peak == foretold.peak
     assert "parameters" in foretold.memory.table()
+
+
+def test_release_is_compared_as_it_is_by_default():
+    def compared(**options):
+        return forecast(*mlp_of(), partial(torch.optim.AdamW, fused=True), device="cpu", **options).variants
+
+    def mlp_of():
+        return MLP(*[256] * 40), (torch.randn(4, 256), torch.randn(4, 256))
+
+    released = next(each for each in compared() if each.way.release is not None)
+    model, batch = mlp_of()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    release(optimizer)
+    assert released.peak == forecast(model, batch, optimizer, device="cpu").peak
+    assert released.peak == compared(release=True)[0].peak
+
+
+def test_what_fits_leaves_is_said_below_the_table():
+    said = str(forecast(*mlp(), device_memory="600MB"))
+    assert "`fits` leaves 768 MB for the CUDA context" in said
+    assert "`fits`" not in str(forecast(*mlp(), device="cuda"))

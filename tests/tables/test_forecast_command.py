@@ -34,6 +34,14 @@ def reading():
     loss = Net()(torch.randn(4, 512))
     print(loss.item())
 
+def make_step():
+    def step():
+        Net()(torch.randn(4, 512)).backward()
+    return step
+
+def scores():
+    return nn.Linear(8, 8), torch.randn(2, 8)
+
 def misshapen():
     return Net(), torch.randn(4, 500)
 
@@ -60,7 +68,7 @@ def test_a_function_is_found_in_a_module_a_file_and_a_class(target, capsys):
     assert main(["forecast", target]) == 0
     said = capsys.readouterr().out
     assert said.startswith("Peak ")
-    assert "released (16MB), fused" in said
+    assert "released, fused" in said
     assert "A forecast: the step did not run" in said
 
 
@@ -86,7 +94,7 @@ def test_a_function_that_trains_by_itself_is_forecast_as_it_is(capsys):
 def test_options_change_the_step(capsys):
     assert main(["forecast", "training_program:make", "--release", "--dtype", "bfloat16", "--device", "cuda"]) == 0
     first = capsys.readouterr().out.partition("way")[2].splitlines()[1]
-    assert first.startswith("released (16MB), foreach")
+    assert first.startswith("released, foreach")
 
 
 def test_a_piped_answer_ends_no_line_with_spaces(capsys):
@@ -102,6 +110,14 @@ def test_a_piped_answer_ends_no_line_with_spaces(capsys):
         ("not_a_module_here:make", "There is no module not_a_module_here here"),
         ("trainings.py:make", "There is no file trainings.py."),
         ("training_program:Net", "The function only returned a model"),
+        (
+            "training_program:make_step",
+            "returned a function and ran no backward, so it is no step. Name a function",
+        ),
+        (
+            "training_program:scores",
+            "but a step needs a scalar loss. Let the function return a model that",
+        ),
         ("training_program:reading", f"at `print(loss.item())`, training_program.py:{LINE}"),
     ],
 )

@@ -45,6 +45,13 @@ _KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
 """What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else."""
 
 _OF_TENSORS = re.compile(r"tensor|dimension", re.IGNORECASE)
+_OF_PYTHON = re.compile(
+    r"required (?:positional|keyword-only) argument|takes .* positional arguments? but|unexpected keyword argument|"
+    r"object is not (?:callable|iterable|subscriptable)|not supported between instances|unsupported operand|"
+    r"can only concatenate|invalid literal for|could not convert string|decoding to str|is not in list"
+)
+"""What Python itself says where it refuses an operation, or the arguments of a function: it may name a Tensor too."""
+
 _WANTS_GRADIENT = re.compile(r"doesn't require gradient|has requires_grad=False")
 
 
@@ -102,13 +109,24 @@ def _is_of_torch(found: Refusal) -> bool:
     """Whether PyTorch raised it: its own code did, or what it has in C below a line that works on tensors."""
     error, level = found.failure.error, found.level
     if found.below:
-        return found.below[-1].frame.f_code.co_filename.startswith(_TORCH)
-    if isinstance(level.statement, ast.Raise | ast.Assert):
+        return found.below[-1].frame.f_code.co_filename.startswith(_TORCH) and not _of_own_forward(found)
+    of_python = issubclass(type(error), (TypeError, ValueError)) and _OF_PYTHON.search(found.failure.message)
+    if isinstance(level.statement, ast.Raise | ast.Assert) or of_python:
         return False
     works = any(is_tensor(value) or is_module(value) for _, value in read_by(level, found.expression))
     if issubclass(type(error), RuntimeError):
         return works
     return works and not _of_another_module(found) and bool(_OF_TENSORS.search(found.failure.message))
+
+
+def _of_own_forward(found: Refusal) -> bool:
+    """Whether Python refused the arguments of a forward of the program's, which PyTorch only hands on."""
+    forward = method(type(found.module), "forward") if found.module is not None else None
+    if forward is None or forward.__code__.co_filename.startswith(_TORCH):
+        return False
+    return bool(_OF_PYTHON.search(found.failure.message)) and found.failure.message.startswith(
+        f"{forward.__qualname__}() "
+    )
 
 
 def _of_another_module(found: Refusal) -> bool:

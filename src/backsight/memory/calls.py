@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import weakref
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,7 +32,7 @@ class ModuleCalls:
 
     The paths are those in `model`; a model that is not known yet is met when it is called, and its paths stand alone if
     it is the first, under the name of its class if not. `met` is told of each model, and `called` of the arguments of
-    each call that no other module made.
+    each call that no other module made. No model is kept alive: a step may build its own, which goes with it.
     """
 
     def __init__(self, model: Models = None, *, met: Met = None, called: Called = None):
@@ -39,7 +40,7 @@ class ModuleCalls:
         self.path = ""
         """The module that runs now."""
         self.depth = 0
-        self.models: list[torch.nn.Module] = []
+        self._models: dict[int, weakref.ref[torch.nn.Module]] = {}
         self._paths: dict[int, str] = {}
         self._stack: list[str] = []
         self._times: list[int] = []
@@ -65,16 +66,26 @@ class ModuleCalls:
 
     def forget(self) -> None:
         """Let go of the models; what was written down stays."""
-        self.models.clear()
+        self._models.clear()
         self._paths.clear()
+
+    def knows(self, model: torch.nn.Module) -> bool:
+        """Whether a model was met."""
+        return id(model) in self._models
 
     def meet(self, model: torch.nn.Module, prefix: str = "") -> None:
         """Take the names of the modules in `model`."""
-        self.models.append(model)
+        key, new = id(model), {id(each): path for path, each in paths_in(model, prefix) if id(each) not in self._paths}
+        self._models[key] = weakref.ref(model, lambda _: self._gone(key, new))
         if self._met is not None:
             self._met(model, prefix)
-        for path, module in paths_in(model, prefix):
-            self._paths.setdefault(id(module), path)
+        self._paths |= new
+
+    def _gone(self, model: int, modules: Iterable[int]) -> None:
+        """Forget the ids of a model that is no more: others get them."""
+        self._models.pop(model, None)
+        for module in modules:
+            self._paths.pop(module, None)
 
     def at(self, moment: int) -> str | None:
         """Return the path of the module that ran at this time (ns); None if none did."""
@@ -95,7 +106,7 @@ class ModuleCalls:
             if id(inner) in self._paths:
                 self._paths[id(module)] = self._paths[id(inner)]
             else:
-                self.meet(module, type(module).__name__ if self.models else "")
+                self.meet(module, type(module).__name__ if self._models else "")
         if not self._stack and self._called is not None:
             self._called(args)
         self._stack.append(self._paths[id(module)])

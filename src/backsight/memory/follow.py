@@ -71,7 +71,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
     def __init__(self, inside: Inside | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above
         self.ledger = Ledger()
-        self.calls = ModuleCalls()
+        self.calls = ModuleCalls(met=self._met)
         self.doubts: list[Doubt] = []
         self._inside = inside
         self._heir: tuple[int, int] | None = None
@@ -82,7 +82,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         self._newest = next_sequence_number() - 1
         self._optimizing = 0
         self._hooks = ExitStack()
-        self._watched: set[int] = set()
+        self._watched: dict[int, tuple[weakref.ref[Any], dict[int, Any]]] = {}
 
     def __enter__(self) -> Follow:
         self._hooks.enter_context(self.calls)
@@ -104,11 +104,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         """Count what models, optimizers and nested tensors hold, as parameters, optimizer state and inputs."""
         for each in held:
             if isinstance(each, torch.nn.Module):
-                if not any(each is model for model in self.calls.models):
+                if not self.calls.knows(each):
                     self.calls.meet(each)
-                for name, tensor in named_tensors(each):
-                    self.claim(tensor, "parameters", name, name.rpartition(".")[0])
-                    self._watch(tensor, name)
             elif isinstance(each, torch.optim.Optimizer):
                 self._claim_state(each)
             else:
@@ -239,14 +236,26 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         else:
             self.ledger.died(key)
 
-    def _watch(self, parameter: torch.Tensor, name: str) -> None:
-        """See each gradient of a parameter before it is accumulated."""
-        if parameter.is_leaf and parameter.requires_grad and id(parameter) not in self._watched:
-            self._watched.add(id(parameter))
-            node = get_gradient_edge(parameter).node
-            handle = node.register_prehook(lambda gradients: self._gradients(gradients, f"{name}.grad"))
-            self._hooks.callback(handle.remove)
-            self._hooks.callback(lambda _: None, node)  # the node is else made anew, without the hook
+    def _met(self, model: torch.nn.Module, prefix: str) -> None:
+        for name, tensor in named_tensors(model, prefix):
+            self.claim(tensor, "parameters", name, name.rpartition(".")[0])
+            self._watch(tensor, name, model)
+
+    def _watch(self, parameter: torch.Tensor, name: str, owner: Any) -> None:
+        """See each gradient of a parameter before it is accumulated, as long as a model or an optimizer has it.
+
+        The node that accumulates is made anew, without the hook, unless it is kept, and keeps the parameter alive.
+        """
+        known = any(id(parameter) in nodes for _, nodes in self._watched.values())
+        if known or not (parameter.is_leaf and parameter.requires_grad):
+            return
+        key = id(owner)
+        if key not in self._watched:
+            self._watched[key] = weakref.ref(owner, lambda _: self._watched.pop(key, None)), {}
+        node = get_gradient_edge(parameter).node
+        handle = node.register_prehook(lambda gradients: self._gradients(gradients, f"{name}.grad"))
+        self._hooks.callback(handle.remove)
+        self._watched[key][1][id(parameter)] = node
 
     def _gradients(self, gradients: Iterable[Any], name: str) -> None:
         for gradient in gradients:
@@ -266,7 +275,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
                 block = self._meet(parameter, None)
                 if block is not None and block.kind != "parameters":
                     block.kind = "parameters"
-                    self._watch(parameter, block.name or "parameter")
+                    self._watch(parameter, block.name or "parameter", optimizer)
                 for key, value in optimizer.state.get(parameter, {}).items():
                     for tensor in tensors_of(value):
                         name = f"{key} of {block.name}" if block and block.name else key

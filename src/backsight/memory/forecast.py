@@ -25,7 +25,8 @@ from backsight.memory.way import Way, others
 from backsight.random_state import random_state_kept
 from backsight.surface import require
 
-BUCKET = "16MB"
+BUCKET = "auto"
+"""What `release` takes by default, a size for each optimizer."""
 
 LONG = 10_000
 """Births and deaths in the steps of the way that was asked for, from which the others are done with a step less: that
@@ -74,8 +75,8 @@ def forecast(
     - `batch`: what the model is called with, a tensor, tuple or dict, or a function that makes it; real or not. With a
       `loss` it is (input, target); without, the model returns the loss: a scalar, in a tuple, or as `.loss`.
     - `optimizer`: an optimizer of the model, or a class or function called with its parameters; AdamW if None.
-    - `release`: the bucket of gradient release, or True for 16 MB. `checkpointing`: True for all repeated blocks, or
-      the names of modules. The forecast is of that step then, and still compares with others if `variants` is true.
+    - `release`: the bucket of gradient release, or True for its default. `checkpointing`: True for all repeated blocks,
+      or the names of modules. The forecast is of that step then, and still compares with others if `variants` is true.
     - `dtype`: of weights and inputs. `autocast`: the type of mixed precision.
     - `device`: "cuda" or "cpu", which decides what an optimizer does by default; "cuda" if there is one or if
       `device_memory` is given. For CUDA, operators that save other tensors there are counted as on CUDA.

@@ -13,7 +13,7 @@ from backsight.memory.ledger import History
 from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
 from backsight.memory.way import Way
-from backsight.text import amount
+from backsight.text import amount, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import Console, ConsoleOptions, RenderResult, Table
@@ -169,6 +169,9 @@ class Forecast:
         yield ""
         yield self.table()
         yield ""
+        if self.device_memory is not None:
+            kept = size(bytes_of(MARGIN))
+            yield f"`fits` leaves {kept} for the CUDA context and the workspaces of libraries (margin= of `fits()`)."
         yield from self.advice
         yield from self.notes
         yield self.unknown

@@ -9,8 +9,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -110,9 +112,17 @@ def rehearse(
         with Follow(inside) as follow:
             follow.hold(*training.models, *training.optimizers, training.inputs)
             for _ in range(steps):
-                training.step()
+                returned = training.step()
                 done()
         history = follow.history()
+    trains = any(span.phase == "backward" for span in history.spans)
+    if isinstance(returned, (FunctionType, MethodType, partial)) and not trains:
+        name = getattr(subject.function, "__name__", "The function") if isinstance(subject, Script) else "The step"
+        raise NotAStep(
+            f"{name} returned a function and ran no backward, so it is no step.",
+            f"Forecast what it returns: forecast({name}()).",
+            "Name a function that does the step, or returns (model, batch, optimizer).",
+        )
     if not history.blocks:
         raise NotAStep("The step created no tensor, so there is nothing to forecast.")
     return Rehearsal(history, _trained(training) if isinstance(subject, Recipe) else None, tuple(follow.doubts))

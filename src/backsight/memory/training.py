@@ -22,7 +22,14 @@ from backsight.memory.tensors import tensors_of
 
 
 class NotAStep(ValueError):
-    """What was given is no training step, or its parts do not belong together."""
+    """What was given is no training step, or its parts do not belong together.
+
+    `at_command` is the same for the command line, which takes functions alone: with `command` as the fix.
+    """
+
+    def __init__(self, what: str, fix: str = "", command: str = "") -> None:
+        super().__init__(f"{what} {fix}".rstrip())
+        self.at_command = f"{what} {command or fix}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -185,13 +192,22 @@ def loss_in(output: Any) -> torch.Tensor:
         return found  # type: ignore[no-any-return]  # a tensor, as _scalar tells
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors_of(output))
     what = f"tensors of shape {shapes}" if shapes else f"a {type(output).__name__} without a loss"
-    loss = "torch.nn.functional.cross_entropy"
-    if isinstance(output, (tuple, list)):  # a loss is called with all of it
-        loss = f"lambda output, target: {loss}(output[0], target)"
     raise NotAStep(
-        f"The model returned {what}, but a step needs a scalar loss. Pass one: forecast(model, (input, target), "
-        f"loss={loss}). Or compute it in the model, or in a function that does the step."
+        f"The model returned {what}, but a step needs a scalar loss.",
+        f"Pass one: forecast(model, (input, target), loss={_loss_of(output)}). Or compute it in the model, or in a "
+        "function that does the step.",
+        "Let the function return a model that computes its loss, or (model, (input, target), optimizer, loss), or let "
+        "it do the step.",
     )
+
+
+def _loss_of(output: Any) -> str:
+    """Return a loss that takes such an output, as a program writes it: of a batch of sequences, each word's."""
+    loss, several = "torch.nn.functional.cross_entropy", isinstance(output, (tuple, list))
+    first, scores = next(iter(tensors_of(output)), None), "output[0]" if several else "output"
+    if first is not None and first.dim() == 3:
+        return f"lambda output, target: {loss}({scores}.flatten(0, 1), target.flatten())"
+    return f"lambda output, target: {loss}({scores}, target)" if several else loss
 
 
 def _scalar(value: Any) -> bool:

@@ -16,8 +16,8 @@ class Way:
     """How a training step is done.
 
     `implementation` is None where the optimizer knows only one. `release` is the bucket of gradient release, such as
-    "16MB", or None for the ordinary step. `checkpointing` names the modules whose activations are computed again in the
-    backward pass: all repeated blocks for True, none for False.
+    "16MB", "auto" for its default, or None for the ordinary step. `checkpointing` names the modules whose activations
+    are computed again in the backward pass: all repeated blocks for True, none for False.
     """
 
     implementation: Implementation | None = None
@@ -28,7 +28,8 @@ class Way:
         """Return it in words, such as "checkpointed, released, fused"."""
         words = ["checkpointed"] if self.checkpointing else []
         bucket = self.release if isinstance(self.release, str) else size(self.release) if self.release else "each"
-        words.append("ordinary" if self.release is None else f"released ({bucket})")
+        released = "released" if bucket == "auto" else f"released ({bucket})"
+        words.append("ordinary" if self.release is None else released)
         return ", ".join([*words, *([self.implementation] if self.implementation else [])])
 
 

@@ -205,6 +205,16 @@ def column_of(code: types.CodeType, instruction: int, line: int) -> int | None:
     return None
 
 
+@functools.lru_cache(maxsize=4096)
+def end_of(code: types.CodeType, instruction: int) -> tuple[int, int] | None:
+    """The line and column at which the expression of an instruction ends; None where Python does not tell."""
+    if sys.version_info >= (3, 11):
+        positions = itertools.islice(code.co_positions(), instruction // 2, None)
+        _, line, _, column = next(positions, (None, None, None, None))
+        return None if line is None or column is None else (line, column)
+    return None
+
+
 def expression_at(statement: ast.stmt, line: int, column: int | None = None) -> ast.stmt | ast.expr:
     """The part of a statement that runs at a line: the innermost lambda there, or a call that begins on a later line.
 

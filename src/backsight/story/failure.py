@@ -15,7 +15,7 @@ from backsight.naming.frames import frame_namespace, is_function, locals_of
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
-from backsight.source.body import column_at, column_of, is_shared
+from backsight.source.body import column_at, column_of, end_of, is_shared
 from backsight.tape import ENGINE_CALLS, no_torch_function, tensors_in
 from backsight.tracing.callers import CALL_NAME
 
@@ -25,11 +25,13 @@ class Level:
     """One level of a traceback: a frame, and the line and column at which the exception passed it.
 
     column: in bytes, as the syntax tree counts; None before Python 3.11, which does not keep it.
+    end: the line and column at which the expression ends that raised; None where that is not known.
     """
 
     frame: FrameType
     line: int
     column: int | None = None
+    end: tuple[int, int] | None = None
 
     @cached_property
     def variables(self) -> Mapping[str, object]:
@@ -217,7 +219,8 @@ def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
 def _levels(error: BaseException) -> Iterator[Level]:
     trace: TracebackType | None = of_error(error, "__traceback__")
     while trace is not None:
-        yield Level(trace.tb_frame, trace.tb_lineno, column_of(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno))
+        code, at = trace.tb_frame.f_code, trace.tb_lasti
+        yield Level(trace.tb_frame, trace.tb_lineno, column_of(code, at, trace.tb_lineno), end_of(code, at))
         trace = trace.tb_next
 
 

@@ -18,8 +18,11 @@ def forecast_step(target: str, **options: Any) -> int:
     """
     try:
         foretold = forecast(found(target, "train:make_step"), **options)
-    except (TargetNotFound, CannotForecast, NotAStep) as error:
+    except (TargetNotFound, CannotForecast) as error:
         complain(error)
+        return 2
+    except NotAStep as error:
+        complain(error.at_command)
         return 2
     except Exception:  # of the program; what Python itself exits with, 1, would say that the step does not fit
         traceback.print_exc()

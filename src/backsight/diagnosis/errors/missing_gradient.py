@@ -9,12 +9,12 @@ import torch
 
 from backsight.diagnosis.errors.gradient_of_result import of_result
 from backsight.diagnosis.errors.no_grad.attached import kept
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
+from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
-from backsight.diagnosis.evidence.severed import cut_between
+from backsight.diagnosis.evidence.severed import cuts_between
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read
@@ -24,7 +24,6 @@ from backsight.source.bindings import bound, prefixes
 from backsight.source.body import callee, calls_in, statements
 from backsight.story.failure import Failure, failure_of
 from backsight.story.memory import gradient_of, is_tensor, maker_of, needs_gradient, shape_of
-from backsight.story.sections import Section
 from backsight.tracing import current
 
 
@@ -200,18 +199,20 @@ def _cut_off(failure: Failure, read: Read) -> Reason | None:
     paths = list(reversed(prefixes(read.name))) if "[" not in read.name else [read.name]
     for level in failure.users:
         for receiver, call in backward_roots(level.body):
-            cut = cut_between(level.body, [(receiver, call.line)], paths) if level.body else None
-            if cut is not None:
-                evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "stops backpropagating there."))
-                return Reason(evidence, cut.place, _attached(level.body, cut))
+            found = [*cuts_between(level.body, [(receiver, call.line)], paths)] if level.body else []
+            if level.body and found:
+                place = found[0].place
+                here = [each for each in found if each.place == place]
+                does = listed(list(dict.fromkeys(map(why, here))), 3)
+                evidence = (shown(place, f"{does}."), shown(call, "stops backpropagating there."))
+                return Reason(evidence, place, _attached(level.body, here))
     return None
 
 
-def _attached(body: Body | None, cut: Cut) -> str:
+def _attached(body: Body, here: list[Cut]) -> str:
     """The statement without what detaches."""
-    section = Section(body, (), {}, {}) if body else None
-    written = kept(Suspect(section, cut, True)) if section else ""
-    return f"{written or 'Use the tensor itself there'}, without {_what(cut)}."
+    without = listed(list(dict.fromkeys(map(_what, here))), 3)
+    return f"{kept(body, here) or 'Use the tensor itself there'}, without {without}."
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:

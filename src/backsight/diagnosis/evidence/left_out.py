@@ -66,21 +66,24 @@ def detached(failure: Failure, parameters: Sequence[torch.Tensor], name: str) ->
     calls it.
     """
     wanted, sections = {id(each) for each in parameters}, list(_of_losses(failure))
-    found: dict[Place, Cut] = {}
+    found: dict[Place, list[Cut]] = {}
     for section in sections:
         for goal, line in section.goals:
             for cut in cuts(section.body, goal, line):
                 read = ancestors(section.body, cut.expression, cut.place.line)
                 if any(_has_only(each, wanted) for key in read for each in _values(section, key, sections)):
-                    found.setdefault(cut.place, cut)
+                    found.setdefault(cut.place, []).append(cut)
     if not found:
         return None
-    first, lines = next(iter(found.values())), sorted(place.line for place in found)
+    lines = sorted(place.line for place in found)
+    cutting = list(dict.fromkeys(cut.expression for here in found.values() for cut in here))
     return Reason(
-        tuple(shown(place, f"detaches what {name} computed: {cut.why}.") for place, cut in list(found.items())[:3]),
-        first.place,
+        tuple(
+            shown(place, f"detaches what {name} computed: {cut.why}.") for place, (cut, *_) in list(found.items())[:3]
+        ),
+        next(iter(found)),
         f"Use the result of {name} itself on line{'s' if len(lines) > 1 else ''} {listed(list(map(str, lines)))}, "
-        f"without {first.expression}, if it should learn from this loss.",
+        f"without {listed(cutting, 3)}, if it should learn from this loss.",
     )
 
 

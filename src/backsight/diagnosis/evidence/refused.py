@@ -32,7 +32,7 @@ class Refusal:
 
     @cached_property
     def expression(self) -> ast.stmt | ast.expr | None:
-        """What failed: the part of the statement that begins where the exception passed; else all of it."""
+        """What failed: the part of the statement that the exception passed, as far as that is known; else all of it."""
         statement, level = self.level.statement, self.level
         if statement is None or level.column is None:
             return statement
@@ -43,6 +43,7 @@ class Refusal:
             and (node.lineno, node.col_offset) == (level.line, level.column)
             and not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
         ]
+        at = [node for node in at if (node.end_lineno, node.end_col_offset) == level.end] or at
         inner = self.below[0].frame.f_code.co_name if self.below else ""  # of `f(x).g()` it tells which
         calls = [node for node in at if isinstance(node, ast.Call)]
         runs_module = (node for node in calls if "call_impl" in inner and is_module(value_of(level, node.func)))

@@ -32,7 +32,7 @@ def severing(scene: Scene, lost: Collection[int], names: Collection[str], *, wan
         for parent, child in _lost_children(model, lost):
             forward = function_of(parent)
             body = function_at(forward.__code__) if forward is not None else None
-            cut = cut_between(body, results_of(body), [f"self.{child}"]) if body is not None else None
+            cut = next(cuts_between(body, results_of(body), [f"self.{child}"]), None) if body is not None else None
             if cut:
                 return cut
     body = body_around(*scene.site)
@@ -40,7 +40,7 @@ def severing(scene: Scene, lost: Collection[int], names: Collection[str], *, wan
         return None
     roots = [(root, scene.site[1]) for root in scene.graph.root_names if root]
     roots += [(root, place.line) for root, place in backward_roots(body)]
-    found = (cut for path in _whole(scene, names) if (cut := cut_between(body, roots, [path])))
+    found = (cut for path in _whole(scene, names) for cut in cuts_between(body, roots, [path]))
     return next(found, None)
 
 
@@ -65,14 +65,13 @@ def _whole(scene: Scene, names: Collection[str]) -> list[str]:
     return [path for path in paths if not any(name == path or name.startswith(f"{path}.") for name in reached)]
 
 
-def cut_between(body: Body, roots: Sequence[tuple[str, int]], names: Collection[str]) -> Cut | None:
-    """Return the first cut on the way from one of `roots`, expressions at a line, to one of `names`."""
+def cuts_between(body: Body, roots: Sequence[tuple[str, int]], names: Collection[str]) -> Iterator[Cut]:
+    """Yield the cuts on the way from one of `roots`, expressions at a line, to one of `names`, the nearest first."""
     for root, line in roots:
         for cut in cuts(body, root, line):
             read = ancestors(body, cut.expression, cut.place.line)
             if any(name in read or _is_around(body, cut, name) for name in names):
-                return cut
-    return None
+                yield cut
 
 
 def _is_around(body: Body, cut: Cut, name: str) -> bool:

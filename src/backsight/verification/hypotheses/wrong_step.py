@@ -11,6 +11,7 @@ import torch
 
 from backsight.verification.case import Case, Known
 from backsight.verification.directions import drawn, size_of
+from backsight.verification.hypotheses.completed import completed
 from backsight.verification.hypotheses.cross_terms import missing_cross_terms
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.factor import of_forward
@@ -18,7 +19,8 @@ from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, drawn_for
 from backsight.verification.hypotheses.sizes import told as of_sizes
 from backsight.verification.point import Point
 from backsight.verification.steps import Found, factor_of, found, repeated
-from backsight.verification.steps.alterations import without_cross_terms
+from backsight.verification.steps.alterations import passed_on, without_cross_terms
+from backsight.verification.steps.factors import other_factor
 from backsight.verification.trial import pulled
 
 FEWEST = 2
@@ -51,6 +53,9 @@ def wrong_step(case: Case) -> Explanation | None:
 
 def _explanation(case: Case, mistake: Found) -> Explanation:
     title, evidence, fix = mistake.told(case.argument)
+    factor = other_factor(mistake.step, mistake.operand) if mistake.alteration.alter is passed_on else ""
+    if factor and (written := completed(case, factor)):
+        fix = f"{written}: only this term lacks the factor `{factor}`."
     told = f"{case.subject} returns the gradient of `{case.argument}` {title}."
     sizes: list[str] = []
     if mistake.factor is not None:

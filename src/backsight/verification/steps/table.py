@@ -60,6 +60,7 @@ from backsight.verification.steps.bounds import (
     whole,
     without_bound,
 )
+from backsight.verification.steps.factors import other_factor
 from backsight.verification.steps.step import Step
 from backsight.verification.wording import number
 
@@ -100,6 +101,15 @@ def _of_divisor(of: Callable[[Step, int], dict[str, str]]) -> Callable[[Step, in
 
 def _of_clamp(step: Step, _: int) -> dict[str, str]:
     return {"number": number(bounds(step)[0])}
+
+
+def _of_product(step: Step, operand: int) -> dict[str, str]:
+    factor = other_factor(step, operand)
+    return (
+        {"instead": f", not `{factor}`", "slope": f"`{factor}`"}
+        if factor
+        else {"instead": "", "slope": "its derivative"}
+    )
 
 
 def _of_bound(_: Step, which: int) -> dict[str, str]:
@@ -243,9 +253,10 @@ ALTERATIONS: tuple[Alteration, ...] = (
     Alteration(
         "BS416",
         passed_on,
-        "as if the derivative of {step} were 1",
+        "as if the derivative of {step} were 1{instead}",
         "That is the derivative with respect to {operand}; with 1 in its place, the returned gradient is reproduced.",
-        "Multiply by that derivative: the chain rule.",
+        "Multiply what comes through {step} by {slope}, and no other term of the gradient: the chain rule.",
+        _of_product,
     ),
     Alteration(
         "BS416",
@@ -533,7 +544,7 @@ PASSED_SCALED = Alteration(
     passed_on,
     "as if the derivative of {step} were a number",
     "If that with respect to {operand} is {factor} 1 everywhere, the returned gradient is reproduced.",
-    "Multiply by that derivative: the chain rule.",
+    "Multiply what comes through {step} by that derivative, and no other term of the gradient: the chain rule.",
 )
 
 FACTOR = Alteration(
@@ -558,7 +569,7 @@ UP_TO = Alteration(
     passed_on,
     "as if the derivative of everything up to {step} were 1",
     "If {step} has the derivative 1 with respect to `{argument}`, the returned gradient is reproduced.",
-    "Multiply by the derivative of what stands inside: the chain rule.",
+    "Multiply what comes through {step} by the derivative of what stands inside, and no other term: the chain rule.",
 )
 
 EARLIER = Alteration(

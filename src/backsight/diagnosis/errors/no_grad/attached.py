@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
 from backsight.diagnosis.evidence.spoken import simple
-from backsight.source import Body, assignments, statement_at
+from backsight.source import Body, Cut, assignments, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, statements
 from backsight.source.rewriting import rewritten
@@ -26,13 +26,16 @@ _ORDER: dict[type[ast.cmpop], str] = {
 }
 
 
-def kept(suspect: Suspect) -> str:
-    """`On line 10, write error = output - target`, for a `.detach()`, `.data`, `.item()` or `float()` left out; empty
-    where the text does not show the statement."""
-    body, statement = suspect.section.body, _statement(suspect)
-    nodes = [node_of(each.section, each.cut) for each in (suspect, *suspect.beside)]
-    bare = {node: _bare(body, node) for node in nodes if node is not None}
-    if statement is None or len(bare) < len(nodes) or not all(bare.values()):
+def kept(body: Body, cuts: Sequence[Cut]) -> str:
+    """`On line 10, write error = output - target`, for each `.detach()`, `.data`, `.item()` and `float()` of one
+    statement left out; empty where the text does not show the statement.
+
+    One that stays would turn the error into a gradient that is None.
+    """
+    statement = statement_at(body, *cuts[0].place.position)
+    cutting = {each.expression for each in cuts}
+    bare = {node: _bare(body, node) for node in expressions(statement) if body.text(node) in cutting}
+    if statement is None or {body.text(node) for node in bare} != cutting or not all(bare.values()):
         return ""
     new = rewritten(body, statement, _changes(body, statement, bare))
     if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:

@@ -223,7 +223,7 @@ def _tensors(found: Sources) -> Iterator[Fact]:
 
 
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
-    suspect = replace(suspect, beside=_beside(suspect, all_of_them)) if suspect.seen else suspect
+    suspect = replace(suspect, beside=_beside(suspect, scene.seen if suspect.seen else scene.suspects))
     suspect = replace(suspect, called=_calling(scene, suspect))
     apart = [each for each in all_of_them if each.cut.place != suspect.cut.place]
     if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
@@ -265,11 +265,17 @@ def _name(suspect: Suspect) -> str:
     return getattr(suspect.section.body.node, "name", "")
 
 
+_LEFT_OUT = ("detach", "number")
+"""Kinds of cuts that are a call around a tensor, which stays when the call is left out."""
+
+
 def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]:
-    """What the same statement cuts off in the same way."""
+    """What else the same statement cuts off, as surely as this: all of it is to be taken back at once."""
     cut = suspect.cut
-    alike = (each for each in all_of_them if each.cut.place == cut.place and each.cut.kind == cut.kind != "no_grad")
-    return tuple({each.cut.expression: each for each in alike if each.cut.expression != cut.expression}.values())
+    kinds = _LEFT_OUT if cut.kind in _LEFT_OUT else () if cut.kind == "no_grad" else (cut.kind,)
+    here = (each for each in all_of_them if each.cut.place == cut.place and each.cut.kind in kinds)
+    sure = (each for each in here if each.verdict is suspect.verdict)
+    return tuple({each.cut.expression: each for each in sure if each.cut.expression != cut.expression}.values())
 
 
 def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
@@ -305,7 +311,7 @@ def _because(suspect: Suspect) -> str:
             return f"it was computed under {expression}, where nothing is recorded"
         case "copy":
             return f"{expression} creates a new tensor, detached from the model"
-    cutting = listed([expression, *(each.cut.expression for each in suspect.beside)], 3)
+    cutting = listed([each.expression for each in suspect.cuts], 3)
     return f"{cutting} detached it from the graph"
 
 
@@ -314,7 +320,7 @@ def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = Fal
     if suspect.behind:
         yield from _steps(suspect.behind, certainty)
     weighed = suspect.operand and suspect.verdict and not suspect.seen
-    had = f" {suspect.spoken} is attached to a graph; the result is not." if weighed else ""
+    had = f" {_attached(suspect)}" if weighed else ""
     if suspect.cut.kind == "no_grad" and (suspect.inside or not suspect.seen):
         yield shown(suspect.cut.place, "disables gradients for everything inside it.", certainty)
         if suspect.calling is not None:
@@ -326,8 +332,16 @@ def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = Fal
             )
             yield shown(place, f"{stands}{trained}.", certainty)
     else:
-        does = listed([why(each.cut) for each in (suspect, *suspect.beside)], 3)
+        does = listed(list(dict.fromkeys(map(why, suspect.cuts))), 3)
         yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)
+
+
+def _attached(suspect: Suspect) -> str:
+    """`w and b are attached to a graph; the results are not.`"""
+    held = [*dict.fromkeys([suspect.spoken, *(each.held for each in suspect.beside if each.held)])]
+    if len(held) == 1:
+        return f"{held[0]} is attached to a graph; the result is not."
+    return f"{listed(held, 3)} are attached to a graph; the results are not."
 
 
 def fails(scene: Scene) -> Iterator[Fact]:

@@ -130,10 +130,9 @@ def _fix(suspect: Suspect) -> str:
         case "integer":
             return f"{passed_through(suspect) or of_integers(operand)}."
         case "detach":
-            alike = [each for each in suspect.beside if each.held and _function(each.cut.expression) == function]
-            used = listed([operand, *(each.held for each in alike)], 3)
-            written = kept(suspect) or f"Use {used}"
-            return f"{written}, without {_dotted(function)}: that is for logging and for what must not be trained."
+            used = listed([operand, *(each.held for each in suspect.beside if each.held)], 3)
+            written = kept(suspect.section.body, suspect.cuts) or f"Use {used}"
+            return f"{written}, without {_functions(suspect)}: that is for logging and for what must not be trained."
         case "copy" if is_several(suspect.section, operand, suspect.cut.place.line):
             return (
                 f"Replace {expression} with {_stacked(suspect)}: it joins tensors and keeps their graphs. {operand} "
@@ -312,8 +311,8 @@ def _of_number(suspect: Suspect, operand: str, function: str) -> str:
         lines = in_pytorch(suspect.section.body, suspect.cut.place.line, operand)
         how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
         return f"Stay in PyTorch, because NumPy records no graph: {how}."
-    written = kept(suspect)
-    written = f"{written}, without {_dotted(function)}" if written else f"Remove {_dotted(function)} here"
+    written = kept(suspect.section.body, suspect.cuts)
+    written = f"{written}, without {_functions(suspect)}" if written else f"Remove {_functions(suspect)} here"
     return f"{written}: convert to a number only to print or log it."
 
 
@@ -478,6 +477,11 @@ def _of_a_caller(suspect: Suspect) -> Place | None:
 
 def _read_by(found: list[ast.stmt]) -> set[str]:
     return {use.name for each in found for use in uses(each) if not use.binds}
+
+
+def _functions(suspect: Suspect) -> str:
+    """What cuts in the statement: `.detach() and .item()`."""
+    return listed(list(dict.fromkeys(_dotted(_function(each.expression)) for each in suspect.cuts)), 3)
 
 
 def _dotted(function: str) -> str:

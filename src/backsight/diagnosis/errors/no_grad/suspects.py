@@ -37,7 +37,7 @@ class Suspect:
     seen: whether a watch has seen it happen.
     calling: the statement in the block through which what is `inside` ran, in another function.
     called: the statement that calls the function on which a decorator stands.
-    beside: what the same statement cuts off in the same way.
+    beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
     trains: of a block around the whole of a function that runs backward, that function.
     """
 
@@ -52,6 +52,11 @@ class Suspect:
     called: Place | None = None
     beside: tuple[Suspect, ...] = ()
     trains: Place | None = None
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """All that the statement cuts off."""
+        return (self.cut, *(each.cut for each in self.beside))
 
     @property
     def held(self) -> str:

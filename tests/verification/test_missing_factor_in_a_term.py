@@ -1,0 +1,84 @@
+"""BS416 where one term of a gradient lacks a factor: which one, and the statement with it."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import backsight as bs
+
+
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+        s = torch.sigmoid(beta * x)
+        ctx.save_for_backward(x, s, beta)
+        return x * s
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, s, beta = ctx.saved_tensors
+        grad_x = grad_output * (s + x * s * (1 - s))
+        return grad_x, (grad_output * x * x * s * (1 - s)).sum() + 0 * beta
+
+
+class Damped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        e = torch.exp(-(2 * x))
+        ctx.save_for_backward(x, e)
+        return x * e
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        x, e = ctx.saved_tensors
+        slope = e - x * e
+        return grad_output * slope
+
+
+class Unnamed(torch.autograd.Function):
+    """Its backward calls the factor otherwise."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+        s = torch.sigmoid(beta * x)
+        ctx.save_for_backward(x, s, beta)
+        return x * s
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, s, b = ctx.saved_tensors
+        return g * (s + x * s * (1 - s)), (g * x * x * s * (1 - s)).sum() + 0 * b
+
+
+def said(function: Any, *inputs: torch.Tensor) -> Any:
+    (finding,) = bs.verify(function, *inputs).findings
+    assert finding.code == "BS416"
+    return finding
+
+
+X = torch.linspace(-1.5, 2, 12).reshape(3, 4)
+
+
+class TestTheTermThatLacksAFactor:
+    @pytest.mark.parametrize(
+        ("function", "inputs", "statement"),
+        [
+            (Swish, (X, torch.tensor(1.5)), "grad_x = grad_output * (s + beta * x * s * (1 - s))"),
+            (Damped, (X,), "slope = e - 2 * x * e"),
+        ],
+    )
+    def test_is_written_with_it(self, function: Any, inputs: tuple[torch.Tensor, ...], statement: str) -> None:
+        fix = said(function, *inputs).fix
+        assert f"write `{statement}`: only this term lacks the factor" in fix
+
+    def test_the_title_says_the_derivative(self) -> None:
+        assert "as if the derivative of the product in `s = torch.sigmoid(beta * x)` were 1, not `beta`." in (
+            said(Swish, X, torch.tensor(1.5)).title
+        )
+
+    def test_where_the_source_does_not_show_it_the_fix_names_the_part(self) -> None:
+        assert said(Unnamed, X, torch.tensor(1.5)).fix == (
+            "Multiply what comes through the product in `s = torch.sigmoid(beta * x)` by `beta`, and no other term of "
+            "the gradient: the chain rule."
+        )
