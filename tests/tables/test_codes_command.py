@@ -45,6 +45,14 @@ def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
 MESSAGES = {
     "one of the variables needed for gradient computation has been modified by an inplace operation: "
     "[torch.FloatTensor [4]], which is output 0 of AddBackward0, is at version 1; expected version 0 instead.": "BS202",
+    "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "[torch.FloatTensor [8, 4, 10, 10]], which is output 0 of Exp, is at version 2; expected version 0 instead. Hint: "
+    "enable anomaly detection to find the operation that failed to compute its gradient, with "
+    "torch.autograd.set_detect_anomaly(True, check_nan=False).": "BS202",  # longer than a file's name can be
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward.": "BS201",
     "one of the variables needed for gradient computation...": "BS202",
     "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": "BS203",
     "RuntimeError: Function 'PowBackward0' returned nan values in its 0th output.": "BS112",
@@ -58,6 +66,8 @@ MESSAGES = {
 def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", message]) == 0
     said = capsys.readouterr().out
+    assert main(["explain", *message.split()]) == 0, "as it is without quotes"
+    assert capsys.readouterr().out == said
     of = (
         ""
         if code in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ def _spelt(word: str) -> str:
 
 
 def _is_message(word: str) -> bool:
-    return " " in word.strip() or word == "-" or Path(word).is_file()
+    return " " in word.strip() or word == "-" or os.path.isfile(word)
 
 
 def _explain_text(text: str, known: dict[str, Path]) -> int:
@@ -87,8 +88,8 @@ _NAMED = re.compile(r"\bBS\d{3}\b")
 
 def _read(text: str) -> str:
     """Return what is in a file of this name; the text itself if there is none."""
-    is_file = "\n" not in text and len(text) < 4096 and Path(text).is_file()
-    return Path(text).read_text(encoding="utf-8", errors="replace") if is_file else text
+    # Path.is_file() raises for what is too long to be a name, as most messages are; this does not.
+    return Path(text).read_text(encoding="utf-8", errors="replace") if os.path.isfile(text) else text
 
 
 def _none(word: str, known: dict[str, Path]) -> int:
