@@ -548,6 +548,12 @@ def _diff(options: argparse.Namespace) -> int:
         a, b = ([each] if each in scripts else program_of(each) for each in (options.a, options.b))
     except ValueError as error:
         options.parser.error(str(error))
+    lacking = next((script for script, *_ in (a, b) if script != "-m" and not Path(script).exists()), None)
+    if lacking is not None:
+        from backsight.tables.printing import complain
+
+        complain(f"There is no file {lacking}.")
+        return 2
     return run_both(a, b, options.trace or (0, 1), values=options.values, as_json=options.json, report=options.report)
 
 

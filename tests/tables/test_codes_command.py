@@ -108,15 +108,29 @@ def test_a_traceback_may_come_from_a_file_or_from_stdin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "error.txt"
-    kept.write_text(TRACEBACK)
+    kept.write_text(TRACEBACK.replace("train.py", "fit.py"))
     assert main(["explain", str(kept)]) == 0
     of_file = capsys.readouterr().out
-    monkeypatch.setattr("sys.stdin", io.StringIO(TRACEBACK))
+    monkeypatch.setattr("sys.stdin", io.StringIO(kept.read_text()))
     assert main(["explain", "-"]) == 0
     assert capsys.readouterr().out == of_file
     assert of_file.startswith(
-        "This is the page of BS212. With your own variables and lines: backsight run train.py\n\nBS"
+        "This is the page of BS212. With your own variables and lines: backsight run fit.py\n\nBS"
     )
+
+
+def test_a_script_of_this_folder_is_named_as_it_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("error.txt").write_text(TRACEBACK.replace("train.py", f"{tmp_path}/my fit.py"))
+    assert main(["explain", "error.txt"]) == 0
+    assert "lines: backsight run 'my fit.py'\n" in capsys.readouterr().out
+
+
+def test_a_file_that_there_is_not_is_no_code_either(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "nofile.txt"]) == 2
+    assert capsys.readouterr().err.startswith("backsight: there is no code and no file 'nofile.txt'; ")
 
 
 def test_words_without_quotes_are_a_message_too(capsys: pytest.CaptureFixture[str]) -> None:
