@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -22,7 +23,10 @@ Run a training script as `python` would and watch it: backsight audits the first
 with the variable, the line and the fix. --record also records statistics of every tensor of its models. Exit status,
 stdout, signals and arguments are those of the script."""
 
-_RUNS = "List the recordings in a folder and its subfolders."
+_RUNS = """\
+List the recordings in a folder and its subfolders. `backsight runs show` shows the latest step of a recording, or
+several side by side; `backsight runs audit` finds problems in them; `backsight runs export` writes one to a file for
+other programs."""
 
 _SHOW = """\
 Show one step of a recording by module: statistics of each tensor, a sparkline of the last steps, and any problems. With
@@ -117,7 +121,15 @@ class _Parser(argparse.ArgumentParser):
         return [option for action in self._actions for option in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
+        if found := _VALUE_OF_FLAG.fullmatch(message):
+            option, value = found.groups()
+            folder = f"; to record into a folder: --record --run {value}" if option == "--record" else ""
+            message = f"{option} takes no value{folder}"
         super().error(inert(message))
+
+
+_VALUE_OF_FLAG = re.compile(r"argument ([^\s/]+)\S*: ignored explicit argument '(.*)'")
+"""What argparse says of `--record=FOLDER`."""
 
 
 def command_line() -> _Parser:
@@ -246,8 +258,9 @@ def _unknown(word: str, parser: _Parser) -> NoReturn:
 def _instead(word: str, known: Iterable[str]) -> str:
     if word in _IN_PYTHON:
         return f"; in a program: {_IN_PYTHON[word]}"
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    every = list(known)
+    near = get_close_matches(word, every, 2, 0.75) or get_close_matches(word, every, 1)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -264,7 +277,9 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="also show findings that are usually intentional, such as frozen parameters",
     )
     run.add_argument("--json", action="store_true", help="print everything as JSON lines, for tools: docs/json.md")
-    run.add_argument("--json-to", metavar="FILE", help="append the JSON lines to this file, and still print for people")
+    run.add_argument(
+        "--json-to", metavar="FILE", help="append the JSON lines to this file, and also print the usual text"
+    )
     run.add_argument(
         "--watch",
         choices=("exact", "lines", "calls"),

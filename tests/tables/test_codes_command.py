@@ -217,6 +217,7 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
     ("words", "hint"),
     [
         (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
+        (["runz"], "there is no command 'runz'; did you mean 'run' or 'runs'?"),
         (["train.py", "--lr", "1"], "'train.py' is not a command; to run a script: backsight run train.py"),
         (["zzz"], "there is no command 'zzz'\n"),
         (["graph"], "there is no command 'graph'; in a program: backsight.graph(loss)\n"),
@@ -226,6 +227,11 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
             ["run", "--recrod", "train.py"],
             "backsight run: error: there is no option '--recrod'; did you mean '--record'?",
         ),
+        (
+            ["run", "--record=/tmp/x", "train.py"],
+            "backsight run: error: --record takes no value; to record into a folder: --record --run /tmp/x\n",
+        ),
+        (["run", "--quiet=1", "train.py"], "backsight run: error: --quiet takes no value\n"),
         (["view", "--prot=8"], "backsight view: error: there is no option '--prot=8'; did you mean '--port'?"),
         (["runs", "show", "--zzz"], "backsight runs show: error: there is no option '--zzz'\n"),
         (["doctor", "BS201"], "backsight doctor: error: one argument too many: 'BS201'\n"),
