@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from backsight import option_values as values
 from backsight._version import __version__
 from backsight.text import inert
 
@@ -21,7 +23,10 @@ Run a training script as `python` would and watch it: backsight audits the first
 with the variable, the line and the fix. --record also records statistics of every tensor of its models. Exit status,
 stdout, signals and arguments are those of the script."""
 
-_RUNS = "List the recordings in a folder and its subfolders."
+_RUNS = """\
+List the recordings in a folder and its subfolders. `backsight runs show` shows the latest step of a recording, or
+several side by side; `backsight runs audit` finds problems in them; `backsight runs export` writes one to a file for
+other programs."""
 
 _SHOW = """\
 Show one step of a recording by module: statistics of each tensor, a sparkline of the last steps, and any problems. With
@@ -58,9 +63,10 @@ command that installs it. Exit status: 1 if an installed package cannot be impor
 _VERIFY = """\
 Test whether the gradients of a function, a module or a torch.autograd.Function are correct, and say which one is wrong
 and how. Given only a file or module, test every torch.autograd.Function in it. Inputs are random with the shapes from
---shape; without it, verify_inputs() in the same file provides them, or backsight makes them up. A function without
-parameters may return what to test and its inputs: (function, x, ...). Exit status: 1 if a gradient is wrong, 2 if
-nothing could be tested."""
+--shape. Without it, a function verify_inputs() in the same file returns them, as a tuple or by the name of what takes
+them: {"RowNorm": (torch.randn(4, 6), 1e-8)}. Without that, backsight makes them up; what the file passes as a number
+where it calls the function is that number. A function without parameters may return what to test and its inputs:
+(function, x, ...). Exit status: 1 if a gradient is wrong, 2 if nothing could be tested."""
 
 
 _DIFF = """\
@@ -115,7 +121,15 @@ class _Parser(argparse.ArgumentParser):
         return [option for action in self._actions for option in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
+        if found := _VALUE_OF_FLAG.fullmatch(message):
+            option, value = found.groups()
+            folder = f"; to record into a folder: --record --run {value}" if option == "--record" else ""
+            message = f"{option} takes no value{folder}"
         super().error(inert(message))
+
+
+_VALUE_OF_FLAG = re.compile(r"argument ([^\s/]+)\S*: ignored explicit argument '(.*)'")
+"""What argparse says of `--record=FOLDER`."""
 
 
 def command_line() -> _Parser:
@@ -138,7 +152,9 @@ def command_line() -> _Parser:
     _add_diff(commands)
     top = commands.add_parser("top", help="show a live recording in the terminal", description=_TOP)
     top.add_argument("run", nargs="?", metavar="RUN", help="a recording; default: the newest in ./runs")
-    top.add_argument("--every", type=_seconds, default=2.0, metavar="SECONDS", help="how often to refresh; default: 2")
+    top.add_argument(
+        "--every", type=values.seconds, default=2.0, metavar="SECONDS", help="how often to refresh; default: 2"
+    )
     top.add_argument("--once", action="store_true", help="print it once and exit")
     doctor = commands.add_parser("doctor", help="report what is installed and what is broken", description=_DOCTOR)
     doctor.add_argument("--json", action="store_true", help="print JSON")
@@ -242,8 +258,9 @@ def _unknown(word: str, parser: _Parser) -> NoReturn:
 def _instead(word: str, known: Iterable[str]) -> str:
     if word in _IN_PYTHON:
         return f"; in a program: {_IN_PYTHON[word]}"
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    every = list(known)
+    near = get_close_matches(word, every, 2, 0.75) or get_close_matches(word, every, 1)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -260,7 +277,9 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="also show findings that are usually intentional, such as frozen parameters",
     )
     run.add_argument("--json", action="store_true", help="print everything as JSON lines, for tools: docs/json.md")
-    run.add_argument("--json-to", metavar="FILE", help="append the JSON lines to this file, and still print for people")
+    run.add_argument(
+        "--json-to", metavar="FILE", help="append the JSON lines to this file, and also print the usual text"
+    )
     run.add_argument(
         "--watch",
         choices=("exact", "lines", "calls"),
@@ -280,24 +299,24 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--run",
         "--into",  # torchrun and its like take --run for an option of their own, --run-path
         metavar="FOLDER",
-        type=_folder,
+        type=values.folder,
         help="record into this folder instead of runs/DATE-SCRIPT; use --into under torchrun, which has its own --run",
     )
     run.add_argument(
         "--every",
         metavar="N",
-        type=_count,
+        type=values.count,
         help="record one step in N; default: as many as cost at most a tenth of the time",
     )
     run.add_argument(
         "--trace",
         metavar="STEPS",
-        type=_steps,
+        type=values.steps,
         help="trace these steps, for `backsight diff`: steps=0,1,100",
     )
     run.add_argument("--values", action="store_true", help="keep every tensor of a trace whole")
     run.add_argument("--twice", action="store_true", help="run it twice: is it reproducible, and if not, why?")
-    run.add_argument("--report", metavar="FILE", type=_report, help="record, and write one HTML file at the end")
+    run.add_argument("--report", metavar="FILE", type=values.report, help="record, and write one HTML file at the end")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
     run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module and its arguments")
     run.set_defaults(parser=run)
@@ -341,7 +360,7 @@ def _add_view(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="FOLDER",
         help=("a recording, or a folder of recordings; default: ./runs"),
     )
-    view.add_argument("--port", type=_port, default=0, metavar="N", help="use this port instead of a free one")
+    view.add_argument("--port", type=values.port, default=0, metavar="N", help="use this port instead of a free one")
     view.add_argument("--open", action="store_true", help="open the browser")
     view.add_argument("--report", metavar="FILE", help="write a recording into one HTML file instead")
 
@@ -352,11 +371,16 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     forecast.add_argument("function", metavar="MODULE:FUNCTION", help="such as train:make, or train.py:make")
     forecast.add_argument(
-        "--memory", metavar="SIZE", type=_memory, help=("device memory, such as 24GB: does the step fit?")
+        "--memory", metavar="SIZE", type=values.memory, help=("device memory, such as 24GB: does the step fit?")
     )
     forecast.add_argument("--device", choices=("cuda", "cpu"), help="device that the step will run on")
     forecast.add_argument(
-        "--release", metavar="BUCKET", type=_bucket, nargs="?", const="auto", help="forecast with gradient release"
+        "--release",
+        metavar="BUCKET",
+        type=values.bucket,
+        nargs="?",
+        const="auto",
+        help="forecast with gradient release",
     )
     forecast.add_argument(
         "--checkpoint",
@@ -365,10 +389,10 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
         help=("forecast with checkpointing of these modules; default: all repeated blocks"),
     )
     forecast.add_argument(
-        "--dtype", metavar="TYPE", type=_floating, help=("dtype of weights and inputs, such as bfloat16")
+        "--dtype", metavar="TYPE", type=values.floating_dtype, help=("dtype of weights and inputs, such as bfloat16")
     )
     forecast.add_argument(
-        "--autocast", metavar="TYPE", type=_floating, help=("dtype of mixed precision, such as bfloat16")
+        "--autocast", metavar="TYPE", type=values.floating_dtype, help=("dtype of mixed precision, such as bfloat16")
     )
 
 
@@ -376,10 +400,10 @@ def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
     diff = commands.add_parser("diff", help="find where two trainings diverge", description=_DIFF, allow_abbrev=False)
     diff.add_argument("a", metavar="A", help="a script, a command or a trace")
     diff.add_argument("b", metavar="B", help="what to compare it with")
-    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="the steps to compare; default: steps=0,1")
+    diff.add_argument("--trace", metavar="STEPS", type=values.steps, help="the steps to compare; default: steps=0,1")
     diff.add_argument("--values", action="store_true", help="keep every tensor whole")
-    diff.add_argument("--rank", type=_rank, default=0, metavar="N", help="the rank to compare; default: 0")
-    diff.add_argument("--report", metavar="FILE", type=_report, help="also write the comparison as one HTML file")
+    diff.add_argument("--rank", type=values.rank, default=0, metavar="N", help="the rank to compare; default: 0")
+    diff.add_argument("--report", metavar="FILE", type=values.report, help="also write the comparison as one HTML file")
     diff.add_argument("--json", action="store_true", help="print plain data")
     diff.set_defaults(parser=diff)
 
@@ -392,12 +416,19 @@ def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify.add_argument(
         "--shape",
         metavar="4,3",
-        type=_shape,
+        type=values.shape,
         action="append",
-        help=("shape of an input; repeat for each input; 4:int64 for indices"),
+        help="shape of an input; repeat for each input; scalar for a single number, 4:int64 for indices",
     )
     verify.add_argument(
-        "--dtype", metavar="TYPE", type=_any_dtype, help="dtype of the inputs; default: float64, or the module's own"
+        "--value",
+        metavar="NAME=VALUE",
+        type=values.value,
+        action="append",
+        help="what to pass for a parameter that is no tensor: eps=1e-8; repeat for each",
+    )
+    verify.add_argument(
+        "--dtype", metavar="TYPE", type=values.dtype, help="dtype of the inputs; default: float64, or the module's own"
     )
     verify.add_argument("--seed", metavar="N", type=int, help="seed for random inputs and directions; default: 0")
     verify.add_argument("--seconds", metavar="S", type=float, help="time limit per test; default: 60")
@@ -487,7 +518,11 @@ def _runs(options: argparse.Namespace) -> int:
         return tables.show_runs(options.run)
     one = options.run[0] if options.run else None
     return tables.show_run(
-        one, step=options.step, kinds=_split(options.kind), stats=_split(options.stat), everything=options.all
+        one,
+        step=options.step,
+        kinds=values.split(options.kind),
+        stats=values.split(options.stat),
+        everything=options.all,
     )
 
 
@@ -509,7 +544,7 @@ def _verify(options: argparse.Namespace) -> int:
     from backsight.tables.verify import Options, verify_target
 
     shapes = tuple(options.shape or ())
-    how = Options(shapes, options.dtype, options.seed, options.seconds, options.second_order)
+    how = Options(shapes, dict(options.value or ()), options.dtype, options.seed, options.seconds, options.second_order)
     return verify_target(options.target, how, options.json)
 
 
@@ -528,6 +563,12 @@ def _diff(options: argparse.Namespace) -> int:
         a, b = ([each] if each in scripts else program_of(each) for each in (options.a, options.b))
     except ValueError as error:
         options.parser.error(str(error))
+    lacking = next((script for script, *_ in (a, b) if script != "-m" and not Path(script).exists()), None)
+    if lacking is not None:
+        from backsight.tables.printing import complain
+
+        complain(f"There is no file {lacking}.")
+        return 2
     return run_both(a, b, options.trace or (0, 1), values=options.values, as_json=options.json, report=options.report)
 
 
@@ -536,100 +577,3 @@ def _view(options: argparse.Namespace) -> int:
 
     path = Path(options.path)
     return write_report(path, options.report) if options.report else view_runs(path, options.port, options.open)
-
-
-def _port(text: str) -> int:
-    port = int(text) if text.isascii() and text.isdigit() else -1
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"a port must be a number from 0 to 65535, not {text!r}")
-    return port
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"must be from 0.1 to 3600 seconds, not {text!r}")
-    return seconds
-
-
-def _folder(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("must be the name of a folder, not ''; leave it out for runs/DATE-SCRIPT")
-    return text
-
-
-def _report(text: str) -> str:
-    """Return the name of a report; what would fail at the end of a training is better said at once."""
-    if Path(text).suffix.lower() not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"a report is one HTML file: its name must end in .html, not {text!r}")
-    if not Path(text).absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder for {text!r}")
-    return text
-
-
-def _split(given: list[str] | None) -> list[str] | None:
-    """Return what was given by repeating an option, or with commas."""
-    return None if given is None else [each.strip() for text in given for each in text.split(",") if each.strip()]
-
-
-def _memory(text: str) -> int:
-    from backsight.memory.size import bytes_of
-
-    size: int = _read(bytes_of, text)
-    return size
-
-
-def _bucket(text: str) -> str:
-    from backsight.gradient_release.bucket import bucket_bytes
-
-    _read(lambda written: bucket_bytes(written, 0), text)
-    return text
-
-
-def _floating(text: str) -> Any:
-    from backsight.memory.forecast import floating
-
-    return _read(floating, text)
-
-
-def _shape(text: str) -> Any:
-    from backsight.tables.cases import Input
-
-    return _read(Input.read, text)
-
-
-def _any_dtype(text: str) -> Any:
-    from backsight.tables.cases import dtype_of
-
-    return _read(dtype_of, text)
-
-
-def _read(reader: Callable[[str], Any], text: str) -> Any:
-    """Read an option's value, and let its error be one of the command line."""
-    try:
-        return reader(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _steps(text: str) -> tuple[int, ...]:
-    words = text.removeprefix("steps=").split(",")
-    if len(words) > 1000 or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-        raise argparse.ArgumentTypeError(f"must name steps, counted from 0, as in steps=0,1,100, not {text!r}")
-    return tuple(map(int, words))
-
-
-def _rank(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 8):
-        raise argparse.ArgumentTypeError(f"a rank is a number from 0 on, not {text!r}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isascii() and text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
-    return number

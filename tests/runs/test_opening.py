@@ -20,6 +20,8 @@ def test_nothing_there(tmp_path: Path) -> None:
     write(tmp_path / "first", 1)
     with pytest.raises(RunNotFound, match=r"There is no run at .*frist\. Close to it: first\."):
         open_run(tmp_path / "frist")
+    with pytest.raises(RunNotFound, match=r"There is no run at .*nope\. Runs there: first\."):
+        open_run(tmp_path / "nope")
 
 
 def test_a_foreign_folder(tmp_path: Path) -> None:

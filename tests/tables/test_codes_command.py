@@ -45,6 +45,14 @@ def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
 MESSAGES = {
     "one of the variables needed for gradient computation has been modified by an inplace operation: "
     "[torch.FloatTensor [4]], which is output 0 of AddBackward0, is at version 1; expected version 0 instead.": "BS202",
+    "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "[torch.FloatTensor [8, 4, 10, 10]], which is output 0 of Exp, is at version 2; expected version 0 instead. Hint: "
+    "enable anomaly detection to find the operation that failed to compute its gradient, with "
+    "torch.autograd.set_detect_anomaly(True, check_nan=False).": "BS202",  # longer than a file's name can be
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward.": "BS201",
     "one of the variables needed for gradient computation...": "BS202",
     "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": "BS203",
     "RuntimeError: Function 'PowBackward0' returned nan values in its 0th output.": "BS112",
@@ -58,6 +66,8 @@ MESSAGES = {
 def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", message]) == 0
     said = capsys.readouterr().out
+    assert main(["explain", *message.split()]) == 0, "as it is without quotes"
+    assert capsys.readouterr().out == said
     of = (
         ""
         if code in message
@@ -98,15 +108,29 @@ def test_a_traceback_may_come_from_a_file_or_from_stdin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "error.txt"
-    kept.write_text(TRACEBACK)
+    kept.write_text(TRACEBACK.replace("train.py", "fit.py"))
     assert main(["explain", str(kept)]) == 0
     of_file = capsys.readouterr().out
-    monkeypatch.setattr("sys.stdin", io.StringIO(TRACEBACK))
+    monkeypatch.setattr("sys.stdin", io.StringIO(kept.read_text()))
     assert main(["explain", "-"]) == 0
     assert capsys.readouterr().out == of_file
     assert of_file.startswith(
-        "This is the page of BS212. With your own variables and lines: backsight run train.py\n\nBS"
+        "This is the page of BS212. With your own variables and lines: backsight run fit.py\n\nBS"
     )
+
+
+def test_a_script_of_this_folder_is_named_as_it_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("error.txt").write_text(TRACEBACK.replace("train.py", f"{tmp_path}/my fit.py"))
+    assert main(["explain", "error.txt"]) == 0
+    assert "lines: backsight run 'my fit.py'\n" in capsys.readouterr().out
+
+
+def test_a_file_that_there_is_not_is_no_code_either(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "nofile.txt"]) == 2
+    assert capsys.readouterr().err.startswith("backsight: there is no code and no file 'nofile.txt'; ")
 
 
 def test_words_without_quotes_are_a_message_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,6 +217,7 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
     ("words", "hint"),
     [
         (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
+        (["runz"], "there is no command 'runz'; did you mean 'run' or 'runs'?"),
         (["train.py", "--lr", "1"], "'train.py' is not a command; to run a script: backsight run train.py"),
         (["zzz"], "there is no command 'zzz'\n"),
         (["graph"], "there is no command 'graph'; in a program: backsight.graph(loss)\n"),
@@ -202,6 +227,11 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
             ["run", "--recrod", "train.py"],
             "backsight run: error: there is no option '--recrod'; did you mean '--record'?",
         ),
+        (
+            ["run", "--record=/tmp/x", "train.py"],
+            "backsight run: error: --record takes no value; to record into a folder: --record --run /tmp/x\n",
+        ),
+        (["run", "--quiet=1", "train.py"], "backsight run: error: --quiet takes no value\n"),
         (["view", "--prot=8"], "backsight view: error: there is no option '--prot=8'; did you mean '--port'?"),
         (["runs", "show", "--zzz"], "backsight runs show: error: there is no option '--zzz'\n"),
         (["doctor", "BS201"], "backsight doctor: error: one argument too many: 'BS201'\n"),

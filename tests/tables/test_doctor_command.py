@@ -51,9 +51,10 @@ def test_what_is_there_has_a_version_and_what_is_not_a_command(packages, capsys)
     assert main(["doctor", "--imports"]) == 0
     said = capsys.readouterr().out
     found = rows(said)
-    assert found["Python"].startswith(f"there {platform.python_version()}")
-    assert found["torch"] == f"there {torch.__version__} everything"
-    assert found["there"] == "there 1.2.3 something that is there"
+    assert found["Python"].startswith(f"ok {platform.python_version()}")
+    assert found["torch"] == f"ok {torch.__version__} everything"
+    assert found["there"] == "ok 1.2.3 something that is there"
+    assert said.splitlines()[0].split(maxsplit=3) == ["part", "state", "version", "used for"]
     assert found["missing_here"] == "missing something that is not"
     assert said.endswith(
         '\nnot installed:\n  pip install "backsight[plot]"   # missing_here, also_missing\n\nNothing is broken.\n'
@@ -65,7 +66,7 @@ def test_what_is_broken_is_told_with_the_reason_and_the_exit_status_says_so(pack
     packages(BROKEN, THERE)
     assert main(["doctor", "--imports"]) == 1
     said = capsys.readouterr().out
-    assert rows(said)["there"].startswith("there 1.2.3")
+    assert rows(said)["there"].startswith("ok 1.2.3")
     assert "broken_here  broken  0.4" in said
     assert said.endswith(
         "\ninstalled, but import fails:\n"
@@ -87,7 +88,7 @@ def test_that_there_is_a_kernel_does_not_say_what_would_be_without(packages, mon
     monkeypatch.setitem(sys.modules, name, object())
     assert main(["doctor"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "C kernel there fast statistics of recordings " in said and "slower" not in said
+    assert "C kernel ok fast statistics of recordings " in said and "slower" not in said
     assert re.search(r" \d+ features of backsight need internals of PyTorch; \S+ (has all of them|lacks th)", said)
 
 
@@ -98,14 +99,14 @@ def test_json_has_the_same_as_plain_data(packages, capsys):
     parts = {part["name"]: part for part in told["parts"]}
     assert parts["there"] == {
         "name": "there",
-        "state": "there",
+        "state": "ok",
         "version": "1.2.3",
         "purpose": "something that is there",
         "fix": "",
         "why": "",
     }
     assert parts["missing_here"]["state"] == "missing"
-    assert parts["C kernel"]["state"] in ("there", "missing")
+    assert parts["C kernel"]["state"] in ("ok", "missing")
 
 
 @pytest.mark.parametrize("state, finder", [("missing", None), ("broken", object())])
@@ -147,8 +148,8 @@ def test_optional_packages_are_not_imported_unless_that_is_asked_for(packages, c
     packages(BROKEN, THERE)
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
-    assert rows(said)["there"].startswith("there 1.2.3")
-    assert rows(said)["broken_here"].startswith("there 0.4")
+    assert rows(said)["there"].startswith("ok 1.2.3")
+    assert rows(said)["broken_here"].startswith("ok 0.4")
     assert said.endswith(
         "Nothing is broken. Optional packages were not imported: `backsight doctor --imports` tries each.\n"
     )

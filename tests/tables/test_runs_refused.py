@@ -88,6 +88,7 @@ def newer(folder: Path) -> None:
     ("words", "said"),
     [
         (["show", "fist"], "There is no run at runs/fist. Close to it: first."),
+        (["show", "nope"], "There is no run at runs/nope. Runs there: "),
         (["show", "other/fist"], "There is no run at other/fist."),
         (["show", "foreign"], "foreign is not a recording: it contains no rank folder."),
         (["show", "newer"], "has format 2, but this backsight reads up to 1. Upgrade it:"),

@@ -52,8 +52,9 @@ import torch
 from torch import nn
 import torch.nn.functional as F
 
-def loss(prediction, target):
-    return F.mse_loss(prediction, target)
+def loss(prediction, target, scale: float = 1.0, reduction="mean"):
+    assert scale == 1.0
+    return F.mse_loss(prediction, target, reduction=reduction)
 
 def product(a, b):
     return a @ b
@@ -129,6 +130,9 @@ def test_a_function_that_is_wrong(capsys):
         "error BS404  Square.backward returns half the right gradient for `x`.\n"
     )
     assert f"layers_of_mine.py:{LAYERS.splitlines().index('        return grad * x') + 1}" in said
+    assert said.endswith(
+        "\nThis rests on made-up inputs. If the program passes others, give them with --shape and --value.\n"
+    )
     assert "called" not in said
     assert not any(line.endswith(" ") for line in said.splitlines())
 
@@ -159,6 +163,11 @@ def test_second_derivatives_where_they_are_asked_for(capsys):
         (["product", "--shape", "2,3", "--shape", "3x5"], "backsight: 1 operation tested"),
         (["lookup", "--shape", "5,2", "--shape", "7:int64"], "backsight: 1 operation tested"),
         (["single", "--shape", "2,3"], "backsight: 1 operation tested"),
+        (["loss", "--shape", "2", "--shape", "2", "--value", "reduction=sum"], "backsight: 1 operation tested"),
+        (
+            ["loss", "--value", "reduction=sum"],
+            "made-up inputs: prediction 4×3, target 4×3, scale = 1.0, reduction = 'sum' (--shape gives others)",
+        ),
         (["single", "--shape", "2,3", "--dtype", "float32"], "backsight: 1 operation tested"),
         (["case"], "backsight: 1 operation tested, the backward is correct: linear"),
         (["keywords"], "backsight: 1 operation tested, the backward is correct: mse_loss"),
@@ -200,7 +209,10 @@ def test_plain_data(capsys):
         (["program_of_mine.py:number"], "number is a int and is not callable."),
         (["program_of_mine.py:Sized"], "Sized is a class, and creating one without arguments raises"),
         (["program_of_mine.py:Sized"], "def case(): return Sized(...), torch.randn(4, 3)"),
-        (["program_of_mine.py:misshapen"], "misshapen raises RuntimeError with made-up inputs (x 4×3): shape '[7, 7]'"),
+        (
+            ["program_of_mine.py:misshapen"],
+            "misshapen could not be tested with made-up inputs (x 4×3): RuntimeError: shape",
+        ),
         (["program_of_mine.py:misshapen"], "Give the shapes of its inputs, --shape 4,3 for each; or write a function"),
         (["program_of_mine.py:rounded"], "integers and booleans have no gradient"),
     ],
@@ -262,11 +274,128 @@ def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
     (file := tmp_path / "layers.py").write_text(SCALED)
     assert main(["verify", str(file)]) == 2
     assert capsys.readouterr().err.startswith(
-        "backsight: Scaled may be right: tested with made-up inputs (x 4×3, weight 4×3): Scaled.backward returns a "
+        "backsight: Scaled could not be tested with made-up inputs (x 4×3, weight 4×3): Scaled.backward returns a "
         "gradient of the wrong shape for `weight`. It has shape 3, but `weight` has shape 4×3. Give the shapes of "
     )
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "3"]) == 0
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "4,3"]) == 1
+
+
+ROWS = """
+import torch
+from torch import nn
+
+class RowNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, eps):
+        n = (x.square().sum(-1, keepdim=True) + eps).sqrt()
+        y = x / n
+        ctx.save_for_backward(y, n)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        y, n = ctx.saved_tensors
+        return (g - y * (g * y).sum(-1, keepdim=True)) / n, None
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad * weight, (grad * x).sum()
+"""
+HOLDER = """
+class Rows(nn.Module):
+    def __init__(self, eps=1e-8):
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, x):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "eps"),
+    [
+        ("norm = RowNorm.apply\ndef f(x): return norm(x, 1e-8)", "1e-08"),
+        ("EPS = 1e-6\ndef f(x): return RowNorm.apply(x, EPS)", "1e-06"),
+        ("def f(x, eps=1e-5): return RowNorm.apply(x, eps)", "1e-05"),
+        (HOLDER.format("RowNorm.apply(x, self.eps)"), "1e-08"),
+        ("", "0.5"),  # backward returns None for it
+        ("eps = 1e-6\ndef f(x, eps): return RowNorm.apply(x, eps)", "0.5"),
+    ],
+    ids=["literal", "global", "default", "attribute", "no call", "unknown"],
+)
+def test_what_the_program_passes_as_a_number_is_that_number(program, eps, tmp_path, capsys):
+    (file := tmp_path / "rows.py").write_text(ROWS + program)
+    assert main(["verify", f"{file}:RowNorm"]) == 0
+    assert capsys.readouterr().out.startswith(f"made-up inputs: x 4×3, eps = {eps} (--shape gives others)\n")
+
+
+def test_a_number_is_given_by_name_beside_the_shapes_of_tensors(tmp_path, capsys):
+    (file := tmp_path / "rows.py").write_text(ROWS)
+    assert main(["verify", f"{file}:RowNorm", "--shape", "4,6"]) == 2
+    assert capsys.readouterr().err == (
+        "backsight: RowNorm takes x and eps, but 1 shape is given. Repeat --shape for each tensor, and give what is no "
+        "tensor by name: --value eps=0.5.\n"
+    )
+    assert main(["verify", f"{file}:RowNorm", "--shape", "4,6", "--value", "eps=1e-8"]) == 0
+    assert main(["verify", f"{file}:RowNorm", "--value", "eps=0.25"]) == 0
+    assert "x 4×3, eps = 0.25" in capsys.readouterr().out
+    assert main(["verify", f"{file}:RowNorm", "--value", "esp=1e-8"]) == 2
+    assert "RowNorm has no positional parameter 'esp': RowNorm takes x and eps." in capsys.readouterr().err
+    file.write_text(f"{ROWS}\nRowNorm.apply(torch.ones(2, 2), 1e-8)")
+    assert main(["verify", f"{file}:RowNorm", "--shape", "4,6"]) == 0, "the program says what eps is"
+
+
+def test_each_function_of_a_file_may_be_given_its_own_inputs(tmp_path, capsys):
+    (file := tmp_path / "rows.py").write_text(
+        ROWS + "def verify_inputs(): return {'RowNorm': (torch.randn(4, 6), 1e-8), 'Scale': "
+        "{'x': torch.randn(4, 6), 'weight': torch.tensor(2.0)}}"
+    )
+    assert main(["verify", str(file)]) == 0
+    assert "made-up" not in capsys.readouterr().out
+
+
+def test_inputs_of_one_function_are_not_those_of_another(tmp_path, capsys):
+    (file := tmp_path / "rows.py").write_text(
+        ROWS + "def f(x): return RowNorm.apply(x, 1e-8)\n"
+        "def verify_inputs(): return torch.randn(4, 6), torch.tensor(2.0)"
+    )
+    assert main(["verify", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert "the backward is correct: Scale" in out
+    assert err == (
+        "backsight: verify_inputs() returns a tensor for `eps` of RowNorm, which is 1e-08 in the program. To give each "
+        'its own: return {"RowNorm": (...)}.\n'
+    )
+
+
+MASKED = """
+import torch
+
+class Masked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, mask):
+        ctx.save_for_backward(mask)
+        return x * mask.abs()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0].abs(), None
+"""
+
+
+def test_that_a_made_up_mask_gets_no_gradient_is_no_error(tmp_path, capsys):
+    (file := tmp_path / "masked.py").write_text(MASKED)
+    assert main(["verify", str(file)]) == 2
+    assert "could not be tested with made-up inputs (x 4×3, mask" in capsys.readouterr().err
 
 
 ABSTRACT = """

@@ -209,7 +209,8 @@ def test_nothing_hangs_out_of_the_window(visit, width):
 
 def test_the_page_needs_nothing_else(tmp_path):
     w = bs.walk(walked.residual()).run()
-    html = w.to_html(tmp_path / "walk.html")
+    html = w.to_html()
+    assert w.to_html(str(tmp_path / "walk.html")) == tmp_path / "walk.html"
     assert (tmp_path / "walk.html").read_text(encoding="utf-8") == html
     assert not re.search(r"(?:src|href)=|https?://|@import|url\(", html.replace("http://www.w3.org/2000/svg", ""))
     assert "default-src 'none'" in html
@@ -228,6 +229,21 @@ def test_a_notebook_shows_the_page_in_a_frame():
     assert shown.startswith("<iframe srcdoc=") and "<script" not in shown
 
 
-def test_a_walk_that_has_not_begun_has_a_page(visit):
-    page = visit(bs.walk(walked.mean_squared_error()).to_html())
+def test_a_walk_that_has_not_begun_is_run_for_its_page(visit):
+    walk = bs.walk(walked.mean_squared_error())
+    page = visit(walk.to_html())
+    assert walk.done and page.locator("#steps li").count() == len(walk)
+
+
+def test_a_walk_that_stands_where_it_was_told_to_is_not_run_further():
+    walk = bs.walk(walked.mean_squared_error())
+    walk.step()
+    walk.to_html()
+    assert len(walk.steps) == 1
+
+
+def test_a_notebook_shows_a_walk_that_has_not_begun(visit):
+    walk = bs.walk(walked.mean_squared_error())
+    page = visit(walk._repr_html_()).frame_locator("iframe")
+    assert not walk.steps
     assert "No step has been made" in page.locator("#card").inner_text()

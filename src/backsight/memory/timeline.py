@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from backsight.memory.explain import Peak, peak_of
 from backsight.memory.ledger import Block, History, Kind, Phase
@@ -137,11 +138,18 @@ class StepMemory:
 
         return plot(self, path, ax)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return one self-contained page that shows the step, and write it if there is a path."""
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+
+    @overload
+    def to_html(self, path: str | os.PathLike[str]) -> Path: ...
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+        """Write one self-contained page that shows the step, and return its path; without a path, return the page."""
         from backsight.memory.page import page
 
-        return _written(page(self), path)
+        html = page(self)
+        return html if path is None else _written(html, path)
 
     def document(self) -> dict[str, Any]:
         """Return every birth and death as plain JSON, from which `backsight.memory.memory_of` makes this again."""
@@ -175,8 +183,6 @@ class StepMemory:
         yield from renderables(self, 12, options.max_width)
 
 
-def _written(text: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return text
+def _written(text: str, path: str | os.PathLike[str]) -> Path:
+    (written := Path(path)).write_text(text, encoding="utf-8")
+    return written

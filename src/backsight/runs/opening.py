@@ -126,8 +126,9 @@ def _hint(path: Path) -> str:
     if inside := _names_in(path):
         return f" There are runs in it: {', '.join(inside[:5])}."
     beside = _names_in(path.parent)
-    close = difflib.get_close_matches(path.name, beside, 3) or beside[:3]
-    return f" Close to it: {', '.join(close)}." if close else ""
+    if close := difflib.get_close_matches(path.name, beside, 3):
+        return f" Close to it: {', '.join(close)}."
+    return f" Runs there: {', '.join(beside[-5:])}." if beside else ""
 
 
 def beside(path: Path) -> str:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import ModuleType
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import torch
 
-INPUTS = "verify_inputs"
-"""The name of a function beside the one that is verified, or in its class, that returns the inputs."""
+from backsight.tables.signature import INPUTS, NoCase, Signature, is_function
 
 GUESSES: tuple[tuple[int, ...], ...] = ((4, 3), (3, 3), (2, 3, 8, 8))
 """Shapes tried in this order where nothing tells the shapes of inputs."""
 
-_PLAIN: dict[Any, Any] = {int: 2, float: 0.5, bool: True, "int": 2, "float": 0.5, "bool": True}
-"""What is given for a parameter that its annotation says to be a number."""
-
-
-class NoCase(Exception):
-    """There is nothing that could be called. The message says why and what to write."""
+_UNDIFFERENTIATED = (0.5, 1)
+"""What is tried for a parameter for which backward returns None, before a tensor: mostly it is an option."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +27,27 @@ class Case:
     inputs: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
     made_up: str = ""
+    options: frozenset[str] = frozenset()
+    """Parameters for which backward always returns None."""
 
 
 def cases(
-    name: str, target: Any, shapes: Sequence[Input], dtype: torch.dtype | None, seed: int, beside: ModuleType | None
+    name: str,
+    target: Any,
+    shapes: Sequence[Input],
+    dtype: torch.dtype | None,
+    seed: int,
+    beside: ModuleType | None,
+    values: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Case]:
     """Return the calls to try, the first that does not raise being the one: only guesses are several.
 
     Without a dtype, the inputs of a module are of that of its parameters, others float64, or float32 if that raises.
 
-    `target` is a function, a `torch.autograd.Function`, a module or a class of modules. Its inputs are those of
-    `shapes`; else what `verify_inputs` returns, in its class or `beside` it; else made up. A function without
-    parameters may return `(function, *inputs)`.
+    `target` is a function, a `torch.autograd.Function`, a module or a class of modules. Its inputs are `values` by
+    name and tensors of `shapes` for the others; else what `verify_inputs` returns, in its class or `beside` it; else
+    made up. A parameter that is a number where the program calls it is that number. A function without parameters may
+    return `(function, *inputs)`.
 
     Raises:
         NoCase: if it cannot be called, or its number of inputs is another.
@@ -52,18 +55,29 @@ def cases(
     function = _callable(name, target)
     generator = torch.Generator().manual_seed(seed)
     dtypes = [dtype] if dtype is not None else _dtypes(function)
+    signature = Signature.of(name, function, target, beside)
+    signature = replace(signature, known=signature.known | signature.checked(values))
     if shapes:
-        drawn = [tuple(each.tensor(kind, generator) for each in shapes) for kind in dtypes]
-        return [Case(name, function, inputs) for inputs in drawn]
-    maker = getattr(target, INPUTS, None) or getattr(beside, INPUTS, None)
-    if maker is not None:
-        return [_given(name, function, maker() if callable(maker) else maker)]
-    wanted = list(_parameters(function, target))
-    if not wanted:
+        taking = signature.taking(shapes, values)
+        drawn = [{key: each.tensor(kind, generator) for key, each in taking.items()} for kind in dtypes]
+        return [Case(name, function, signature.inputs(each)) for each in drawn]
+    own, common = getattr(target, INPUTS, None), getattr(beside, INPUTS, None)
+    maker = own or common
+    if maker is not None and not values:
+        made = maker() if callable(maker) else maker
+        given, by_name = _of_name(name, made)
+        if not (by_name or own or isinstance(made, dict)):
+            signature.check_fit(given)
+        if by_name or not isinstance(given, dict) or not is_function(target) or signature.has(given):
+            return [_given(name, function, signature.inputs(given) if signature.has(given) else given)]
+    if not signature.required:
         return [_without_inputs(name, function)]
     first = _of_layer(function)
     guesses = [first] if first else [Input(shape) for shape in GUESSES]
-    return [_guessed(name, function, wanted, each, kind, generator) for kind in dtypes for each in guesses]
+    options = [each.name for each in signature.required if each.name in signature.options - signature.known.keys()]
+    fills = [dict.fromkeys(options, each) for each in _UNDIFFERENTIATED] if options else []
+    filled = [replace(signature, known=signature.known | fill) for fill in (*fills, {})]
+    return [_guessed(each, function, guess, kind, generator) for kind in dtypes for each in filled for guess in guesses]
 
 
 def _dtypes(function: Callable[..., Any]) -> list[torch.dtype]:
@@ -128,7 +142,7 @@ def _callable(name: str, target: Any) -> Any:
         if not callable(target):
             raise NoCase(f"{name} is a {type(target).__name__} and is not callable.")
         return target
-    if issubclass(target, torch.autograd.Function):
+    if is_function(target):
         return target.apply
     try:
         made = target()
@@ -156,24 +170,10 @@ def _without_inputs(name: str, function: Callable[..., Any]) -> Case:
     return Case(name, function)
 
 
-def _parameters(function: Callable[..., Any], target: Any) -> Iterator[inspect.Parameter]:
-    """Yield the positional parameters without a default: what has to be given."""
-    given = function
-    drop = 0
-    if isinstance(target, type) and issubclass(target, torch.autograd.Function):
-        given = target.forward
-        drop = int(target.setup_context is torch.autograd.Function.setup_context)  # ctx
-    elif isinstance(function, torch.nn.Module):
-        given = function.forward
-    try:
-        declared = list(inspect.signature(given).parameters.values())[drop:]
-    except (TypeError, ValueError):  # a builtin: one input is the best guess
-        declared = [inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)]
-    for each in declared:
-        if each.kind is each.VAR_POSITIONAL:
-            yield each.replace(kind=each.POSITIONAL_ONLY)
-        elif each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
-            yield each
+def _of_name(name: str, made: Any) -> tuple[Any, bool]:
+    """Return the inputs of one function, and whether they are given by its name: `{"RowNorm": (x, 1e-8)}`."""
+    keys = (name, name.rpartition(".")[2]) if isinstance(made, dict) else ()
+    return next(((made[key], True) for key in keys if key in made), (made, False))
 
 
 def _of_layer(function: Callable[..., Any]) -> Input | None:
@@ -192,16 +192,12 @@ def _of_layer(function: Callable[..., Any]) -> Input | None:
 
 
 def _guessed(
-    name: str,
-    function: Callable[..., Any],
-    wanted: list[inspect.Parameter],
-    each: Input,
-    dtype: torch.dtype,
-    generator: torch.Generator,
+    signature: Signature, function: Callable[..., Any], each: Input, dtype: torch.dtype, generator: torch.Generator
 ) -> Case:
-    inputs = tuple(_PLAIN[p.annotation] if p.annotation in _PLAIN else each.tensor(dtype, generator) for p in wanted)
+    tensors = {p.name: each.tensor(dtype, generator) for p in signature.required if p.name not in signature.known}
+    inputs = signature.inputs(tensors)
     said = (
-        f"{p.name} {each}" if isinstance(value, torch.Tensor) else f"{p.name} = {value}"
-        for p, value in zip(wanted, inputs, strict=True)
+        f"{p.name} {each}" if p.name in tensors else f"{p.name} = {value!r}"
+        for p, value in zip(signature.parameters, inputs, strict=False)
     )
-    return Case(name, function, inputs, made_up=", ".join(said))
+    return Case(signature.name, function, inputs, made_up=", ".join(said), options=signature.options)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -48,7 +50,7 @@ def _spelt(word: str) -> str:
 
 
 def _is_message(word: str) -> bool:
-    return " " in word.strip() or word == "-" or Path(word).is_file()
+    return " " in word.strip() or word == "-" or os.path.isfile(word)
 
 
 def _explain_text(text: str, known: dict[str, Path]) -> int:
@@ -69,26 +71,33 @@ def _explain_text(text: str, known: dict[str, Path]) -> int:
     codes = codes or described
     if not codes:
         complain(
-            "no page is about this message. `backsight run train.py` shows the line that failed and its tensors; "
-            "`backsight explain` lists all codes"
+            f"no page is about this message. `backsight run {_script(held)}` shows the line that failed and its "
+            "tensors; `backsight explain` lists all codes"
         )
         return 2
     if not _NAMED.search(held):
         pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
         note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
-        show(line(f"{note} With your own variables and lines: backsight run train.py"), "")
+        show(line(f"{note} With your own variables and lines: backsight run {_script(held)}"), "")
     for code in codes:
         show_page(known[code].read_text(encoding="utf-8"))
     return 0
 
 
 _NAMED = re.compile(r"\bBS\d{3}\b")
+_OUTERMOST = re.compile(r'^[^"\n]*File "([^"\n]+\.py)", line \d+, in <module>$', re.MULTILINE)
+
+
+def _script(text: str) -> str:
+    """Return the script that a traceback begins in, as one would type it; `train.py` if there is none."""
+    found = _OUTERMOST.search(text)
+    return shlex.quote(found[1].removeprefix(f"{os.getcwd()}{os.sep}")) if found else "train.py"
 
 
 def _read(text: str) -> str:
     """Return what is in a file of this name; the text itself if there is none."""
-    is_file = "\n" not in text and len(text) < 4096 and Path(text).is_file()
-    return Path(text).read_text(encoding="utf-8", errors="replace") if is_file else text
+    # Path.is_file() raises for what is too long to be a name, as most messages are; this does not.
+    return Path(text).read_text(encoding="utf-8", errors="replace") if os.path.isfile(text) else text
 
 
 def _none(word: str, known: dict[str, Path]) -> int:
@@ -102,7 +111,8 @@ def _none(word: str, known: dict[str, Path]) -> int:
     near = near or get_close_matches(wanted, known, 3, 0.7)
     more = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
     hint = f"close to it: {', '.join(near[:_MOST])}{more}" if near else "`backsight explain` lists all codes"
-    complain(f"there is no code {word!r}; {hint}")
+    what = "code and no file" if re.search(r"[./\\]", word) else "code"
+    complain(f"there is no {what} {word!r}; {hint}")
     return 2
 
 

@@ -29,9 +29,9 @@ from backsight.text import inert
 if TYPE_CHECKING:
     from backsight.text.rich import Table
 
-State = Literal["there", "missing", "broken", "whole", "lost"]
+State = Literal["ok", "missing", "broken", "whole", "lost"]
 
-_STYLES = {"there": "green", "missing": "dim", "broken": "bold red", "whole": "green", "lost": "yellow"}
+_STYLES = {"ok": "green", "missing": "dim", "broken": "bold red", "whole": "green", "lost": "yellow"}
 
 _KERNEL = "backsight.recording.statistics._kernel"
 
@@ -70,23 +70,23 @@ def doctor(*, as_json: bool = False, imports: bool = False) -> int:
 
 
 def _environment() -> Iterator[Part]:
-    yield Part("backsight", "there", __version__, "this package")
+    yield Part("backsight", "ok", __version__, "this package")
     machine = f"{platform.system()} {platform.machine()}"
-    yield Part("Python", "there", platform.python_version(), f"{sys.executable} on {machine}")
+    yield Part("Python", "ok", platform.python_version(), f"{sys.executable} on {machine}")
     torch, why = _imported("torch")
     if torch is None:
         yield Part("torch", "broken", _version("torch"), "everything", "pip install torch", why)
         return
     is_newer = newer_than_tested(torch.__version__)
     aside = f"; newer than any version backsight was tested with ({spelt(NEWEST)})" if is_newer else ""
-    yield Part("torch", "there", torch.__version__, f"everything{aside}")
+    yield Part("torch", "ok", torch.__version__, f"everything{aside}")
     for number in range(torch.cuda.device_count()):
         yield Part(
-            f"cuda:{number}", "there", torch.cuda.get_device_name(number), "a device; statistics are computed on it"
+            f"cuda:{number}", "ok", torch.cuda.get_device_name(number), "a device; statistics are computed on it"
         )
     if not torch.cuda.is_available():
         yield Part(
-            "device", "there", (f"CPU, {torch.get_num_threads()} of {os.cpu_count()} threads"), "no CUDA device found"
+            "device", "ok", (f"CPU, {torch.get_num_threads()} of {os.cpu_count()} threads"), "no CUDA device found"
         )
 
 
@@ -100,14 +100,14 @@ def _kernels() -> Iterator[Part]:
     if kernel is None:
         yield Part("C kernel", "broken", "", f"{purpose}{slower}", again, why)
     else:
-        yield Part("C kernel", "there", "", purpose)
+        yield Part("C kernel", "ok", "", purpose)
 
 
 def _packages(imports: bool) -> Iterator[Part]:
     for package in PACKAGES:
         if _is_there(package):
             module, why = _imported(package.module) if imports else (package, "")
-            state: State = "broken" if module is None else "there"
+            state: State = "broken" if module is None else "ok"
             fix = f"pip install --force-reinstall {package.distribution}" if module is None else ""
             yield Part(package.module, state, _version(package.distribution), package.purpose, fix, why)
         else:
@@ -168,7 +168,7 @@ def _table(parts: list[Part]) -> Table:
     from backsight.text.rich import Table, Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
-    for heading in ("part", "state", "version", "for"):
+    for heading in ("part", "state", "version", "used for"):
         table.add_column(heading)
     for part in parts:
         table.add_row(part.name, Text(part.state, _STYLES[part.state]), Text(part.version), Text(part.purpose))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from backsight.tables.abstract import unwritten
-from backsight.tables.cases import Case, Input, NoCase, cases
+from backsight.tables.cases import Case, Input, cases
 from backsight.tables.printing import complain, show
+from backsight.tables.signature import NoCase, is_function
 from backsight.tables.target import TargetNotFound, found, module
 from backsight.verification import NothingToVerify, Verification, verify, verify_second_order
 
@@ -25,6 +26,7 @@ class Options:
     """How to verify: what the options of the command say."""
 
     shapes: tuple[Input, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
     dtype: torch.dtype | None = None
     seed: int | None = None
     seconds: float | None = None
@@ -59,7 +61,7 @@ def verify_target(target: str, options: Options, as_json: bool = False) -> int:
     else:
         _show(told)
     reports = [report for each in told for report in each.reports]
-    if any(finding.severity != "note" for report in reports for finding in report):
+    if any(each.is_wrong for each in told):
         return 1
     return 0 if reports and not refused and all(report.ok for report in reports) else 2
 
@@ -90,6 +92,14 @@ class _Told:
         if self.case.made_up:
             yield Text(f"made-up inputs: {self.case.made_up} (--shape gives others)", "dim")
         yield from self.reports
+        if self.case.made_up and self.is_wrong:
+            yield Text(
+                "\nThis rests on made-up inputs. If the program passes others, give them with --shape and --value."
+            )
+
+    @property
+    def is_wrong(self) -> bool:
+        return any(finding.severity != "note" for report in self.reports for finding in report)
 
     def data(self) -> Iterator[dict[str, Any]]:
         """Yield the reports as plain data."""
@@ -119,9 +129,7 @@ def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:
         yield path, found(target, EXAMPLE, beside), beside
         return
     beside = module(target)
-    functions = [
-        each for each in vars(beside).values() if _is_function_class(each) and each.__module__ == beside.__name__
-    ]
+    functions = [each for each in vars(beside).values() if is_function(each) and each.__module__ == beside.__name__]
     if not functions:
         names = [name for name, each in vars(beside).items() if _is_defined_in(each, beside)]
         defined = f" It defines {', '.join(names[:8])}." if names else ""
@@ -135,24 +143,22 @@ def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:
             yield each.__qualname__, each, beside
 
 
-def _is_function_class(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, torch.autograd.Function)
-
-
 def _is_defined_in(value: Any, beside: ModuleType) -> bool:
     return callable(value) and getattr(value, "__module__", None) == beside.__name__
 
 
 def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -> _Told:
-    if _is_function_class(target) and (lacking := unwritten(target)):
+    if is_function(target) and (lacking := unwritten(target)):
         raise NoCase(f"{name} defines no {lacking}: verify a class that derives from it.")
-    tried: Sequence[Case] = cases(name, target, options.shapes, options.dtype, options.seed or 0, beside)
+    tried: Sequence[Case] = cases(
+        name, target, options.shapes, options.dtype, options.seed or 0, beside, options.values
+    )
     failed: Exception | None = None
     for case in tried:
         try:
             told = _Told(case, tuple(_reports(case, options)))
             if case.made_up and (doubted := _doubted(told)):
-                raise _MisshapenError(doubted)
+                raise _DoubtfulError(doubted)
             return told
         except NothingToVerify:
             raise
@@ -161,25 +167,31 @@ def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -
     first = tried[0]
     if not first.made_up and failed is not None:
         raise failed
-    spelt = f"{name}()" if isinstance(target, type) and not _is_function_class(target) else name
+    spelt = f"{name}()" if isinstance(target, type) and not is_function(target) else name
     said = next(iter(str(failed).strip().splitlines()), "").rstrip(".:, ")
-    how = "may be right: tested" if isinstance(failed, _MisshapenError) else f"raises {type(failed).__name__}"
+    raised = "" if isinstance(failed, _DoubtfulError) else f"{type(failed).__name__}: "
     raise NoCase(
-        f"{name} {how} with made-up inputs ({first.made_up}): {said}. Give the shapes of its "
+        f"{name} could not be tested with made-up inputs ({first.made_up}): {raised}{said}. Give the shapes of its "
         "inputs, --shape 4,3 for each; or write a function that returns it with its inputs: def case(): return "
         f"{spelt}, torch.randn(4, 3)"
     )
 
 
-class _MisshapenError(Exception):
-    """A gradient has a different shape than an input that was made up: perhaps it is the input's that is wrong."""
+class _DoubtfulError(Exception):
+    """A finding about an input that was made up: perhaps it is the input that is wrong."""
 
 
 def _doubted(told: _Told) -> str:
-    """Return what a report says against a gradient's shape: what was made up gives a bias that of its input."""
-    found = (each for report in told.reports for each in report.findings)
-    shapes = (each for each in found if each.code == "BS414" and "wrong shape" in each.title)
-    return next((f"{each.title} {each.evidence[0]}" for each in shapes), "")
+    """Return what a report has against an input that need not be as it was made up.
+
+    A bias was given the shape of its input, or a mask, for which backward always returns None, was given numbers.
+    """
+    for each in (each for report in told.reports for each in report.findings):
+        if each.code == "BS414" and "wrong shape" in each.title:
+            return f"{each.title} {each.evidence[0]}"
+        if each.code == "BS409" and getattr(each, "input", None) in told.case.options:
+            return each.title
+    return ""
 
 
 def _reports(case: Case, options: Options) -> Iterator[Verification]:

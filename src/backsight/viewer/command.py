@@ -59,4 +59,4 @@ def _failed(error: Exception) -> int:
 
 def _complain(why: str) -> None:
     out = Console(stderr=True, soft_wrap=True)
-    out.print(Text.assemble(("backsight view:", "bold red"), f" {why}"))
+    out.print(Text.assemble(("backsight:", "bold red"), f" {why}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import overload
 
 import torch
 
@@ -181,13 +182,21 @@ class Walk:
 
         return table(self, width=width, color=color)
 
+    @overload
+    def to_html(self, file: None = None, *, picture: str | Callable[[], str] | None = None) -> str: ...
+
+    @overload
+    def to_html(self, file: str | os.PathLike[str], *, picture: str | Callable[[], str] | None = None) -> Path: ...
+
     def to_html(
         self, file: str | os.PathLike[str] | None = None, *, picture: str | Callable[[], str] | None = None
-    ) -> str:
-        """Return the walk as one page: its steps beside the graph, with the node that runs lit; write it to `file`.
+    ) -> str | Path:
+        """Write the walk to `file` as one page, its steps beside the graph, and return its path; without one, the page.
+
+        A walk that has made no step is run to its end first.
 
         ```python
-        w.run().to_html("walk.html")
+        backsight.walk(loss).to_html("walk.html")
         w.to_html("walk.html", picture=lambda: w.graph.to_svg(max_boxes=60))
         ```
 
@@ -195,13 +204,19 @@ class Walk:
             file: where to write it.
             picture: an SVG to stand there instead of the graph's own, or what makes one; "" for none. Elements whose
                 attribute `data-node` has the index of a node are lit at its step (`"1 4-7"`: several).
+
+        Raises:
+            RuntimeError: what a node raises, if the walk is run here.
         """
         from backsight.walkthrough.page import page
 
+        if not self.steps:
+            self.run()
         html = page(self, picture() if callable(picture) else picture)
-        if file is not None:
-            Path(file).write_text(html, encoding="utf-8")
-        return html
+        if file is None:
+            return html
+        (path := Path(file)).write_text(html, encoding="utf-8")
+        return path
 
     def _told(self, node: Node, executed: Executed) -> Step:
         keep = self._keep
