@@ -99,6 +99,37 @@ class TestNonFinite:
             assert finding.evidence[0].startswith("1 NaN and 1 infinite of 32 elements")
             assert finding.fix.startswith("Check the module: a division by 0, log(0), ")
 
+    @pytest.mark.parametrize(("lowered", "known"), [(True, True), (False, False)])
+    def test_a_parameter_outside_of_what_its_operation_is_defined_for_is_named(
+        self, tmp_path: Path, lowered: bool, known: bool
+    ) -> None:
+        class Scale(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.fc, self.var = nn.Linear(8, 1), nn.Parameter(torch.tensor(1.0))
+
+            def forward(self, x: torch.Tensor, factor: float) -> torch.Tensor:
+                std = torch.sqrt(self.var)
+                return self.fc(x) * std * factor
+
+        model = Scale()
+
+        def loss(step: int) -> torch.Tensor:
+            if step == 12 and lowered:
+                with torch.no_grad():
+                    model.var.fill_(-0.25)
+            return model(batch()[0], math.nan if step == 12 else 1.0).square().mean()
+
+        optimizer = torch.optim.SGD(model.fc.parameters(), lr=0.01)
+        finding = one(train(tmp_path / "run", model, loss, optimizer), "BS301")
+        said = (
+            "The forward computes sqrt of var, which went from 1.0 at step 11 to -0.25 at step 12: sqrt is NaN there."
+        )
+        assert (said in finding.evidence) is known
+        assert (
+            finding.fix.startswith("Nothing keeps the parameter var from becoming negative: compute sqrt of ") is known
+        )
+
     def test_between_two_modules_it_is_no_matter_of_the_data(self, tmp_path: Path) -> None:
         class Attention(nn.Module):
             def __init__(self) -> None:
@@ -123,8 +154,8 @@ class TestNonFinite:
         assert finding.title == "attn.out.input first contained NaN at step 12."
         assert finding.fix.startswith(
             "Check the forward of attn: its input is finite, and so are the outputs of the modules inside it, so it "
-            "arose in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
-            "half precision, or a fully masked row. backsight run --nonfinite"
+            "arose in the lines between: a division by 0, log(0), sqrt of a negative number, an overflow in exp "
+            "or in half precision, or a fully masked row. backsight run --nonfinite"
         )
 
     @pytest.mark.parametrize("marks", [True, False])
