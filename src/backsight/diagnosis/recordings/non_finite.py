@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
-from backsight.diagnosis.recordings.undefined import Undefined, last_operation, of_a_parameter
 from backsight.diagnosis.recordings.losses import Rise, before, is_lost, losses, rise, what
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Mask, Rows
+from backsight.diagnosis.recordings.undefined import Undefined, last_operation, of_a_parameter
 from backsight.diagnosis.wording import counted, listed
 from backsight.runs import Run
 
@@ -35,8 +35,8 @@ _FIXES = {
     "arose in the lines between: a division by 0, log(0), sqrt of a negative number, an overflow in exp or in half "
     "precision, or a fully masked row.",
     "output": (
-        "Check the module: a division by 0, log(0), sqrt of a negative number, an overflow in exp or in half precision, or a fully "
-        "masked row."
+        "Check the module: a division by 0, log(0), sqrt of a negative number, an overflow in exp or in half "
+        "precision, or a fully masked row."
     ),
     "gradient": "The forward pass was finite, so look for an infinite derivative: sqrt or norm at 0, a power below 1 "
     "at 0, torch.where around log(0) or a division by 0, or an overflow in half precision.",

@@ -47,8 +47,8 @@ _DOMAINS = {
 """From where to where an operation is defined."""
 
 _FREE = {
-    _POSITIVE_NUMBERS: "Nothing keeps the parameter {0} from becoming negative: compute {1} of F.softplus({0}), or train "
-    "its logarithm and take .exp() of it.",
+    _POSITIVE_NUMBERS: "Nothing keeps the parameter {0} from becoming negative: compute {1} of F.softplus({0}), or "
+    "train its logarithm and take .exp() of it.",
     _UNIT: "Nothing keeps the parameter {0} from -1 to 1: compute {1} of torch.tanh({0}).",
 }
 
