@@ -153,8 +153,8 @@ class RecordingObserver:
             what += f", without inputs and outputs of {more:,} modules after the first ones that the program calls"
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
-        if more := _found_in(run, {(each.code, each.title) for each in self._found}):
-            return f"{what}; an audit of the recording finds {more}: {self._see('audit', run)}"
+        if new := _found_in(run, {(each.code, each.title) for each in self._found}):
+            return f"{what}; an audit of the recording finds {new}: {self._see('audit', run)}"
         return f"{what}: {self._see('show', run)}"
 
     def _said_of_parts(self, run: Path) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
+from backsight.diagnosis.recordings.command import run_again
 from backsight.diagnosis.recordings.losses import Rise, before, is_lost, losses, rise, what
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Mask, Rows
 from backsight.diagnosis.recordings.undefined import Undefined, last_operation, of_a_parameter
 from backsight.diagnosis.wording import counted, listed
-from backsight.runs import Run
 
 _KEPT = ("weight", "state", "buffer")
 """What lasts from step to step: once it is not finite, nothing after it is."""
@@ -223,7 +222,7 @@ def _fix(recording: Recording, first: Strange, step: int, *, grown: bool) -> Und
     known = known or Undefined(_FIXES.get(cause, _FIXES["weight"]).format(around), None)
     if known.line is not None or cause not in _NAMED:
         return known
-    return known._replace(fix=f"{known.fix} {nonfinite_command(recording.run)} names the line.")
+    return known._replace(fix=f"{known.fix} {run_again(recording.run, '--nonfinite')} names the line.")
 
 
 def _around(recording: Recording, first: Strange) -> str | None:
@@ -379,36 +378,3 @@ def _largest_input(recording: Recording, module: str, step: int) -> float | None
             at = rows["step"] == step
             found += np.maximum(np.abs(rows["min"][at]), np.abs(rows["max"][at])).tolist()
     return max(found) or None
-
-
-_LONGEST = 160
-"""A command of more characters says less than its options do."""
-
-_OURS = ("backsight", "run", "--nonfinite")
-
-_NO_PROGRAM = ("ipykernel_launcher", "colab_kernel_launcher")
-
-
-def nonfinite_command(run: Run) -> str:
-    """Return the whole command if the recording tells what was run, as one process; else its beginning."""
-    held = run.environment
-    command, given = held.get("command"), held.get("arguments")
-    program = _program(command, given) if run.world == 1 else None
-    if program is None:
-        return " ".join(_OURS)
-    whole = shlex.join([*_OURS, *program])
-    return whole if len(whole) <= _LONGEST and whole.isprintable() else " ".join(_OURS)
-
-
-def _program(command: object, given: object) -> list[str] | None:
-    """Return the script, or -m and the module, and its arguments, by how Python was started."""
-    if not isinstance(command, list) or not isinstance(given, list):
-        return None
-    words, arguments = [str(each) for each in command], [str(each) for each in given]
-    started = words[: len(words) - len(arguments)]
-    if [*started, *arguments] != words or len(started) < 2:
-        return None  # the program has changed sys.argv
-    *before, name = started
-    if before[-1] == "-m":
-        return None if name in _NO_PROGRAM else ["-m", name, *arguments]
-    return [name, *arguments] if name.endswith(".py") else None

@@ -36,10 +36,8 @@ def from_data(held: Any) -> Finding | None:
     if not isinstance(held, dict) or held.get("severity") not in SEVERITIES:
         return None
     source, facts, since = held.get("source"), held.get("evidence"), held.get("since")
-    texts = [held.get(name) for name in ("code", "title", "fix")]
-    if not all(isinstance(each, str) for each in texts) or not isinstance(facts, list):
-        return None
-    if not re.fullmatch(r"BS\d{3}", texts[0]):
+    texts = [each for name in ("code", "title", "fix") if isinstance(each := held.get(name), str)]
+    if len(texts) < 3 or not isinstance(facts, list) or not re.fullmatch(r"BS\d{3}", texts[0]):
         return None
     at = source.get("text") if isinstance(source, dict) else None
     return Finding(
