@@ -441,10 +441,23 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
-hidden = [nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(20)]
-model = nn.Sequential(nn.Linear(4, 8), *hidden, nn.Linear(8, 1))
-for layer in hidden:
-    nn.init.normal_(layer[0].weight, std=0.02)
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.hidden = nn.ModuleList([nn.Linear(8, 8) for _ in range(20)])
+        self.last = nn.Linear(8, 1)
+        for layer in self.hidden:
+            nn.init.normal_(layer.weight, std=0.02)
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.hidden:
+            x = layer(x).tanh()
+        return self.last(x)
+
+
+model = Deep()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 for step in range(20):
     loss = nn.functional.mse_loss(model(torch.randn(16, 4)), torch.randn(16, 1))
@@ -465,6 +478,7 @@ def test_what_is_found_while_it_runs_is_found_in_the_recording_once(bench):
     assert found["BS114"].title == "model returns bit-identical outputs for all 16 rows of its input."
     assert found["BS114"].evidence[0].text.startswith("This happened in 3 steps in a row")
     assert "`backsight runs show run` shows" in found["BS114"].fix
+    assert found["BS302"].source == f"{bench.folder / 'train.py'}:18", "where most of the layers are"
 
 
 def test_of_weights_that_end_as_nan_the_recording_tells_more(bench):
