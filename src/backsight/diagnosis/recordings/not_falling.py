@@ -149,7 +149,9 @@ def _named(names: list[str]) -> str:
 
 def _rate(recording: Recording) -> float | None:
     """Return the highest learning rate that the optimizers had; None if none is known."""
-    held = [values for name, (_, values) in recording.run.numbers().items() if name.split(" (")[0].split(" ")[-1] == "lr"]
+    held = [
+        values for name, (_, values) in recording.run.numbers().items() if name.split(" (")[0].split(" ")[-1] == "lr"
+    ]
     return max((float(values.max()) for values in held if np.isfinite(values).all()), default=0.0) or None
 
 
