@@ -75,6 +75,27 @@ class TestVanishing:
             "(torch.nn.init.kaiming_normal_) and add normalization layers; or add residual connections."
         )
 
+    def test_an_activation_that_is_no_module_is_known_by_the_graph(self, tmp_path: Path) -> None:
+        class Deep(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(12)])
+                self.out = nn.Linear(8, 1)
+                for each in self.layers:
+                    nn.init.normal_(each.weight, std=0.05)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                for each in self.layers:
+                    x = torch.tanh(each(x))
+                return self.out(x)
+
+        model = Deep()
+        finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS302")
+        assert finding.fix == (
+            "Use ReLU or GELU instead of Tanh; or initialize weights for the activation (torch.nn.init.xavier_normal_ "
+            "with a gain of 5/3 for tanh) and add normalization layers; or add residual connections."
+        )
+
     def test_a_model_with_normalization_and_residuals_is_not_told_to_add_them(self, tmp_path: Path) -> None:
         class Block(nn.Module):
             def __init__(self) -> None:
@@ -88,7 +109,10 @@ class TestVanishing:
 
         model = nn.Sequential(nn.Linear(8, 32), *(Block() for _ in range(24)), nn.Linear(32, 1))
         finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS302")
-        assert finding.fix == ("Normalize the input of each block instead of its output, or warm up the learning rate.")
+        assert finding.fix == (
+            "Use ReLU or GELU instead of Tanh; or normalize the input of each block instead of its output, or warm up "
+            "the learning rate."
+        )
 
     @pytest.mark.parametrize("first", [False, True])
     def test_the_blocks_of_a_transformer_are_known(self, tmp_path: Path, first: bool) -> None:

@@ -58,6 +58,24 @@ class TestDeadOutput:
         assert "were 0 in 37 of 40 recorded steps, to the end, although its input" in finding.evidence[0]
         assert finding.evidence[1] == "Layers before it get hardly any gradient through it."
 
+    def test_a_relu_that_is_no_module_is_found_by_the_module_around_it(self, tmp_path: Path) -> None:
+        class Block(nn.Module):
+            def __init__(self, bias: float) -> None:
+                super().__init__()
+                self.fc = nn.Linear(8, 8)
+                nn.init.constant_(self.fc.bias, bias)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return nn.functional.relu(self.fc(x))
+
+        model = nn.Sequential(nn.Sequential(Block(1), Block(-100)), nn.Dropout(0.1), nn.Linear(8, 1))
+        finding = one(train(tmp_path / "run", model), "BS304")
+        assert finding.title == "0.1 (Block) has returned only zeros since step 0."
+        assert finding.evidence[2] == (
+            "The modules inside it return other numbers: it is a function that it calls itself, such as F.relu."
+        )
+        assert finding.fix.startswith("ReLU units die when")
+
     def test_modules_that_only_pass_zeros_on_are_not_named(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8, bias=False), nn.Tanh(), nn.Linear(8, 1))
         nn.init.constant_(model[0].bias, -10)

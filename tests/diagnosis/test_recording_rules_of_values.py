@@ -99,6 +99,37 @@ class TestNonFinite:
             assert finding.evidence[0].startswith("1 NaN and 1 infinite of 32 elements")
             assert finding.fix.startswith("Check the module: a division by 0, log(0), ")
 
+    @pytest.mark.parametrize(("lowered", "known"), [(True, True), (False, False)])
+    def test_a_parameter_outside_of_what_its_operation_is_defined_for_is_named(
+        self, tmp_path: Path, lowered: bool, known: bool
+    ) -> None:
+        class Scale(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.fc, self.var = nn.Linear(8, 1), nn.Parameter(torch.tensor(1.0))
+
+            def forward(self, x: torch.Tensor, factor: float) -> torch.Tensor:
+                std = torch.sqrt(self.var)
+                return self.fc(x) * std * factor
+
+        model = Scale()
+
+        def loss(step: int) -> torch.Tensor:
+            if step == 12 and lowered:
+                with torch.no_grad():
+                    model.var.fill_(-0.25)
+            return model(batch()[0], math.nan if step == 12 else 1.0).square().mean()
+
+        optimizer = torch.optim.SGD(model.fc.parameters(), lr=0.01)
+        finding = one(train(tmp_path / "run", model, loss, optimizer), "BS301")
+        said = (
+            "The forward computes sqrt of var, which went from 1.0 at step 11 to -0.25 at step 12: sqrt is NaN there."
+        )
+        assert (said in finding.evidence) is known
+        assert (
+            finding.fix.startswith("Nothing keeps the parameter var from becoming negative: compute sqrt of ") is known
+        )
+
     def test_between_two_modules_it_is_no_matter_of_the_data(self, tmp_path: Path) -> None:
         class Attention(nn.Module):
             def __init__(self) -> None:
@@ -123,8 +154,8 @@ class TestNonFinite:
         assert finding.title == "attn.out.input first contained NaN at step 12."
         assert finding.fix.startswith(
             "Check the forward of attn: its input is finite, and so are the outputs of the modules inside it, so it "
-            "arose in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
-            "half precision, or a fully masked row. backsight run --nonfinite"
+            "arose in the lines between: a division by 0, log(0), sqrt of a negative number, an overflow in exp "
+            "or in half precision, or a fully masked row. backsight run --nonfinite"
         )
 
     @pytest.mark.parametrize("marks", [True, False])
@@ -394,10 +425,10 @@ class TestLossThatDoesNotFall:
     @pytest.mark.parametrize(
         ("losses", "expected"),
         [
-            ({"loss": 5 + NOISE}, "The loss 'loss' did not fall."),
-            ({"loss": 2 + 0.01 * np.arange(200)}, "The loss 'loss' did not fall."),
-            ({"loss": 2.3 - 1e-5 * np.arange(200)}, "The loss 'loss' did not fall."),
-            ({"loss": np.r_[np.linspace(2, 1, 100), np.linspace(1, 4, 100)]}, "The loss 'loss' did not fall."),
+            ({"loss": 5 + NOISE}, "The loss did not fall."),
+            ({"loss": 2 + 0.01 * np.arange(200)}, "The loss did not fall."),
+            ({"loss": 2.3 - 1e-5 * np.arange(200)}, "The loss did not fall."),
+            ({"loss": np.r_[np.linspace(2, 1, 100), np.linspace(1, 4, 100)]}, "The loss did not fall."),
             ({"d_loss": 1 + 0.1 * NOISE, "g_loss": 1 - 0.1 * NOISE}, "The losses 'd_loss' and 'g_loss' did not fall."),
             ({"loss": 5 - 0.02 * np.arange(200) + NOISE}, None),
             ({"loss": -1.0 - 0.01 * np.arange(200)}, None),
@@ -416,5 +447,38 @@ class TestLossThatDoesNotFall:
     def test_its_course_is_told(self, tmp_path: Path) -> None:
         losses = {"loss": np.r_[np.linspace(2, 1, 50), np.linspace(1, 4, 50)]}
         assert one(marked(tmp_path, losses), "BS310").evidence == (
-            "1.908 on average over the first 10 values, 3.724 over the last 10; the lowest is 1, at step 49.",
+            "1.908 over the first 10 values, 3.724 over the last 10 (medians); the lowest is 1, at step 49.",
         )
+
+    def test_one_that_exploded_blames_the_learning_rate(self, tmp_path: Path) -> None:
+        values = np.r_[2.5, 2.4, 2.45, 426.9, np.linspace(40, 2.34, 96)]
+        finding = one(marked(tmp_path, {"loss": values, "lr": np.full(100, 3.0)}), "BS310")
+        assert (finding.severity, finding.title) == ("note", "The loss did not fall.")
+        (course,) = finding.evidence
+        assert str(course).startswith("It jumped from 2.45 to 426.9 at step 3 and ended at ")
+        assert str(course).endswith(", no better than it began.")
+        assert finding.fix.startswith("The learning rate, 3, is probably too high: ")
+
+    @pytest.mark.parametrize(
+        ("loss", "ratio", "severity", "title"),
+        [
+            (5 + NOISE, 2e-8, "warning", "The loss did not fall."),
+            (5 + NOISE, 2e-3, "note", "The loss did not fall."),
+            (2.3 - 5e-4 * np.arange(200), 1e-4, "note", "The loss fell by only 3.9%, and is still falling."),
+            (2.3 - 5e-4 * np.arange(200), 2e-3, None, None),
+            (2.3 - 0.1 * (1 - np.exp(-np.arange(200) / 20)), 1e-4, None, None),  # it has come to its end
+        ],
+    )
+    def test_a_learning_rate_that_is_too_low_is_to_blame(
+        self, loss: np.ndarray, ratio: float, severity: str | None, title: str | None, tmp_path: Path
+    ) -> None:
+        numbers = {"loss": loss, "lr": np.full(200, 1e-7), "update_ratio": np.full(200, ratio)}
+        found = of(marked(tmp_path, numbers), "BS310")
+        assert [(each.severity, each.title) for each in found] == ([(severity, title)] if severity else [])
+        if ratio < 1e-3:
+            assert all("Raise the learning rate: try about " in each.fix for each in found)
+
+    def test_the_script_that_was_run_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "orig_argv", ["python", "me.py", "--lr", "3"])
+        monkeypatch.setattr(sys, "argv", ["me.py", "--lr", "3"])
+        assert "with `backsight run me.py --lr 3`" in one(marked(tmp_path, {"loss": 5 + self.NOISE}), "BS310").fix

@@ -76,6 +76,21 @@ class TestNeverMoves:
         assert not grave(report)
         assert one(report, "BS306").title == "2 of 6 weights never moved and got almost no gradient."
 
+    def test_a_bias_that_a_normalization_takes_off_again_is_told_to_be_left_out(self, tmp_path: Path) -> None:
+        model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1)).double()
+        nn.init.constant_(model[0].bias, 8.0)  # an update of rounding moves no number of this size
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return (model(x.double()) - y).square().mean()
+
+        finding = one(train(tmp_path / "run", model, loss), "BS306")
+        assert (finding.severity, finding.title) == ("note", "A bias before a normalization has no effect.")
+        assert finding.evidence == (
+            "0.bias: the normalization subtracts the mean, and with it the bias, whose gradient is only rounding.",
+        )
+        assert finding.fix == "Leave it out, with bias=False."
+
     def test_weights_whose_gradients_vanish_are_led_to_the_cause(self, tmp_path: Path) -> None:
         model = nn.Sequential(*(part for _ in range(12) for part in (nn.Linear(8, 8), nn.Sigmoid())), nn.Linear(8, 3))
 

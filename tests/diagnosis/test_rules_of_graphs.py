@@ -20,7 +20,8 @@ TWICE_FIX = (
     "losses over one forward pass: (loss_a + loss_b).backward()."
 )
 ORIGIN_FIX = (
-    "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or non-finite "
+    "Look at the operation before it: a division by 0, log(0), sqrt of a negative number, an overflow in half "
+    "precision, or non-finite "
     "input data. backsight run --nonfinite names the line."
 )
 

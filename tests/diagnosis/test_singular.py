@@ -2,7 +2,7 @@
 
 import pytest
 
-from backsight.diagnosis.evidence.singular import Singular, kept_away
+from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_infinite
 from backsight.source.body import body_around, statement_at
 
 LINES = {
@@ -43,3 +43,16 @@ def test_of_several_none_is_rewritten(tmp_path):
     assert body is not None
     place = body.place(statement_at(body, 1))
     assert kept_away([Singular("log", "at 0", place), Singular("sqrt", "at 0", place)]) == ""
+
+
+def test_a_free_parameter_has_to_be_kept_from_becoming_negative(tmp_path):
+    (tmp_path / "train.py").write_text("std = torch.sqrt(self.var)\n")
+    body = body_around(str(tmp_path / "train.py"), 1)
+    assert body is not None
+    root = Singular("sqrt", "at 0", body.place(statement_at(body, 1)), is_free=True)
+    assert (
+        may_be_infinite(root) == "computes sqrt of a parameter: it is NaN below 0, and its gradient is infinite at 0."
+    )
+    assert kept_away([root]).strip() == (
+        "Nothing keeps a parameter from becoming negative; softplus does: torch.sqrt(F.softplus(self.var))."
+    )

@@ -436,6 +436,86 @@ def test_a_run_that_diverged_says_so_at_the_end(bench):
     assert "BS108" in alone and "recording" not in alone
 
 
+ALIKE = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.hidden = nn.ModuleList([nn.Linear(8, 8) for _ in range(20)])
+        self.last = nn.Linear(8, 1)
+        for layer in self.hidden:
+            nn.init.normal_(layer.weight, std=0.02)
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.hidden:
+            x = layer(x).tanh()
+        return self.last(x)
+
+
+model = Deep()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(20):
+    loss = nn.functional.mse_loss(model(torch.randn(16, 4)), torch.randn(16, 1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_found_while_it_runs_is_found_in_the_recording_once(bench):
+    said = " ".join(recorded(bench, ALIKE).err.split())
+    assert "BS114" in said
+    assert "`backsight runs show run` shows the first layer where they do." in said, "it is recorded already"
+    assert "an audit of the recording finds 2 warnings: backsight runs audit run" in said
+    run = bs.open_run(bench.folder / "run")
+    found = {finding.code: finding for finding in run.audit()}
+    assert {"BS114", "BS302"} <= set(found)
+    assert found["BS114"].title == "model returns bit-identical outputs for all 16 rows of its input."
+    assert found["BS114"].evidence[0].text.startswith("This happened in 3 steps in a row")
+    assert "`backsight runs show run` shows" in found["BS114"].fix
+    assert found["BS302"].source == f"{bench.folder / 'train.py'}:18", "where most of the layers are"
+
+
+def test_of_weights_that_end_as_nan_the_recording_tells_more(bench):
+    recorded(bench, ROOT)
+    (event,) = [event for event in bs.open_run(bench.folder / "run").events if event.event == "findings"]
+    assert [each["code"] for each in event.details["findings"]] == ["BS108"]
+    (finding,) = [each for each in bs.open_run(bench.folder / "run").audit() if each.severity == "error"]
+    assert (finding.code, finding.source) == ("BS301", f"{bench.folder / 'train.py'}:13")
+    assert [each.code for each in bs.open_run(bench.folder / "run").audit() if each.code == "BS108"] == []
+
+
+ROOT = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+        self.var = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        std = torch.sqrt(self.var)
+        return self.fc(x) * std
+
+
+model = Scale()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(40):
+    loss = model(torch.randn(16, 4)).square().mean() + model.var
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
 # ---- programs that train something else than a model which they call
 
 

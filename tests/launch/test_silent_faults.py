@@ -229,6 +229,71 @@ def test_the_fix_says_what_to_write_where(bench, name, fix):
     assert f"fix: {fix}" in " ".join(said_of(bench, name).split())
 
 
+SAID = {
+    "an optimizer by the name that the program gave it": (
+        """
+generator, critic = net(), nn.Linear(1, 1)
+g_opt = torch.optim.Adam(generator.parameters(), lr=0.01)
+d_opt = torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    fake = generator(x).detach()
+    d_loss = F.softplus(critic(fake)).mean() + F.softplus(-critic(y)).mean()
+    d_opt.zero_grad()
+    d_loss.backward()
+    d_opt.step()
+    g_loss = F.softplus(-critic(fake)).mean()
+    g_opt.zero_grad()
+    g_loss.backward()
+    g_opt.step()
+""",
+        r"No path leads from the loss to generator[\w., \[\]]* and [\w.\[\]]*\.\s.* passes them to g_opt\.",
+    ),
+    "shapes by what both operands are called": (
+        """
+model, targets = net(), torch.randn(64)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    pred, rows = model(x), torch.randint(0, 64, (16,))
+    loss = ((pred - targets[rows]) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        r"Give both the same shape: pred\.squeeze\(1\), or targets\[rows\]\.unsqueeze\(1\)\.",
+    ),
+    "tensors where later code needs them": (
+        """
+model, losses = net(), []
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss)
+print(sum(losses[-10:]).item())
+""",
+        r"losses\.append\(loss\.item\(\)\), .* drops the graph, or loss\.detach\(\), if later code needs tensors\.",
+    ),
+}
+
+
+@needs_columns
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_said_is_in_the_words_of_the_program(bench, name):
+    program, expected = SAID[name]
+    assert re.search(expected, " ".join(said(bench, program).split()))
+
+
+@needs_columns
+def test_a_weight_is_named_before_its_bias(bench):
+    found = said_of(bench, "BS149 a latent that is sampled without a gradient")
+    assert "A sample passes no gradient to model.mean.weight and model.mean.bias." in found
+
+
 def test_fast_weights_that_are_made_into_parameters_are_named_by_their_dict(bench):
     err = said(
         bench,

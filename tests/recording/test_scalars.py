@@ -41,6 +41,8 @@ def test_what_backward_was_called_on_is_recorded_by_the_name_of_its_variable(net
             optimizer.step()
     assert values(run, "objective") == seen
     assert next(iter(scalars(run))) == "objective"
+    first = [each for each in bs.open_run(run).events if each.event == "loss"]
+    assert [(each.step, each.details) for each in first] == [(0, {"name": "objective"})]
 
 
 def test_an_expression_without_a_name_is_the_loss(net, run):

@@ -80,6 +80,8 @@ FACTS = (
     Fact(_codes(158), states=_codes(141), where="shown"),
     # A parameter does not move.
     Fact(_codes(146), states=_codes(113), where="same place"),
+    # Weights end as NaN: a recording knows which operation began it, and in which step.
+    Fact(_codes(301), states=_codes(108), where="somewhere"),
     # The graph grows from step to step.
     Fact(_codes(110), states=_codes(111)),
 )

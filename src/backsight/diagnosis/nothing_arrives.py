@@ -89,7 +89,7 @@ def nothing_arrives(
         "BS115",
         "warning",
         f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
-        (f"There has been none since step {numbered(since)}.", *reason.evidence),
+        (f"No gradient has arrived since step {numbered(since)}.", *reason.evidence),
         reason.fix,
         source=reason.source,
         since=since,

@@ -13,6 +13,7 @@ import torch
 from backsight.diagnosis import Finding, Site, audit_at
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.nothing_arrives import nothing_arrives
+from backsight.diagnosis.program import named
 from backsight.launch.sign import Audit, Sign, Step, key_of
 from backsight.snapshot import groups
 from backsight.tape import Graph, Living
@@ -120,12 +121,12 @@ class Hearing(Sign):
         held = {id(p) for p in parameters(optimizer)}
         known.audits += 1
         known.reached |= any(id(leaf.tensor()) in held for leaf in graph.leaves)
-        named = [leaf for leaf in graph.leaves if leaf.kind == "parameter" and leaf.name]
-        known.others = known.others or tuple(leaf.name for leaf in named if not leaf.owner)
-        known.elsewhere = known.elsewhere or tuple(leaf.name for leaf in named if leaf.owner)
+        known_by_name = [leaf for leaf in graph.leaves if leaf.kind == "parameter" and leaf.name]
+        known.others = known.others or tuple(leaf.name for leaf in known_by_name if not leaf.owner)
+        known.elsewhere = known.elsewhere or tuple(leaf.name for leaf in known_by_name if leaf.owner)
         known.nameless |= _are_copied(graph, parameters(optimizer))
         if not known.reached:
-            given = {"optimizer": optimizer}
+            given = {named(optimizer, "optimizer"): optimizer}
             found = audit_at(audit.site, (audit.roots,), optimizer=given, moment="during backward").findings
             known.cuts.pop(audit.site, None)
             known.cuts[audit.site] = next((each for each in found if each.code == "BS102" and each.source), None)

@@ -15,6 +15,7 @@ from backsight.launch.voice import failed, say
 from backsight.quiet import quietly
 
 if TYPE_CHECKING:
+    from backsight.diagnosis import Finding
     from backsight.launch.models import Models
     from backsight.recording import Recorder
     from backsight.recording.program import ProgramRecording
@@ -31,6 +32,7 @@ class RecordingObserver:
     def __init__(self, program: str, *, run: str | None = None, every: int | None = None, quiet: bool = False):
         self.program, self.run, self.every, self.quiet = program, run, every, quiet
         self._start, self._process = Path(), os.getpid()
+        self._found: list[Finding] = []
         self._models: Models | None = None
         self._recording: ProgramRecording | None = None
 
@@ -53,12 +55,35 @@ class RecordingObserver:
             return None
         return self._recording.folder if self._recording.recorder is None else self._recording.recorder.run
 
-    def audit_command(self) -> str | None:
-        """Return what to type to find problems in the recording; None if there is none, or none that stays."""
+    def keep(self, *findings: Finding) -> None:
+        """Keep with the recording what was found while the program ran."""
+        self._found += findings
+
+    def led_into(self, finding: Finding) -> Finding:
+        """Lead from a finding first to the recording, if there is one that stays: to run again takes as long."""
         recorder = self._recording.recorder if self._recording is not None else None
         if recorder is None or self._is_forked():
-            return None
-        return f"backsight runs audit {self._spelt(recorder.run)}"
+            return finding
+        from dataclasses import replace
+
+        finding = self._in_this_recording(finding, recorder.run)
+        if finding.code != "BS108" or self.folder is None:
+            return finding
+        command = f"backsight runs audit {self._spelt(recorder.run)}"
+        first = (
+            f"The recording shows where it began: {command} names the first tensor with NaN or infinity, and its step."
+        )
+        return replace(finding, fix=f"{first} {finding.fix}")
+
+    def _in_this_recording(self, finding: Finding, run: Path) -> Finding:
+        """Name this recording where a finding advises to make one."""
+        from dataclasses import replace
+
+        return replace(finding, fix=finding.fix.replace("`backsight run --record`", f"`{self._shown_by(run)}`"))
+
+    def _shown_by(self, run: Path) -> str:
+        """Return what shows the recording, in one word or command."""
+        return f"backsight runs show {self._spelt(run)}"
 
     def _is_forked(self) -> bool:
         """Whether this process was forked off the program: that one speaks of it, and keeps what both of them know."""
@@ -69,6 +94,20 @@ class RecordingObserver:
             self._models.stop()
         if self._recording is not None:
             self._recording.close()
+            self._write_found()
+
+    def _write_found(self) -> None:
+        recorder = self._recording.recorder if self._recording is not None else None
+        if recorder is None or not self._found or self._is_forked():
+            return
+        from backsight.diagnosis.recordings import FOUND
+        from backsight.runs import add_event
+
+        held = [self._in_this_recording(each, recorder.run).to_dict() for each in self._found]
+        try:
+            add_event(recorder.run, rank(), FOUND, findings=held)
+        except OSError:  # the folder is gone, or the disk is full: it was said nevertheless
+            pass
 
     def _begin(self) -> None:
         try:
@@ -114,6 +153,8 @@ class RecordingObserver:
             what += f", without inputs and outputs of {more:,} modules after the first ones that the program calls"
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
+        if new := _found_in(run, {(each.code, each.title) for each in self._found}):
+            return f"{what}; an audit of the recording finds {new}: {self._see('audit', run)}"
         return f"{what}: {self._see('show', run)}"
 
     def _said_of_parts(self, run: Path) -> str | None:
@@ -187,3 +228,24 @@ def _read(folder: Path) -> tuple[int | None, bool]:
             return GONE, False
         except Exception:  # that something was recorded is still worth its line
             return None, False
+
+
+_MOST_ROWS = 1_000_000
+"""Rows of a recording beyond which it is not audited at the end: a program that has ended should end."""
+
+
+def _found_in(folder: Path, said: set[tuple[str, str]]) -> str:
+    """Return what is found in a run beside what was said, as `1 error and 2 warnings`; empty if nothing is, or if it
+    is large."""
+    from backsight.runs import open_run
+    from backsight.text import counted, listed
+
+    try:
+        with quietly():
+            run = open_run(folder)
+            if len(run.steps) * len(run.tensors) > _MOST_ROWS:
+                return ""
+            new = [each.severity for each in run.audit() if (each.code, each.title) not in said]
+    except Exception:  # that something was recorded is still worth its line
+        return ""
+    return listed([counted(new.count(grave), grave) for grave in ("error", "warning") if grave in new])

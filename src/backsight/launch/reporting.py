@@ -58,8 +58,8 @@ class ReportingObserver(RecordingObserver):
     def folder(self) -> Path | None:
         return None if self._temporary else super().folder
 
-    def audit_command(self) -> str | None:
-        return None if self._temporary else super().audit_command()
+    def _shown_by(self, run: Path) -> str:
+        return self.report if self._temporary else super()._shown_by(run)
 
     def _folder(self) -> Path:
         if not self._temporary:

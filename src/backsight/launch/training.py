@@ -42,14 +42,6 @@ def _started(part: Callable[[], _T], otherwise: str) -> _T | None:
         return None
 
 
-def _in_the_recording(finding: Finding, command: str) -> Finding:
-    """Lead from NaN first to the recording: to run the program again takes as long as it did."""
-    from dataclasses import replace
-
-    first = f"The recording shows where it began: {command} names the first tensor with NaN or infinity, and its step."
-    return replace(finding, fix=f"{first} {finding.fix}")
-
-
 class TrainingObserver:
     """Watches a program through PyTorch's own global hooks, once it has imported torch; else does nothing at all.
 
@@ -118,6 +110,11 @@ class TrainingObserver:
 
         return Heeding(lambda finding: show(finding, explains=True))
 
+    def _keep(self, *findings: Finding) -> None:
+        """Keep what is said with the recording, if there is one."""
+        if self.recording is not None:
+            self.recording.keep(*findings)
+
     def _leak_watch(self) -> LeakWatch:
         from backsight.launch.leaks import LeakWatch
 
@@ -128,7 +125,12 @@ class TrainingObserver:
 
         if self._steps is None or self._steps.watch.level != "exact":
             return None  # the watch has said why
-        return BirthWatch(self._steps.watch, lambda finding: show(finding, explains=False))
+
+        def tell(finding: Finding) -> None:
+            self._keep(finding)
+            show(finding, explains=False)
+
+        return BirthWatch(self._steps.watch, tell)
 
     def error(self, error: BaseException) -> None:
         self._failed = True
@@ -152,6 +154,7 @@ class TrainingObserver:
             failed("no explanation", ours(failure))
             return
         if finding.code != UNKNOWN or finding.source is not None:  # it is PyTorch's, and where is known
+            self._keep(finding)
             if self._heeding is not None and not as_lines.are_asked_for():
                 finding = self._heeding.shortened(finding)
             show(finding, explains=True, thread=thread)
@@ -197,10 +200,13 @@ class TrainingObserver:
 
     def _report(self, leaks: tuple[Finding, ...]) -> None:
         """Show what was found, or say in a line what was looked at."""
+        from dataclasses import replace
+
         from backsight.diagnosis import Report
         from backsight.diagnosis.births import BIRTH
 
         if self._steps is None or self._failed or self._steps.failed:
+            self._keep(*leaks)
             if leaks:  # as when a leak ends a program by filling the memory
                 show(Report(leaks), explains=False)
             return
@@ -212,10 +218,10 @@ class TrainingObserver:
         found = [each for each in found if self._leaks is None or each.code != "BS111"]
         found = [each for each in found if self._births is None or each.code != BIRTH]
         found = [each for each in found if self._heeding is None or not self._heeding.has_said(each)]
-        recorded = self.recording.audit_command() if self.recording is not None else None
-        if recorded is not None:
-            found = [_in_the_recording(each, recorded) if each.code == "BS108" else each for each in found]
         report = Report((*found, *leaks), audited.looked_at)
+        if self.recording is not None:
+            self._keep(*report)
+            report = replace(report, findings=tuple(map(self.recording.led_into, report)))
         shown = report if self.notes else report.without_notes()
         if shown.findings:
             show(shown, explains=False)

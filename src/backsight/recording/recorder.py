@@ -459,10 +459,10 @@ class Recorder:
         if self._sink is not None:
             self._sink.event("optimizer", step=self.steps, **settings)
 
-    def _new_loss(self, name: str) -> None:
-        """Backward is called on something for the first time."""
+    def _new_loss(self, name: str, step: int) -> None:
+        """Backward was called on something for the first time."""
         if self._sink is not None:
-            self._sink.event("loss", step=self.steps, name=name)
+            self._sink.event("loss", step=step, name=name)
 
     def _keep_graph(self, tap: GraphTap) -> None:
         """Store the graph, or why there is none, and take its hooks away: it is the first step's alone."""

@@ -16,7 +16,7 @@ from backsight.runs.errors import (
     RunNotWritable,
     RunWarning,
 )
-from backsight.runs.journal import Event, Mark
+from backsight.runs.journal import Event, Mark, add_event
 from backsight.runs.nonfinite import NonFinite
 from backsight.runs.opening import open_run, runs_begun_as, runs_in
 from backsight.runs.packed import PackedHistograms
@@ -54,6 +54,7 @@ __all__ = [
     "Scalar",
     "Series",
     "Tensor",
+    "add_event",
     "loss_names",
     "open_run",
     "runs_begun_as",

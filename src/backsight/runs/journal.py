@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from backsight.runs import lines, places
 from backsight.runs.rank import Rank
 
 
@@ -42,3 +45,14 @@ def events(ranks: dict[int, Rank]) -> tuple[Event, ...]:
         for line in rank.events.read()
     ]
     return tuple(sorted(found, key=lambda event: event.time))
+
+
+def add_event(run: Path, rank: int, event: str, /, **details: Any) -> None:
+    """Write down what is known once a rank of a run has ended, and its writer is closed.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    values = {"event": event, "step": None, "time": time.time(), "details": details}
+    with open(places.rank_folder(run, rank) / places.EVENTS, "ab") as file:
+        file.write(lines.sealed(values))

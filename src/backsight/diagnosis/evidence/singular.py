@@ -31,6 +31,7 @@ _AT = {
 }
 
 _AT_ZERO = frozenset(op for op, at in _AT.items() if at == "at 0")
+_NAN_BELOW_0 = frozenset({"sqrt", "rsqrt", "log", "log2", "log10"})
 _GUARDS = frozenset({"Exp", "Softplus"})
 _CLAMPS = frozenset({"ClampMin", "Clamp"})
 _SAME_VALUES = frozenset({"Expand", "View", "Unsqueeze", "Squeeze", "Transpose", "Permute", "T", "UnsafeView"})
@@ -39,11 +40,20 @@ _MOST = 8
 
 
 class Singular(NamedTuple):
-    """An operation, where its gradient is infinite, and the statement that computes it."""
+    """An operation, where its gradient is infinite, and the statement that computes it.
+
+    is_free: whether it is computed of a parameter itself, which may become any number.
+    """
 
     op: str
     at: str
     place: Place
+    is_free: bool = False
+
+    @property
+    def may_be_negative(self) -> bool:
+        """Whether it may be NaN itself, of a negative number."""
+        return self.is_free and self.op in _NAN_BELOW_0
 
 
 def singular(graph: Graph) -> list[Singular]:
@@ -57,12 +67,19 @@ def singular(graph: Graph) -> list[Singular]:
     for node in nodes if watch is not None else ():
         line = watch.line_of(node) if watch is not None else None
         if line is not None:
-            found.setdefault((node.op, str(line.place)), Singular(node.op.lower(), _AT[node.op], line.place))
+            found.setdefault((node.op, str(line.place)), _of(node, line.place))
     return list(found.values())[:_MOST]
+
+
+def _of(node: Node, place: Place) -> Singular:
+    operand = _without_views(node.inputs[0] if node.inputs else None)
+    return Singular(node.op.lower(), _AT[node.op], place, operand is not None and operand.leaf is not None)
 
 
 def may_be_infinite(each: Singular) -> str:
     """Say that an operation has an infinite gradient somewhere."""
+    if each.may_be_negative:
+        return f"computes {each.op} of a parameter: it is NaN below 0, and its gradient is infinite {each.at}."
     return f"computes {each.op}, whose gradient is infinite {each.at}."
 
 
@@ -70,7 +87,7 @@ def kept_away(found: Sequence[Singular]) -> str:
     """Say how the only operation that may have done it is written to keep from doing it."""
     if len(found) != 1:
         return ""
-    op, at, place = found[0]
+    op, at, place, _ = found[0]
     body = body_around(place.file, place.line)
     statement = statement_at(body, *place.position) if body is not None else None
     every = [(node, of) for node in expressions(statement) if (of := _operand(node, op)) is not None]
@@ -79,6 +96,9 @@ def kept_away(found: Sequence[Singular]) -> str:
     )
     inner = inner or ("b" if op == "div" else "x")
     late = " torch.where around its result is too late." if statement is not None and _chooses(statement) else ""
+    if found[0].may_be_negative:
+        positive = replaced(written, inner, f"F.softplus({inner})") or f"F.softplus({inner})"
+        return f"Nothing keeps a parameter from becoming negative; softplus does: {positive}.{late} "
     if op == "sqrt":
         return f"{root_kept_away(written, inner)}{late} "
     simple = inner if re.fullmatch(r"[\w.\[\], ]+", inner) else f"({inner})"
@@ -124,9 +144,15 @@ def _is_kept_away(edge: Edge | None, guards: frozenset[str]) -> bool:
 
     What is clamped before a root may be clamped at 0.
     """
-    node = edge.node if edge is not None else None
-    while node is not None and node.op in _SAME_VALUES and node.inputs and node.inputs[0] is not None:
-        node = node.inputs[0].node
+    node = _without_views(edge)
     if node is None:
         return False
     return node.op in guards or (node.op == "Add" and sum(edge is not None for edge in node.inputs) == 1)
+
+
+def _without_views(edge: Edge | None) -> Node | None:
+    """Return the node that an operand's values come from."""
+    node = edge.node if edge is not None else None
+    while node is not None and node.op in _SAME_VALUES and node.inputs and node.inputs[0] is not None:
+        node = node.inputs[0].node
+    return node

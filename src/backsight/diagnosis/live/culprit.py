@@ -17,7 +17,7 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Certainty
 from backsight.source import backward_roots
 from backsight.source.bindings import bound, parameters_of
-from backsight.source.body import body_around, dotted, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, statements
 from backsight.source.keeping import Keeping
 from backsight.text import size
 
@@ -125,7 +125,27 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
     statement = keeping.with_value(made) if made else ""
     if not statement:
         return "Keep its value without its graph: .item() for a number, .detach() for a tensor."
-    return f"{statement}, which keeps {'the number' if scalar else 'the values'} and drops the graph."
+    tensors = (
+        f", or {simple(keeping.value)}.detach(), if later code needs tensors" if scalar and _is_used(keeping) else ""
+    )
+    return f"{statement}, which keeps {'the number' if scalar else 'the values'} and drops the graph{tensors}."
+
+
+_OF_TENSORS = frozenset({"item", "mean", "std", "detach", "cpu", "numpy", "tolist", "backward"})
+_TAKE_TENSORS = frozenset({"stack", "cat", "hstack", "vstack"})
+
+
+def _is_used(keeping: Keeping) -> bool:
+    """Whether the function calls methods of tensors on what it keeps there: `sum(losses[-10:]).item()`."""
+    body = body_around(keeping.place.file, keeping.place.line)
+    for call in (
+        (each for statement in statements(body.node) for each in calls_in(statement)) if body is not None else ()
+    ):
+        receiver, method = callee(call)
+        given = [receiver] if method in _OF_TENSORS else call.args if method in _TAKE_TENSORS else []
+        if any(dotted(node) == keeping.name for each in given if each is not None for node in ast.walk(each)):
+            return True
+    return False
 
 
 def _mixed(keeping: Keeping) -> str:

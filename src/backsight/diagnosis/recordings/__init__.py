@@ -15,11 +15,12 @@ from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
     saturated,
     update_ratio,
 )
-from backsight.diagnosis.recordings.auditing import audit_run
+from backsight.diagnosis.recordings.auditing import FOUND, audit_run
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import RULES, Rule, rule
 
 __all__ = [
+    "FOUND",
     "RULES",
     "Recording",
     "Rule",

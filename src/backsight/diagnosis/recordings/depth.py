@@ -6,6 +6,7 @@ And how the model is built, so that no fix proposes what is there.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.recordings.recording import Module, Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
-from backsight.diagnosis.wording import listed, warning
+from backsight.diagnosis.wording import listed
 from backsight.runs import DamagedRun
 
 LAYERS = 5
@@ -123,11 +124,13 @@ def exploding(recording: Recording) -> Iterator[Finding]:
     found = next((depth for depth in depths(recording) if depth.powers >= FALL), None)
     if found is not None:
         back = ("Gradients that pass through these layers are multiplied the same way.",)
-        yield warning(
+        yield Finding(
             "BS303",
+            "warning",
             found.title("explode"),
             (found.shown(), *(back if found.what == "Activations" else ())),
             _fix_of_exploding(Architecture.of(recording, found.layers)),
+            source=_line_of_most(recording, found.layers),
         )
 
 
@@ -148,12 +151,33 @@ def vanishing(recording: Recording) -> Iterator[Finding]:
     found = next((depth for depth in depths(recording) if depth.powers <= -FALL), None)
     if found is not None:
         lost = "last layers hardly see the data" if found.what == "Activations" else "first layers hardly learn"
-        yield warning(
+        yield Finding(
             "BS302",
+            "warning",
             found.title("vanish"),
             (found.shown(), f"The {lost}."),
             _fix_of_vanishing(Architecture.of(recording, found.layers)),
+            source=_line_of_most(recording, found.layers),
         )
+
+
+def _line_of_most(recording: Recording, layers: Iterable[Layer]) -> str | None:
+    """Return the line that computes most of these layers, as in a loop; None where one computes all, as a call of the
+    model does."""
+    graph, owners = _graph(recording), _owners(recording, layers)
+    if graph is None or not graph.lines:
+        return None
+    leaves = {leaf.node for leaf in graph.leaves if leaf.module in owners and len(leaf.shape) > 1}
+    used = (graph.lines[node.index] for node, edge in graph.edges if edge.node.index in leaves)
+    lines = Counter(line for line in used if line)
+    (line, count), *others = lines.most_common() or [(None, 0)]
+    return line if others and 2 * count > lines.total() else None
+
+
+def _owners(recording: Recording, layers: Iterable[Layer]) -> set[str]:
+    """Return the names of the modules of these layers."""
+    owners = {tensor.name: tensor.module for tensor in recording.run.tensors}
+    return {owner for name, _, _ in layers if (owner := owners.get(name)) is not None}
 
 
 def _fix_of_vanishing(model: Architecture) -> str:
@@ -168,9 +192,8 @@ def _fix_of_vanishing(model: Architecture) -> str:
             + ", or warm up the learning rate"
         )
     if not model.normalizations:
-        found.append(
-            "initialize weights for the activation (torch.nn.init.kaiming_normal_) and add normalization layers"
-        )
+        init = "xavier_normal_ with a gain of 5/3 for tanh" if "Tanh" in model.saturating else "kaiming_normal_"
+        found.append(f"initialize weights for the activation (torch.nn.init.{init}) and add normalization layers")
     if not model.residual:
         found.append("add residual connections")
     if not found:
@@ -213,15 +236,13 @@ class Architecture:
     @classmethod
     def of(cls, recording: Recording, layers: Iterable[Layer]) -> Architecture:
         """Look at the model that these layers are of."""
-        owners = {tensor.name: tensor.module for tensor in recording.run.tensors}
-        roots = {
-            recording.modules[owner].root for name, _, _ in layers if (owner := owners.get(name)) in recording.modules
-        }
+        owners = _owners(recording, layers)
+        roots = {recording.modules[owner].root for owner in owners if owner in recording.modules}
         held = [module for module in recording.modules.values() if module.root in roots]
         types = {module.type for module in held}
         blocks = _ending_with_norm(recording, held)
         return cls(
-            tuple(sorted(types & _SATURATING)),
+            tuple(sorted((types | _functions(recording)) & _SATURATING)),
             sum(bool(_NORMALIZES.search(module.type)) for module in held),
             len(blocks) > 1,
             any(module.type in _NORM_FIRST for module in blocks),
@@ -254,12 +275,23 @@ def _ending_with_norm(recording: Recording, modules: Iterable[Module]) -> list[M
     return found
 
 
-def _adds_to_itself(recording: Recording) -> bool | None:
-    """Whether the graph holds sums of something and what was computed from it."""
+def _graph(recording: Recording) -> Any:
     try:
-        graph: Any = recording.run.graph
+        return recording.run.graph
     except DamagedRun:
         return None
+
+
+def _functions(recording: Recording) -> set[str]:
+    """Return the operations that the graph holds as often as a deep model has layers, its activations among them."""
+    graph = _graph(recording)
+    found = Counter(node.op for node in graph.nodes) if graph is not None else Counter[str]()
+    return {op for op, count in found.items() if count >= LAYERS}
+
+
+def _adds_to_itself(recording: Recording) -> bool | None:
+    """Whether the graph holds sums of something and what was computed from it."""
+    graph = _graph(recording)
     if graph is None:
         return None
     return any(_is_residual(node) for node in graph.nodes if node.op in _ADDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
-from backsight.diagnosis.recordings.last_operation import undefined
+from backsight.diagnosis.recordings.command import run_again
 from backsight.diagnosis.recordings.losses import Rise, before, is_lost, losses, rise, what
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Mask, Rows
+from backsight.diagnosis.recordings.undefined import Undefined, last_operation, of_a_parameter
 from backsight.diagnosis.wording import counted, listed
-from backsight.runs import Run
 
 _KEPT = ("weight", "state", "buffer")
 """What lasts from step to step: once it is not finite, nothing after it is."""
@@ -32,11 +31,11 @@ _GROWN = 100.0
 _FIXES = {
     "input": "Check the data of this step, and the code that prepares it for the model.",
     "between": "Check the forward of {0}: its input is finite, and so are the outputs of the modules inside it, so it "
-    "arose in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a "
-    "fully masked row.",
+    "arose in the lines between: a division by 0, log(0), sqrt of a negative number, an overflow in exp or in half "
+    "precision, or a fully masked row.",
     "output": (
-        "Check the module: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a fully "
-        "masked row."
+        "Check the module: a division by 0, log(0), sqrt of a negative number, an overflow in exp or in half "
+        "precision, or a fully masked row."
     ),
     "gradient": "The forward pass was finite, so look for an infinite derivative: sqrt or norm at 0, a power below 1 "
     "at 0, torch.where around log(0) or a division by 0, or an overflow in half precision.",
@@ -143,7 +142,9 @@ def _start(recording: Recording, bad: set[int], step: int) -> int:
 def _finding(recording: Recording, step: int, bad: set[int], severity: Severity) -> Finding:
     first = origin(recording, step, bad)
     norms = norms_before(recording, step)
-    evidence = [first.shown(), *surroundings(recording, first, step)]
+    grown = len(norms) > 1 and norms[max(norms)] > _GROWN * norms[min(norms)]
+    fix, line, seen = _fix(recording, first, step, grown=grown)
+    evidence = [first.shown(), *surroundings(recording, first, step), *seen]
     risen = _risen(recording, step)
     if risen is not None:
         evidence.append(
@@ -158,8 +159,6 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
     if spoilt := _spoilt(recording):
         evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
     title = f"{label(first)} first contained {first.what} at step {step}."
-    grown = len(norms) > 1 and norms[max(norms)] > _GROWN * norms[min(norms)]
-    fix, line = (_FIXES["diverging"], None) if grown else _fix(recording, first, step)
     if risen is not None and risen[1].is_jump:
         changed = f"what changed at step {risen[1].step}: the data, the targets, or the learning rate."
         fix = f"{fix} Also check {changed}" if line is not None else f"Check {changed} {fix}"
@@ -204,20 +203,26 @@ def _spoilt(recording: Recording) -> list[str]:
     return [name for name, rows in recording.rows("weight").items() if last in rows.nonfinite["step"]]
 
 
-def _fix(recording: Recording, first: Strange, step: int) -> tuple[str, str | None]:
-    """Return what to do, and the line of the operation that produced it, where that is known."""
+def _fix(recording: Recording, first: Strange, step: int, *, grown: bool) -> Undefined:
+    """Return what to do, and the line of the operation that produced it, where that is known.
+
+    grown: whether gradients grew in the steps before.
+    """
+    known = None if first.infs else of_a_parameter(recording, step)
+    if known is None and grown:
+        return Undefined(_FIXES["diverging"], None)
     cause, around = first.kind.removeprefix("eval_"), _around(recording, first)
     if cause in ("grad", "output_grad"):
         finite = _loss_was_finite(recording, step)
         cause = "unknown loss" if finite is None else "gradient" if finite else "lost loss"
     elif cause == "input" and around:
         cause = "between"
-    fix = _FIXES.get(cause, _FIXES["weight"]).format(around)
-    if cause == "output" and not first.infs and (known := undefined(recording, first.module or "")) is not None:
-        fix = known.why
-        if known.line is not None:
-            return fix, known.line
-    return f"{fix} {nonfinite_command(recording.run)} names the line." if cause in _NAMED else fix, None
+    if known is None and cause == "output" and not first.infs:
+        known = last_operation(recording, first.module or "")
+    known = known or Undefined(_FIXES.get(cause, _FIXES["weight"]).format(around), None)
+    if known.line is not None or cause not in _NAMED:
+        return known
+    return known._replace(fix=f"{known.fix} {run_again(recording.run, '--nonfinite')} names the line.")
 
 
 def _around(recording: Recording, first: Strange) -> str | None:
@@ -373,36 +378,3 @@ def _largest_input(recording: Recording, module: str, step: int) -> float | None
             at = rows["step"] == step
             found += np.maximum(np.abs(rows["min"][at]), np.abs(rows["max"][at])).tolist()
     return max(found) or None
-
-
-_LONGEST = 160
-"""A command of more characters says less than its options do."""
-
-_OURS = ("backsight", "run", "--nonfinite")
-
-_NO_PROGRAM = ("ipykernel_launcher", "colab_kernel_launcher")
-
-
-def nonfinite_command(run: Run) -> str:
-    """Return the whole command if the recording tells what was run, as one process; else its beginning."""
-    held = run.environment
-    command, given = held.get("command"), held.get("arguments")
-    program = _program(command, given) if run.world == 1 else None
-    if program is None:
-        return " ".join(_OURS)
-    whole = shlex.join([*_OURS, *program])
-    return whole if len(whole) <= _LONGEST and whole.isprintable() else " ".join(_OURS)
-
-
-def _program(command: object, given: object) -> list[str] | None:
-    """Return the script, or -m and the module, and its arguments, by how Python was started."""
-    if not isinstance(command, list) or not isinstance(given, list):
-        return None
-    words, arguments = [str(each) for each in command], [str(each) for each in given]
-    started = words[: len(words) - len(arguments)]
-    if [*started, *arguments] != words or len(started) < 2:
-        return None  # the program has changed sys.argv
-    *before, name = started
-    if before[-1] == "-m":
-        return None if name in _NO_PROGRAM else ["-m", name, *arguments]
-    return [name, *arguments] if name.endswith(".py") else None

@@ -34,14 +34,16 @@ class Silence:
         return len(np.unique(self.rows.during(self.since)["step"]))
 
 
-def silences(recording: Recording, quiet: Quiet) -> list[Silence]:
+def silences(recording: Recording, quiet: Quiet, *, around: bool = False) -> list[Silence]:
     """Return the outputs that are quiet for STEADY steps up to the end, though what the module is given varies.
 
     A module that returns several tensors is quiet if all of them are. Modules that are given indices count if they have
     parameters of their own: the others make masks and positions.
+
+    around: also of modules that hold others, if none of those is quiet.
     """
     outputs: dict[str, list[Rows]] = {}
-    for module, rows in recording.outputs():
+    for module, rows in recording.outputs(around=around):
         outputs.setdefault(module.name, []).append(rows)
     found = []
     for name, held in outputs.items():
@@ -50,7 +52,12 @@ def silences(recording: Recording, quiet: Quiet) -> list[Silence]:
         since = [begin for begin in begins if begin is not None]
         if len(since) == len(held) and _is_given_something(recording, module, max(since)):
             found.append(Silence(module, held[0], max(since)))
-    return found
+    names = [each.module.name for each in found]
+    return [each for each in found if not any(_is_inside(name, each.module) for name in names)]
+
+
+def _is_inside(name: str, module: Module) -> bool:
+    return name != module.name and (not module.name or name.startswith(f"{module.name}."))
 
 
 def is_constant(rows: Rows) -> Mask:
@@ -99,13 +106,16 @@ _OF_LAYERS = (
 )
 
 
+_IN_BETWEEN = "The modules inside it return other numbers: it is a function that it calls itself, such as F.relu."
+
+
 @rule("BS304")
 def dead_output(recording: Recording) -> Iterator[Finding]:
     """All of an output has been zero for ten steps up to the end, though the input of the module is not constant.
 
     Hardly any element in a few of these steps makes no difference.
     """
-    for silence in silences(recording, is_dying):
+    for silence in silences(recording, is_dying, around=True):
         zeros, steps = _zero_steps(silence), silence.steps
         almost, no = ("", "no") if zeros == steps else ("almost ", "hardly any")
         often = counted(steps, "recorded step") if zeros == steps else f"{zeros} of {counted(steps, 'recorded step')}"
@@ -116,6 +126,7 @@ def dead_output(recording: Recording) -> Iterator[Finding]:
                 f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "
                 f"{often}, to the end{given(recording, silence.module)}.",
                 f"Layers before it get {no} gradient through it.",
+                *(() if silence.module.is_leaf else (_IN_BETWEEN,)),
             ),
             _OF_LAYERS if silence.module.trains else _OF_ACTIVATIONS,
         )

@@ -94,12 +94,15 @@ class Recording:
         """Return what a module was given in training that is fractional: no indices, and no masks of bits."""
         return [rows for rows in self.rows("input").values() if rows.tensor.module == module.name and rows.is_float]
 
-    def outputs(self) -> Iterator[tuple[Module, Rows]]:
-        """Yield what innermost modules returned in training, in the order of the forward pass; no single numbers."""
+    def outputs(self, *, around: bool = False) -> Iterator[tuple[Module, Rows]]:
+        """Yield what innermost modules returned in training, in the order of the forward pass; no single numbers.
+
+        around: also what those returned that hold others.
+        """
         held = (rows for rows in self.rows("output").values() if rows.is_float and rows["count"].max() > 1)
         for rows in sorted(held, key=self.place):
             module = self.modules.get(rows.tensor.module or "")
-            if module is not None and module.is_leaf:
+            if module is not None and (around or module.is_leaf):
                 yield module, rows
 
 

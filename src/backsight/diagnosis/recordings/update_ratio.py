@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -87,8 +88,40 @@ def never_moves(recording: Recording) -> Iterator[Finding]:
     if pulled:
         yield _of_pulled(recording, pulled, pulls)
     idle = [rows for rows in still if rows not in pulled and recording.module(rows).trains.get(rows.tensor.name)]
+    taken_off = [rows for rows in idle if _is_taken_off(recording, rows)]
+    idle = [rows for rows in idle if rows not in taken_off]
+    if taken_off and pulls:
+        yield _of_taken_off(taken_off)
     if idle and pulls:
         yield _of_idle(recording, idle, pulls)
+
+
+_SUBTRACTS = re.compile(r"(Batch|Instance)Norm")
+"""Modules that subtract the mean of each channel, and with it what a bias has added."""
+
+
+def _is_taken_off(recording: Recording, rows: Rows) -> bool:
+    """Whether it is a bias, and the next module of the forward pass subtracts it again."""
+    called = [each for name in recording.order if (each := recording.modules.get(name)) and each.is_leaf]
+    owners = [each.name for each in called]
+    if not rows.tensor.name.endswith("bias") or rows.tensor.module not in owners:
+        return False
+    after = called[owners.index(rows.tensor.module) + 1 :]
+    return bool(after) and _SUBTRACTS.search(after[0].type) is not None
+
+
+def _of_taken_off(biases: list[Rows]) -> Finding:
+    one = len(biases) == 1
+    return Finding(
+        "BS306",
+        "note",
+        f"{'A bias' if one else f'{len(biases)} biases'} before a normalization {'has' if one else 'have'} no effect.",
+        (
+            f"{listed([rows.tensor.name for rows in biases], 4)}: the normalization subtracts the mean, and with it "
+            f"the bias, whose gradient is only rounding.",
+        ),
+        f"Leave {'it' if one else 'them'} out, with bias=False.",
+    )
 
 
 def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]) -> Finding:

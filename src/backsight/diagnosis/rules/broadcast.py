@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.diagnosis.evidence.holders import users
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -32,8 +33,8 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
             continue
         first, second = (f"`{tall}`" if tall else "one", f"`{flat}`" if flat else "the other")
         fix = (
-            f"Give both the same shape: {tall}.squeeze(1), or {flat}.unsqueeze(1)."
-            if tall.isidentifier() and flat.isidentifier()
+            f"Give both the same shape: {simple(tall)}.squeeze(1), or {simple(flat)}.unsqueeze(1)."
+            if tall and flat and "…" not in f"{tall}{flat}"
             else "Give both the same shape: .squeeze(1) on one of them, or .unsqueeze(1) on the other."
         )
         yield warning(

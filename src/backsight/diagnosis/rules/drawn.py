@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from backsight.diagnosis.evidence.cuts import DRAWS, ends, resampled
 from backsight.diagnosis.evidence.holders import below
@@ -14,7 +14,7 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.source import Place
 from backsight.source.body import body_around, callee, expressions, statement_at
-from backsight.tape import Graph
+from backsight.tape import Graph, Leaf
 from backsight.tracing import Met, Severed
 
 _DIFFERENCES = frozenset({"sub", "__sub__", "__rsub__", "subtract", "mse_loss"})
@@ -39,7 +39,8 @@ def drawn_without_gradient(scene: Scene) -> Iterator[Finding]:
             if cut.by != "no_grad" or cut.op not in DRAWS or cut.line is None or made <= scene.began:
                 continue
             place = cut.line.place
-            names = [leaves_of[id(p)].label for ref in leaves if (p := ref()) is not None and id(p) in leaves_of]
+            held = [leaves_of[id(p)] for ref in leaves if (p := ref()) is not None and id(p) in leaves_of]
+            names = _labels(held)
             if met.op in _DIFFERENCES or "log_prob" in _calls(met.line.place):
                 scored.add(place)
             elif names and resampled(cut):
@@ -66,7 +67,7 @@ def _normals(scene: Scene) -> Iterator[Finding]:
     owned = {leaf.node: leaf for leaf in graph.leaves if leaf.owner}
     alive = reached(graph, [root.index for root in graph.roots], drawn) & set(owned)
     for index in sorted(drawn):
-        behind = [owned[each].label for each in sorted(set(below(graph, [index])) & alive)]
+        behind = _labels([owned[each] for each in set(below(graph, [index])) & alive])
         users = _users(graph, index)
         line = scene.line_of(graph.nodes[index])
         if behind and line is not None and users & _LAYERS and not users & _SUMS:
@@ -78,6 +79,11 @@ def _normals(scene: Scene) -> Iterator[Finding]:
                 line,
                 nodes=(index,),
             )
+
+
+def _labels(leaves: Iterable[Leaf]) -> list[str]:
+    """Return what leaves are called, a weight before its bias."""
+    return [leaf.label for leaf in sorted(leaves, key=lambda leaf: leaf.index)]
 
 
 def _users(graph: Graph, index: int) -> set[str]:

@@ -160,7 +160,7 @@ def _finding(
     )
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
-        new = [shown(put, "creates a plain container; parameters() does not look inside.")]
+        new = [shown(put, "creates a plain container.")]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
     early: tuple[tuple[Fact, ...], str] | None = None

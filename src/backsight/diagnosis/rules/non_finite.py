@@ -13,8 +13,8 @@ from backsight.tape import Leaf, Node, Saved
 from backsight.tracing import current
 
 _FIX = (
-    "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or "
-    "non-finite input data. backsight run --nonfinite names the line."
+    "Look at the operation before it: a division by 0, log(0), sqrt of a negative number, an overflow in half "
+    "precision, or non-finite input data. backsight run --nonfinite names the line."
 )
 
 _RESULTS = frozenset({"result", "result0", "output"})

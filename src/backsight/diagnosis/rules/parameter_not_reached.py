@@ -63,7 +63,7 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
         if copied is not None:
             return _by_value(scene, optimizer, copied, total)
     one = len(missing) == 1
-    evidence = f"No path leads from the loss to {listed(names)}: {len(missing)} of its {total} trainable parameters."
+    evidence = _no_path(names, total)
     if cut is not None:
         return warning(
             "BS102",
@@ -195,13 +195,19 @@ def _severed(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
         "BS102",
         f"{optimizer} holds parameters that are detached from this loss.",
         (
-            f"No path leads from the loss to {listed(names)}: {len(names)} of its {total} trainable parameters.",
+            _no_path(names, total),
             *creations(scene, missing, optimizer),
             *evidence,
         ),
         fix,
         place,
     )
+
+
+def _no_path(names: Sequence[str], total: int) -> str:
+    """Say which of an optimizer's parameters the loss does not reach."""
+    of = f": {len(names)} of its {total} trainable parameters" if len(names) < total else ""
+    return f"No path leads from the loss to {listed(names)}{of}."
 
 
 def _by_value(scene: Scene, optimizer: str, copied: Copied, total: int) -> Finding:
@@ -211,7 +217,7 @@ def _by_value(scene: Scene, optimizer: str, copied: Copied, total: int) -> Findi
         "BS102",
         f"{optimizer} holds parameters that are detached from this loss.",
         (
-            f"No path leads from the loss to {listed(names)}: {len(names)} of its {total} trainable parameters.",
+            _no_path(names, total),
             *creations(scene, missing, optimizer),
             shown(copied.place, "copies their values into a new tensor, which has no graph."),
         ),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, get_args
 
-from backsight.findings.evidence import Evidence, evidence_of
+from backsight.findings.evidence import Certainty, Evidence, evidence_of
 from backsight.findings.printing.excerpt import is_at
 from backsight.source import Place
 
@@ -26,6 +27,35 @@ def to_data(finding: Finding) -> dict[str, Any]:
         "source": _source(finding),
         "evidence": [_evidence(evidence_of(each)) for each in finding.evidence],
     }
+
+
+def from_data(held: Any) -> Finding | None:
+    """Return a finding that was stored as plain data, its statements as text; None if that is not what it is."""
+    from backsight.findings.finding import SEVERITIES, Finding
+
+    if not isinstance(held, dict) or held.get("severity") not in SEVERITIES:
+        return None
+    source, facts, since = held.get("source"), held.get("evidence"), held.get("since")
+    texts = [each for name in ("code", "title", "fix") if isinstance(each := held.get(name), str)]
+    if len(texts) < 3 or not isinstance(facts, list) or not re.fullmatch(r"BS\d{3}", texts[0]):
+        return None
+    at = source.get("text") if isinstance(source, dict) else None
+    return Finding(
+        texts[0],
+        held["severity"],
+        texts[1],
+        tuple(
+            Evidence(each["text"], None, each["certainty"])
+            for each in facts
+            if isinstance(each, dict)
+            and isinstance(each.get("text"), str)
+            and each.get("certainty") in get_args(Certainty)
+        ),
+        texts[2],
+        source=at if isinstance(at, str) else None,
+        exact=held.get("exact") is True,
+        since=since if type(since) is int else None,
+    )
 
 
 def _source(finding: Finding) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ class ScalarTap(Tap):
 
     several: whether the program has several optimizers.
     met: called with what an optimizer is set to, when it first steps.
-    loss: called with the name of a loss, when it first comes.
+    loss: called with the name of a loss and its step, when it first comes.
     moves: whether to look how far the weights move.
     """
 
@@ -37,7 +37,7 @@ class ScalarTap(Tap):
         notebook: Notebook,
         several: Callable[[], bool],
         met: Callable[[dict[str, Any]], None],
-        loss: Callable[[str], None],
+        loss: Callable[[str, int], None],
         *,
         moves: bool,
     ):
@@ -66,7 +66,7 @@ class ScalarTap(Tap):
         found: Scalars = {step: self._losses.taken()}
         for name in found[step].keys() - self._known:
             self._known.add(name)
-            self._loss(name)
+            self._loss(name, step)
         if self._ratios:
             found[step]["update_ratio"], self._ratios = self._ratios, []
         self._pages += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from backsight.diagnosis.recordings import FOUND
 from backsight.runs import DERIVED, Run
 from backsight.tables.listing import listed
 from backsight.tables.tree import Module
@@ -57,11 +58,11 @@ def _module(module: Module) -> Answer:
 
 
 def _events(run: Run) -> list[dict[str, Any]]:
-    """Return what else happened; which modules were called in which order is no news."""
+    """Return what else happened; the order of modules is no news, and what was found has a page of its own."""
     return [
         {"event": event.event, "step": event.step, "rank": event.rank, "time": event.time, "details": event.details}
         for event in run.events
-        if event.event not in ("order",)
+        if event.event not in ("order", FOUND)
     ]
 
 

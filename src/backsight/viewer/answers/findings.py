@@ -45,7 +45,7 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
                 "source": finding.source,
                 "exact": finding.exact,
                 **where,
-                "lines": [line for line in places.lines(where["tensors"]) if line != finding.source],
+                "lines": [] if finding.source else places.lines(where["tensors"]),
             }
             for finding, where in zip(report, shown, strict=True)
         ],
