@@ -282,8 +282,8 @@ def test_settings_tell_what_a_run_was_made_with(library):
     found = {(group, name): value for group, name, value in library.ask("other", "settings", {})["settings"]}
     assert found["optimizer", "optimizer"] == "AdamW"
     assert found["optimizer", "lr"] == 3e-3
-    assert found["surroundings", "seed"] == 1
-    assert ("surroundings", "torch") in found
+    assert found["environment", "seed"] == 1
+    assert ("environment", "torch") in found
 
 
 def test_a_tensor_that_may_be_missing_is_no_mistake(library):

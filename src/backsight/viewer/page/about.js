@@ -46,7 +46,7 @@ function aboutPage(state, info) {
     list(info.name, facts),
     list("Settings of the recording", recordedHow(info.config)),
     list(
-      "Surroundings",
+      "Environment",
       Object.entries(info.environment).map(([name, value]) => [
         name,
         name === "command" && Array.isArray(value) ? value.join(" ") : value,

@@ -118,7 +118,16 @@ function curveControls({ state, app, sets, again, find }) {
       }),
     ),
     h("label", { class: "field" }, h("span", {}, "smoothing"), slider, amount),
-    toggle("log", "log scale"),
+    select(
+      "scale",
+      [
+        ["", "automatic"],
+        ["0", "linear"],
+        ["1", "log"],
+      ],
+      state.log || "",
+      (log) => note({ log: log || undefined }),
+    ),
     toggle("calm", "ignore outliers", "the scale leaves out the outermost 1 % of the values on each side"),
     find ? searchBox(find, state.find, (text) => note({ find: text })) : null,
     ["first", "last", "from", "to"].some((key) => state[key] !== undefined)
@@ -183,15 +192,14 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       });
     if (!lines.length) continue;
     const unit = placed.find((set) => name in set.answer.lines).answer.lines[name].unit,
-      show = UNIT[unit] || num,
-      positive = lines.some((line) => line.values.some((v) => v > 0));
+      show = UNIT[unit] || num;
     const board = chart({
       height,
       first,
       last,
       lines,
       nonfinite: lines.map(spoilt),
-      log: Boolean(state.log) && positive,
+      log: state.log ? state.log === "1" : null,
       show,
       label: `${name} over the ${AXES[axis].name}s`,
       cursor,
@@ -212,7 +220,11 @@ function nowOf({ values, at, gap, now }, show, axis) {
   while (from > 0 && !Number.isFinite(values[from - 1])) from--;
   if (from === values.length) return h("span", { class: "now" }, show(asNumber(now)));
   const since = axis.told(at(from)),
-    lastFinite = from && gap(from) > 1 ? `, finite ${axis === AXES.time ? "" : "at "}${axis.told(at(from - 1))}` : "";
+    every = from && gap(from),
+    lastFinite =
+      every > 1
+        ? `, finite ${axis === AXES.time ? "" : "at "}${axis.told(at(from - 1))}: measured every ${plural(every, "step")}`
+        : "";
   return h(
     "span",
     { class: "now bad" },

@@ -37,7 +37,11 @@ function memoryPage(state, info, app) {
             "backsight run --record does not measure memory. In a script that records itself, measure a step:",
           ),
           h("pre", {}, MEASURED),
-          h("p", {}, "How much a step will need, before it runs: backsight forecast train.py:make, where make() returns your model, a batch and the optimizer."),
+          h(
+            "p",
+            {},
+            "How much a step will need, before it runs: backsight forecast train.py:make, where make() returns your model, a batch and the optimizer.",
+          ),
         ),
       );
     else fill(place, drawMemory(answer));

@@ -95,7 +95,8 @@ function logTicks(low, high, most) {
         const v = Number(`${m}e${k}`);
         if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) found.push(v);
       }
-    if (found.length <= Math.max(most, 2))
+    const isClear = found.every((v, k) => !k || Math.log(v / found[k - 1]) * most > 0.6 * Math.log(high / low));
+    if (isClear && found.length <= Math.max(most, 2))
       return found.length > 1 ? found : ticks(low, high, most).filter((v) => v > 0);
   }
   const stride = Math.ceil((to - from + 1) / Math.max(most, 2));
