@@ -7,7 +7,6 @@ from backsight.tables.settings import settings_of
 from backsight.viewer.packing import plain
 from backsight.viewer.question import Answer, Asked, question
 
-
 MOST_PARAMETERS = 500
 """So many tell whether two runs are of one model."""
 

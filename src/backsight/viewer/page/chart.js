@@ -406,7 +406,7 @@ const names = (lines) =>
     lines.map((line) => h("span", {}, dotOf(line), line.name)),
   );
 
-const panel = (title, board, legend_, note) =>
+const panel = (title, board, legend_, ...notes) =>
   h(
     "figure",
     { class: "panel" },
@@ -415,7 +415,7 @@ const panel = (title, board, legend_, note) =>
       {},
       h("h3", { title }, title),
       legend_,
-      [...new Set([note, ...(board.said || [])])].filter(Boolean).map((text) => h("span", { class: "soft" }, text)),
+      [...new Set([...notes, ...(board.said || [])])].filter(Boolean).map((text) => h("span", { class: "soft" }, text)),
       board.drawn ? exporting(title, board) : null,
     ),
     board,

@@ -32,14 +32,7 @@ function comparePage(state, info, app) {
         return;
       }
       if (!chosen.length) {
-        fill(
-          place,
-          chooser,
-          empty(
-            "Choose runs to compare with",
-            "backsight overlays their curves and shows the first step and tensor where two runs diverge. For the operation that differs first, trace both programs: backsight diff.",
-          ),
-        );
+        fill(place, choosing(answer.runs, state, go));
         return;
       }
       const shown = [state.run, ...chosen],
@@ -49,6 +42,41 @@ function comparePage(state, info, app) {
     .catch((error) => error.name === "AbortError" || fill(place, failed(error)));
   app.keys = (event) => event.key === "Escape" && app.go(unzoomed(state));
   return page;
+}
+
+// The other runs of the folder, to be ticked.
+function choosing(runs, state, go) {
+  const ticked = new Set(),
+    button = h("button", { disabled: true, onclick: () => go({ with: beside([...ticked]) }) }, "compare"),
+    pairs = chosenApart(runs.map((run) => run.chosen));
+  const choices = runs.map(({ name }, k) =>
+    name === state.run
+      ? null
+      : h(
+          "label",
+          { class: "choice" },
+          h("input", {
+            type: "checkbox",
+            onchange: (event) => {
+              event.target.checked ? ticked.add(name) : ticked.delete(name);
+              button.disabled = !ticked.size;
+            },
+          }),
+          name,
+          h("span", { class: "chosen" }, toldApart(pairs[k])),
+        ),
+  );
+  return [
+    h("div", { class: "bar" }, h("h2", {}, `Compare ${state.run} with`), button),
+    h("div", {}, choices),
+    h(
+      "p",
+      { class: "soft" },
+      "Their curves are overlaid, and the first step and tensor where two runs diverge are found. For the operation that differs first, trace both programs: ",
+      h("code", {}, "backsight diff"),
+      ".",
+    ),
+  ];
 }
 
 async function compareRuns(place, chooser, runs, { looks, state, info, app, go }) {
@@ -463,7 +491,7 @@ function drawComparison(answer, state, runs) {
                 { page: "tensor", run: state.run, tensor: found.tensor, kind: found.kind, step: found.step },
                 found.tensor,
               ),
-              ` (${kindName(found.kind)}${found.call ? `, call ${found.call}` : ""}). ${plural(found.rows, "row")} of that step ${found.rows === 1 ? "differs" : "differ"} within the steps read.`,
+              ` (${kindName(found.kind)}${found.call ? `, call ${found.call}` : ""}). ${plural(found.rows, "recorded tensor")} ${found.rows === 1 ? "differs" : "differ"} in that step.`,
             ),
             curves ? h("div", { class: "curves" }) : null,
             h(
@@ -585,5 +613,6 @@ const said = (value) => {
   if (value === true || value === false) return value ? "yes" : "no";
   if (Array.isArray(value) && value.every((each) => typeof each !== "object"))
     return value.length ? value.join(", ") : "none";
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value === "object") return JSON.stringify(value);
+  return /^-?[\d.]+(e[-+]?\d+)?$/.test(value) ? String(value).replaceAll("-", "−") : String(value);
 };

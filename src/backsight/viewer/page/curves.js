@@ -186,6 +186,7 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
           dash: set.dash,
           values: unpacked(values),
           at: (k) => set.place(steps[Math.min(k, steps.length - 1)]),
+          steps,
           gap: (k) => steps[k] - steps[k - 1],
           now,
         };
@@ -209,9 +210,25 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       axis: AXES[axis],
     });
     const now = lines.length === 1 ? nowOf(lines[0], show, AXES[axis]) : null;
-    charts.push(panel(METRIC_NAMES[name] || name, board, now, METRIC_NAMES[name] ? name : null));
+    charts.push(
+      panel(
+        METRIC_NAMES[name] || name,
+        board,
+        now,
+        METRIC_NAMES[name] ? name : null,
+        everyOf(lines.map((l) => l.steps)),
+      ),
+    );
   }
   return charts;
+}
+
+// At which distance all of several lines were measured, if not in each step; what has many points may stand for more.
+const MANY = 300;
+function everyOf(several) {
+  const gaps = new Set(several.flatMap((steps) => steps.slice(1).map((step, k) => step - steps[k]))),
+    [gap] = gaps;
+  return gaps.size === 1 && gap > 1 && several.every((steps) => steps.length < MANY) ? `every ${gap} steps` : null;
 }
 
 // The newest number of a line; of one that ended in NaN, since when, and where it was last finite if steps lie between.
@@ -220,11 +237,7 @@ function nowOf({ values, at, gap, now }, show, axis) {
   while (from > 0 && !Number.isFinite(values[from - 1])) from--;
   if (from === values.length) return h("span", { class: "now" }, show(asNumber(now)));
   const since = axis.told(at(from)),
-    every = from && gap(from),
-    lastFinite =
-      every > 1
-        ? `, finite ${axis === AXES.time ? "" : "at "}${axis.told(at(from - 1))}: measured every ${plural(every, "step")}`
-        : "";
+    lastFinite = from && gap(from) > 1 ? `, finite ${axis === AXES.time ? "" : "at "}${axis.told(at(from - 1))}` : "";
   return h(
     "span",
     { class: "now bad" },

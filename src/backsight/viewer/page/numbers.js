@@ -34,7 +34,7 @@ function num(v, digits = 3) {
 const grouped = (v) => (Number.isSafeInteger(v) ? String(v).replace(/\B(?=(\d{3})+$)/g, ",") : v.toLocaleString("en"));
 const count = (v) => (v === null || v === undefined ? "–" : grouped(v));
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
-const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)} %` : num(v));
+const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)}\u00a0%` : num(v));
 const shaped = (shape) => (shape === null || shape === undefined ? "" : shape.length ? shape.join(" × ") : "scalar");
 function bytes(n, digits) {
   const units = ["B", "KB", "MB", "GB", "TB"];

@@ -128,11 +128,11 @@ function verdict(sets) {
             {},
             [
               "",
-              ...sets[0].apart.map(([each]) => each),
+              ...sets[0].apart.map(([each]) => [each]),
               `${name}, mean of the last tenth`,
               best ? "differs from the best" : null,
               "lowest",
-            ].map((text) => (text === null ? null : h("th", {}, text))),
+            ].map((text) => (text === null ? null : h("th", { class: Array.isArray(text) ? "told" : "" }, text))),
           ),
         ),
         h(
@@ -143,7 +143,7 @@ function verdict(sets) {
               "tr",
               { class: row === best ? "best" : "" },
               h("td", {}, dotOf(row.set), row.set.name),
-              row.set.apart.map(([, value]) => h("td", {}, value)),
+              row.set.apart.map(([, value]) => h("td", { class: "told" }, value)),
               h("td", { class: Number.isFinite(row.end) ? "" : "bad" }, num(row.end, 4)),
               best ? h("td", {}, parted(row)) : null,
               h("td", {}, row.low < 0 ? "–" : `${num(row.values[row.low], 4)} at step ${count(row.steps[row.low])}`),
