@@ -286,6 +286,21 @@ def test_settings_tell_what_a_run_was_made_with(library):
     assert ("environment", "torch") in found
 
 
+def test_groups_of_an_optimizer_that_differ_are_one_setting(tmp_path):
+    with RunWriter(tmp_path / "run", config={"program": "train"}) as writer:
+        writer.event(
+            "optimizer", step=0, optimizer="SGD", groups=[{"lr": 0.01, "momentum": 0.9}, {"lr": 0.05, "momentum": 0.9}]
+        )
+        writer.tree([{"name": "m", "type": "Net", "children": []}])
+        writer.append(0, [writer.tensor("m.w", "grad", "m", (2,), "float32")], np.ones(1, STATISTICS))
+    answer = Library(tmp_path).ask("run", "settings", {})
+    assert ["optimizer", "lr", "0.01, 0.05"] in answer["settings"]
+    assert ["optimizer", "momentum", 0.9] in answer["settings"]
+    assert ["program", "script", "train"] in answer["settings"]
+    assert ["program", "model", "Net"] in answer["settings"]
+    assert answer["parameters"] == ["m.w"]
+
+
 def test_a_tensor_that_may_be_missing_is_no_mistake(library):
     given = {"tensor": "nothing", "kind": "grad", "columns": "10"}
     assert library.ask("first", "lines", {**given, "optional": "1"})["columns"] == 0
