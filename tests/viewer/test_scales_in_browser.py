@@ -77,6 +77,7 @@ def test_a_spike_does_not_press_all_else_flat(view):
     assert "log scale" not in said(page, "loss")
     assert "log=0" in at(page)
     assert "log scale" not in said(view("#/good/metrics"), "loss")
+    expect(view("#/spike/heatmap").locator(".marks h3")).to_have_text("loss, log scale")
 
 
 def test_the_line_in_the_list_has_the_scale_of_the_chart(view):
@@ -200,6 +201,25 @@ def test_the_top_of_the_list_has_room_below_its_buttons(view):
 def test_code_is_not_cut_on_a_narrow_screen(view):
     page = view("#/nan/memory", **PHONE)
     assert page.locator("pre").evaluate("(pre) => pre.scrollWidth <= pre.clientWidth")
+
+
+def test_numbers_of_findings_are_written_as_in_charts(view):
+    page = view("#/good/findings")
+    told = {"code": "BS301", "severity": "note", "title": "From -1.085e+04 to -0.5.", "exact": True, "source": None}
+    told |= {
+        "evidence": [],
+        "fix": "Use `backsight run`, eps=1e-05 or dim=-1.",
+        "lines": [],
+        "tensors": [],
+        "step": None,
+    }
+    answer = {"findings": [told], "looked_at": "all", "code": {}}
+    page.route("**/api/ask/findings**", lambda route: route.fulfill(json=answer))
+    page.reload()
+    found = page.locator(".finding")
+    expect(found.locator("h3")).to_have_text("From −10,850 to −0.5.")
+    expect(found.locator(".fix")).to_have_text("Fix: Use backsight run, eps=1e-05 or dim=-1.")
+    expect(found.locator(".fix code")).to_have_text("backsight run")
 
 
 def test_a_dialog_scrolls_within_its_corners(view):

@@ -101,7 +101,7 @@ function chart({
   band,
   inner,
   nonfinite,
-  log = false, // null: by `isFlattened`
+  log = null, // by `isFlattened`
   show = num,
   label,
   cursor,
@@ -405,6 +405,10 @@ const names = (lines) =>
     { class: "names" },
     lines.map((line) => h("span", {}, dotOf(line), line.name)),
   );
+
+// A chart below a picture, with its name in the gutter.
+const strip = (name, board) =>
+  h("div", { class: "marks" }, h("h3", { title: name }, [name, ...board.said].join(", ")), board);
 
 const panel = (title, board, legend_, ...notes) =>
   h(

@@ -16,15 +16,16 @@ async function explained(run, code) {
 }
 // What the rules found, the gravest first, each with a link to the tensor and the step that show it.
 const LONG_RUN = 40000;
-// A line does not break within `--nonfinite`, `5 %` or `1e-07`. What is to be read and not to be pasted has its numbers as
-// charts have them.
+// A line does not break within `--nonfinite`, `5 %` or `1e-07`, and what stands in backticks is code. What is to be read and
+// not to be pasted has its numbers as charts have them.
+const PARTS = /(`[^`]+`|--[a-z][\w-]*|(?<![\w.=(])-?\d[\d.]*(?:e[-+]\d+)?(?: %)?)/;
 const asRead = (number) => (number.includes("e") ? num(Number(number), 4) : number.replace("-", "−"));
 const withOptions = (text, read = false) =>
-  text
-    .split(/(--[a-z][\w-]*|(?<![\w.])-?\d[\d.]*(?:e[-+]\d+| %))/)
-    .map((part, k) =>
-      k % 2 ? h("span", { class: "option" }, read && /^-?\d/.test(part) ? asRead(part) : part) : part,
-    );
+  text.split(PARTS).map((part, k) => {
+    if (!(k % 2)) return part;
+    if (part[0] === "`") return h("code", {}, part.slice(1, -1));
+    return h("span", { class: "option" }, read && /^-?\d/.test(part) ? asRead(part) : part);
+  });
 const WAIT = 400; // ms
 async function searched(run, signal, progress = () => {}) {
   for (;;) {

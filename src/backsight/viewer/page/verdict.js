@@ -156,7 +156,7 @@ function verdict(sets) {
       "p",
       { class: "soft" },
       foreign
-        ? "These runs have different scripts or parameters. What they minimize is not the same, so no loss is better than another."
+        ? "These runs do not have one script or the same parameters: their losses measure different things, and are not ranked."
         : best
           ? `Differs: the smoothed curves are more than ${percent(CLOSE)} apart from then on. Best: the lowest mean of the last tenth.`
           : null,
