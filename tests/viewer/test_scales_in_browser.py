@@ -38,6 +38,7 @@ def served(tmp_path_factory):
     early = np.where(np.arange(STEPS) <= 8, 0.1, 20)
     write(folder / "good", losses=falling, arguments=["--lr", "0.1"])
     write(folder / "spike", losses=spike, lr=(0.2,), norms=np.where(np.arange(STEPS) < 50, 1, 0))
+    write(folder / "far", losses=falling * 1e6, lr=(5,))
     write(folder / "early", losses=early, lr=(0.3,))
     write(folder / "nan", losses=np.where(np.arange(STEPS) < 66, falling, np.nan), lr=(0.01, 0.05), every=16)
     write(folder / "stranger", losses=falling / 10, program="other", tensor="v")
@@ -77,6 +78,8 @@ def test_a_spike_does_not_press_all_else_flat(view):
     assert "log scale" not in said(page, "loss")
     assert "log=0" in at(page)
     assert "log scale" not in said(view("#/good/metrics"), "loss")
+    assert "log scale" not in said(view("#/far/metrics"), "loss")
+    assert "log scale" in said(view("#/far/compare?with=good"), "loss")
     expect(view("#/spike/heatmap").locator(".marks h3")).to_have_text("loss, log scale")
 
 

@@ -84,12 +84,16 @@ function withoutOutliers(values) {
   return sorted.length > 2 * out + 1 ? [sorted[out], sorted[sorted.length - 1 - out]] : [sorted[0], sorted.at(-1)];
 }
 
-// Unless a reader chooses, numbers that a few would press flat stand on a log scale: of losses that fall as they should the
-// first is some ten times the median, of a run that diverges or has a spike it is thousands of times.
+// Unless a reader chooses, a scale is logarithmic where an even one would press a line flat: where the middle of its values is
+// below a hundredth of the highest of all. Of a loss that falls as it should it is some tenth of the first.
 const FLATTENED = 100;
-function isFlattened(values) {
-  const positive = Float64Array.from(values.filter((v) => v > 0 && v < Infinity)).sort();
-  return positive.at(-1) > FLATTENED * positive[positive.length >> 1] && !values.some((v) => v < 0);
+function isFlattened(...lines) {
+  const found = lines.map((values) => Float64Array.from(values.filter((v) => v > 0 && v < Infinity)).sort()),
+    top = Math.max(...found.map((values) => values.at(-1) ?? 0));
+  return (
+    found.some((values) => top > FLATTENED * values[values.length >> 1]) &&
+    !lines.some((values) => values.some((v) => v < 0))
+  );
 }
 
 function chart({
@@ -119,12 +123,13 @@ function chart({
   const seen = (v) => Number.isFinite(v);
   let bottom = Infinity,
     top = -Infinity;
-  const finite = [];
-  for (const { raw, values, at } of [...drawn, ...(band ? [band.low, band.high] : [])])
-    for (const each of raw && raw !== values ? [raw, values] : [values])
-      for (let k = 0; k < each.length; k++)
-        if (seen(each[k]) && at(k) <= last && (k + 1 === each.length || at(k + 1) >= first)) finite.push(each[k]);
-  log = log ?? isFlattened(finite);
+  const inView = [...drawn, ...(band ? [band.low, band.high] : [])].map(({ raw, values, at }) =>
+      [...new Set([raw ?? values, values])].flatMap((each) =>
+        [...each].filter((v, k) => seen(v) && at(k) <= last && (k + 1 === each.length || at(k + 1) >= first)),
+      ),
+    ),
+    finite = inView.flat();
+  log = log ?? isFlattened(...inView);
   log &&= finite.some((v) => v > 0);
   const all = log ? finite.filter((v) => v > 0) : finite;
   for (const v of all) {
@@ -132,14 +137,7 @@ function chart({
     if (v > top) top = v;
   }
   if (calm && all.length) [bottom, top] = withoutOutliers(all);
-  const nothing = bottom > top,
-    isOut = (v) => v > top || (v < bottom && !(log && v <= 0)),
-    out = finite.filter(isOut).length,
-    said = [
-      log ? "log scale" : null,
-      log && all.length < finite.length ? `${finite.some((v) => v < 0) ? "0 and less" : "0"} at the bottom edge` : null,
-      out ? `${plural(out, "outlier")} out of view` : null,
-    ].filter(Boolean);
+  const nothing = bottom > top;
   if (log && lines.every(({ values }) => values.length === 1)) {
     const margin = (top / bottom) ** 0.08; // points stand clear of the frame
     [bottom, top] = [bottom / margin, top * margin];
@@ -148,6 +146,13 @@ function chart({
     bottom = log ? bottom / 2 : bottom - (Math.abs(bottom) || 1) / 2;
     top = log ? Math.min(top * 2, Number.MAX_VALUE) : top + (Math.abs(top) || 1) / 2;
   }
+  const isOut = (v) => v > top || (v < bottom && !(log && v <= 0)),
+    out = finite.filter(isOut).length,
+    said = [
+      log ? "log scale" : null,
+      log && all.length < finite.length ? `${finite.some((v) => v < 0) ? "0 and less" : "0"} at the bottom edge` : null,
+      out ? `${plural(out, "outlier")} out of view` : null,
+    ].filter(Boolean);
   const board = canvas(height, draw, label);
   // Above the frame, a row for each line that is not finite somewhere: no bar lies on another line.
   const spoilt_ = (nonfinite ? [nonfinite].flat() : [])
