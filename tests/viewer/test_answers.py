@@ -282,8 +282,23 @@ def test_settings_tell_what_a_run_was_made_with(library):
     found = {(group, name): value for group, name, value in library.ask("other", "settings", {})["settings"]}
     assert found["optimizer", "optimizer"] == "AdamW"
     assert found["optimizer", "lr"] == 3e-3
-    assert found["surroundings", "seed"] == 1
-    assert ("surroundings", "torch") in found
+    assert found["environment", "seed"] == 1
+    assert ("environment", "torch") in found
+
+
+def test_groups_of_an_optimizer_that_differ_are_one_setting(tmp_path):
+    with RunWriter(tmp_path / "run", config={"program": "train"}) as writer:
+        writer.event(
+            "optimizer", step=0, optimizer="SGD", groups=[{"lr": 0.01, "momentum": 0.9}, {"lr": 0.05, "momentum": 0.9}]
+        )
+        writer.tree([{"name": "m", "type": "Net", "children": []}])
+        writer.append(0, [writer.tensor("m.w", "grad", "m", (2,), "float32")], np.ones(1, STATISTICS))
+    answer = Library(tmp_path).ask("run", "settings", {})
+    assert ["optimizer", "lr", "0.01, 0.05"] in answer["settings"]
+    assert ["optimizer", "momentum", 0.9] in answer["settings"]
+    assert ["program", "script", "train"] in answer["settings"]
+    assert ["program", "model", "Net"] in answer["settings"]
+    assert answer["parameters"] == ["m.w"]
 
 
 def test_a_tensor_that_may_be_missing_is_no_mistake(library):

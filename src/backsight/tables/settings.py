@@ -19,6 +19,10 @@ _WITHOUT = ("command", "arguments", "program", "every", "share", "first", "taps"
 def settings_of(run: Run) -> Iterator[Setting]:
     """Yield what a run was made with, what people look at first first."""
     environment, config = run.environment, run.config
+    if "program" in config:
+        yield "program", "script", config["program"]
+    if run.tree:
+        yield "program", "model", ", ".join(root["type"] for root in run.tree)
     for name, value in parsed(arguments_of(run)).items():
         yield "arguments", name, value
     for name, value in config.items():
@@ -27,7 +31,7 @@ def settings_of(run: Run) -> Iterator[Setting]:
     yield from _optimizers(run)
     for name, value in environment.items():
         if name not in _WITHOUT:
-            yield "surroundings", name, value
+            yield "environment", name, value
     for name in ("every", "taps", "variables"):
         if name in config:
             yield "recording", name, config[name]
@@ -90,11 +94,14 @@ def _optimizers(run: Run) -> Iterator[Setting]:
         name, groups = held.get("name"), held.get("groups")
         prefix = f"{name} " if isinstance(name, str) and name else ""
         yield "optimizer", f"{prefix}optimizer".strip(), held.get("optimizer")
-        for k, group in enumerate(groups if isinstance(groups, list) else []):
-            suffix = f" (group {k})" if isinstance(groups, list) and len(groups) > 1 else ""
-            for key, value in group.items() if isinstance(group, dict) else ():
-                named = f"{prefix}{key}{suffix}"
-                yield "optimizer", named, _highest(run, named, value) if key == "lr" else value
+        groups = [group for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
+        for key in dict.fromkeys(key for group in groups for key in group):
+            values = [group.get(key) for group in groups]
+            if key == "lr":
+                suffixes = [f" (group {k})" for k in range(len(groups))] if len(groups) > 1 else [""]
+                values = [_highest(run, f"{prefix}lr{suffixes[k]}", value) for k, value in enumerate(values)]
+            alike = all(value == values[0] for value in values)
+            yield "optimizer", f"{prefix}{key}", values[0] if alike else ", ".join(map(str, values))
 
 
 def _highest(run: Run, name: str, value: Any) -> Any:

@@ -69,7 +69,6 @@ def _line(run: Run) -> Answer:
         "bytes": seen.bytes,
         "state": seen.state,
         "damage": seen.damage,
-        "script": plain(run.config).get("script"),
         "chosen": _chosen(run.overview),
         "spark": None if spark is None else {"name": spark, **tags[spark]},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -90,8 +91,8 @@ def script() -> str:
 
 @cache
 def style() -> str:
-    """Return the style sheet."""
-    return own(__package__, "viewer.css") + css()
+    """Return the style sheet, without the spaces that are for people."""
+    return re.sub(r"(?<=[:;,{}])\s+|\s+(?=[{}])|\n", "", own(__package__, "viewer.css") + css())
 
 
 def _document(title: str, head: str, tail: str, policy: str) -> str:

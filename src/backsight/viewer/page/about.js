@@ -12,8 +12,8 @@ function aboutPage(state, info) {
     ["tensors", count(info.modules.reduce((n, m) => n + m.tensors.length, 0))],
     ["ranks", info.ranks.length === info.world ? String(info.world) : `${info.ranks.length} of ${info.world}`],
     ["size", bytes(info.bytes)],
-    ["damage", info.damage],
-  ];
+    info.damage === "none" ? null : ["damage", info.damage],
+  ].filter(Boolean);
   const list = (title, rows) =>
     rows.length
       ? h(
@@ -46,10 +46,10 @@ function aboutPage(state, info) {
     list(info.name, facts),
     list("Settings of the recording", recordedHow(info.config)),
     list(
-      "Surroundings",
+      "Environment",
       Object.entries(info.environment).map(([name, value]) => [
         name,
-        name === "command" && Array.isArray(value) ? value.join(" ") : value,
+        ["command", "arguments"].includes(name) && Array.isArray(value) ? value.join(" ") : value,
       ]),
     ),
     list("Other events", news),
@@ -57,7 +57,7 @@ function aboutPage(state, info) {
 }
 
 // What was set for the recording, in the words of the other pages.
-function recordedHow({ every, share, first, taps, ...rest }) {
+function recordedHow({ every, share, first, taps, variables, program, ...rest }) {
   const which =
     every === "auto"
       ? `as many as ${share ? percent(share) : "a part"} of the time allows`
@@ -70,6 +70,8 @@ function recordedHow({ every, share, first, taps, ...rest }) {
     every === undefined ? null : ["steps", which],
     first ? ["first step", count(first)] : null,
     Array.isArray(taps) ? ["kinds", taps.map(kindName).join(", ") || "none"] : null,
+    variables?.length ? ["variables", variables] : null,
+    program ? ["script", program] : null,
     ...Object.entries(rest),
   ].filter(Boolean);
 }

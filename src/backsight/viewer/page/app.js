@@ -132,15 +132,16 @@ let abort = null,
   turn = 0;
 
 function drawTop(state, info) {
-  const views = VIEWS.filter(([page]) => LIVE || page !== "compare");
+  const views = VIEWS.filter(([page]) => LIVE || page !== "compare"),
+    one = state.with ? null : info; // of several runs the page says more
   fill(
     top_,
     h("a", { class: "brand", href: LIVE ? "#/" : address({ page: "heatmap", run: state.run }) }, mark(), "backsight"),
     state.run
       ? [
           h("span", { class: "sep" }, "/"),
-          h("h1", { title: state.run }, state.run),
-          info ? h("span", { class: `state ${stateOf(info)}` }, info.state) : null,
+          h("h1", { title: state.run }, state.with ? plural(others(state).length + 1, "run") : state.run),
+          one ? h("span", { class: `state ${stateOf(one)}` }, one.state) : null,
           h(
             "nav",
             { "aria-label": "views" },
@@ -154,7 +155,7 @@ function drawTop(state, info) {
           ),
         ]
       : null,
-    info ? h("span", { class: "soft steps" }, recordedOf(info.steps)) : null,
+    one ? h("span", { class: "soft steps" }, recordedOf(one.steps)) : null,
     h(
       "button",
       { class: "theme", title: "light or dark ( l )", "aria-label": "light or dark", onclick: turnTheme },

@@ -1,6 +1,7 @@
 // Lines over the steps, the time or the epochs: several with one axis, a band between two of them, marks where something
 // was not finite. All charts of a page share their places, and a cursor that moves through all of them.
-const EDGE = { left: 64, right: 14, top: 8, bottom: 20 };
+const EDGE = { left: 64, right: 14, top: 8, bottom: 20 },
+  BAR = 7; // the height of a bar of NaN and the gap below
 
 const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 function timeTicks(low, high, most) {
@@ -83,6 +84,18 @@ function withoutOutliers(values) {
   return sorted.length > 2 * out + 1 ? [sorted[out], sorted[sorted.length - 1 - out]] : [sorted[0], sorted.at(-1)];
 }
 
+// Unless a reader chooses, a scale is logarithmic where an even one would press a line flat: where the middle of its values is
+// below a hundredth of the highest of all. Of a loss that falls as it should it is some tenth of the first.
+const FLATTENED = 100;
+function isFlattened(...lines) {
+  const found = lines.map((values) => Float64Array.from(values.filter((v) => v > 0 && v < Infinity)).sort()),
+    top = Math.max(...found.map((values) => values.at(-1) ?? 0));
+  return (
+    found.some((values) => top > FLATTENED * values[values.length >> 1]) &&
+    !lines.some((values) => values.some((v) => v < 0))
+  );
+}
+
 function chart({
   height = 170,
   edge = EDGE,
@@ -92,7 +105,7 @@ function chart({
   band,
   inner,
   nonfinite,
-  log = false,
+  log = null, // by `isFlattened`
   show = num,
   label,
   cursor,
@@ -107,26 +120,46 @@ function chart({
     y = () => 0;
   const least = edge.left,
     drawn = lines.map((line) => ({ ...line, raw: line.values, values: smoothed(line.values, smooth) }));
-  const seen = (v) => Number.isFinite(v) && (!log || v > 0);
+  const seen = (v) => Number.isFinite(v);
   let bottom = Infinity,
     top = -Infinity;
-  const all = [];
-  for (const { raw, values, at } of [...drawn, ...(band ? [band.low, band.high] : [])])
-    for (const each of raw && raw !== values ? [raw, values] : [values])
-      for (let k = 0; k < each.length; k++) {
-        if (!seen(each[k]) || at(k) > last || (k + 1 < each.length && at(k + 1) < first)) continue;
-        if (each[k] < bottom) bottom = each[k];
-        if (each[k] > top) top = each[k];
-        if (calm) all.push(each[k]);
-      }
+  const inView = [...drawn, ...(band ? [band.low, band.high] : [])].map(({ raw, values, at }) =>
+      [...new Set([raw ?? values, values])].flatMap((each) =>
+        [...each].filter((v, k) => seen(v) && at(k) <= last && (k + 1 === each.length || at(k + 1) >= first)),
+      ),
+    ),
+    finite = inView.flat();
+  log = log ?? isFlattened(...inView);
+  log &&= finite.some((v) => v > 0);
+  const all = log ? finite.filter((v) => v > 0) : finite;
+  for (const v of all) {
+    if (v < bottom) bottom = v;
+    if (v > top) top = v;
+  }
   if (calm && all.length) [bottom, top] = withoutOutliers(all);
-  const nothing = bottom > top,
-    seenAny = log && lines.some((line) => line.values.some(Number.isFinite));
+  const nothing = bottom > top;
+  if (log && lines.every(({ values }) => values.length === 1)) {
+    const margin = (top / bottom) ** 0.08; // points stand clear of the frame
+    [bottom, top] = [bottom / margin, top * margin];
+  }
   if (!nothing && isFlat(bottom, top)) {
     bottom = log ? bottom / 2 : bottom - (Math.abs(bottom) || 1) / 2;
     top = log ? Math.min(top * 2, Number.MAX_VALUE) : top + (Math.abs(top) || 1) / 2;
   }
+  const isOut = (v) => v > top || (v < bottom && !(log && v <= 0)),
+    out = finite.filter(isOut).length,
+    said = [
+      log ? "log scale" : null,
+      log && all.length < finite.length ? `${finite.some((v) => v < 0) ? "0 and less" : "0"} at the bottom edge` : null,
+      out ? `${plural(out, "outlier")} out of view` : null,
+    ].filter(Boolean);
   const board = canvas(height, draw, label);
+  // Above the frame, a row for each line that is not finite somewhere: no bar lies on another line.
+  const spoilt_ = (nonfinite ? [nonfinite].flat() : [])
+    .map((each, k) => ({ ...each, color: lines.length > 1 ? lines[k]?.color : null }))
+    .filter(({ values }) => values.some(Boolean));
+  const bars = edge.top;
+  edge.top += Math.max(0, spoilt_.length * BAR - 1);
 
   function draw(pen, width) {
     pen.clearRect(0, 0, width, height);
@@ -141,16 +174,12 @@ function chart({
     x = timeAxis(pen, width, height, first, last, edge, axis);
     // Halves, as the whole range may be more than a number can hold.
     const place = log
-      ? (v) => (Math.log(v) - Math.log(bottom)) / (Math.log(top) - Math.log(bottom))
+      ? (v) => (v > 0 ? (Math.log(v) - Math.log(bottom)) / (Math.log(top) - Math.log(bottom)) : 0)
       : (v) => (v / 2 - bottom / 2) / (top / 2 - bottom / 2);
     y = (v) => edge.top + room * (1 - place(v));
     if (nothing) {
       pen.textAlign = "center";
-      pen.fillText(
-        seenAny ? "no number above 0" : "no finite number",
-        (edge.left + width - edge.right) / 2,
-        height / 2,
-      );
+      pen.fillText("no finite number", (edge.left + width - edge.right) / 2, height / 2);
       return;
     }
     pen.textAlign = "right";
@@ -167,7 +196,7 @@ function chart({
     }
     pen.save();
     pen.beginPath();
-    pen.rect(edge.left - 3, calm ? edge.top : 0, width - edge.left - edge.right + 6, calm ? room : height);
+    pen.rect(edge.left - 3, edge.top - 4, width - edge.left - edge.right + 6, room + 8);
     pen.clip();
     if (band) area(pen, band, 0.18);
     if (inner) area(pen, inner, 0.38);
@@ -178,20 +207,38 @@ function chart({
         pen.globalAlpha = 1;
       }
       stroke(pen, line);
+      if (out)
+        line.raw.forEach((v, k) => {
+          if (!isOut(v)) return;
+          const up = v > top ? 1 : -1,
+            edge_ = up > 0 ? edge.top : edge.top + room;
+          pen.beginPath();
+          pen.moveTo(x(line.at(k)), edge_ - 4 * up);
+          pen.lineTo(x(line.at(k)) - 4, edge_ + 3 * up);
+          pen.lineTo(x(line.at(k)) + 4, edge_ + 3 * up);
+          pen.fill();
+        });
     }
     pen.restore();
-    pen.fillStyle = ink("nonfinite");
-    for (const { values, at } of nonfinite ? [nonfinite].flat() : [])
+    spoilt_.forEach(({ values, at, color }, row) => {
+      let begun = false;
       for (let k = 0; k < values.length; k++) {
         if (!values[k]) continue;
         let end = k + 1;
         while (end < values.length && values[end]) end++;
         const left = Math.max(x(at(k)) - 1, edge.left),
           right = Math.min(x(at(end)), width - edge.right);
-        if (right >= edge.left && left <= width - edge.right)
-          pen.fillRect(left, edge.top, Math.max(2, right - left), 4);
         k = end;
+        if (right < edge.left || left > width - edge.right) continue;
+        pen.fillStyle = ink("nonfinite");
+        pen.fillRect(left, bars + row * BAR, Math.max(2, right - left), 4);
+        if (color && !begun) {
+          pen.fillStyle = ink(color);
+          pen.fillRect(left - 11, bars + row * BAR - 1, 8, 6);
+        }
+        begun = true;
       }
+    });
     if (board.dragged) {
       const [from, to] = board.dragged.map(x).sort((a, b) => a - b);
       pen.fillStyle = ink("ink");
@@ -303,6 +350,7 @@ function chart({
     if (pressed === null) cursor.move(cursor.fixed);
   });
   cursor.boards.push(board);
+  board.said = said;
   board.lines = lines;
   board.axis = axis;
   board.drawn = draw;
@@ -363,7 +411,11 @@ const names = (lines) =>
     lines.map((line) => h("span", {}, dotOf(line), line.name)),
   );
 
-const panel = (title, board, legend_, note) =>
+// A chart below a picture, with its name in the gutter.
+const strip = (name, board) =>
+  h("div", { class: "marks" }, h("h3", { title: name }, [name, ...board.said].join(", ")), board);
+
+const panel = (title, board, legend_, ...notes) =>
   h(
     "figure",
     { class: "panel" },
@@ -372,7 +424,7 @@ const panel = (title, board, legend_, note) =>
       {},
       h("h3", { title }, title),
       legend_,
-      note ? h("span", { class: "soft" }, note) : null,
+      [...new Set([...notes, ...(board.said || [])])].filter(Boolean).map((text) => h("span", { class: "soft" }, text)),
       board.drawn ? exporting(title, board) : null,
     ),
     board,

@@ -32,14 +32,7 @@ function comparePage(state, info, app) {
         return;
       }
       if (!chosen.length) {
-        fill(
-          place,
-          chooser,
-          empty(
-            "Choose runs to compare with",
-            "backsight overlays their curves and shows the first step and tensor where two runs diverge. For the operation that differs first, trace both programs: backsight diff.",
-          ),
-        );
+        fill(place, choosing(answer.runs, state, go));
         return;
       }
       const shown = [state.run, ...chosen],
@@ -51,19 +44,59 @@ function comparePage(state, info, app) {
   return page;
 }
 
+// The other runs of the folder, to be ticked.
+function choosing(runs, state, go) {
+  const ticked = new Set(),
+    button = h("button", { disabled: true, onclick: () => go({ with: beside([...ticked]) }) }, "compare"),
+    pairs = chosenApart(runs.map((run) => run.chosen));
+  const choices = runs.map(({ name }, k) =>
+    name === state.run
+      ? null
+      : h(
+          "label",
+          { class: "choice" },
+          h("input", {
+            type: "checkbox",
+            onchange: (event) => {
+              event.target.checked ? ticked.add(name) : ticked.delete(name);
+              button.disabled = !ticked.size;
+            },
+          }),
+          name,
+          h("span", { class: "chosen" }, toldApart(pairs[k])),
+        ),
+  );
+  return [
+    h("div", { class: "bar" }, h("h2", {}, `Compare ${state.run} with`), button),
+    h("div", {}, choices),
+    h(
+      "p",
+      { class: "soft" },
+      "Their curves are overlaid, and the first step and tensor where two runs diverge are found. For the operation that differs first, trace both programs: ",
+      h("code", {}, "backsight diff"),
+      ".",
+    ),
+  ];
+}
+
 async function compareRuns(place, chooser, runs, { looks, state, info, app, go }) {
   const given = { first: state.first, last: state.last, columns: 600 };
   const missing = [];
-  const chosenOf = async (name) =>
-    (await ask(name, "settings", {}, app.signal)).settings
-      .filter(([group, name]) => isChosen(group, name))
-      .map(([, setting, value]) => [setting, value]);
+  const madeWith = async (name) => {
+    const { settings, parameters } = await ask(name, "settings", {}, app.signal);
+    return {
+      settings,
+      parameters,
+      script: settings.find(([group, name]) => group === "program" && name === "script")?.[2],
+      chosen: settings.filter(([group, name]) => isChosen(group, name)).map(([, setting, value]) => [setting, value]),
+    };
+  };
   const known = (
     await Promise.all(
       runs.map(async (name) => {
         try {
-          const [answer, chosen] = await Promise.all([ask(name, "metrics", given, app.signal), chosenOf(name)]);
-          return { name, answer, chosen, ...looks.get(name) };
+          const [answer, made] = await Promise.all([ask(name, "metrics", given, app.signal), madeWith(name)]);
+          return { name, answer, ...made, ...looks.get(name) };
         } catch (error) {
           if (error.name === "AbortError") throw error;
           missing.push(`${name}: ${error.message}`);
@@ -79,7 +112,7 @@ async function compareRuns(place, chooser, runs, { looks, state, info, app, go }
     legend_ = h("div", {}),
     tensor = h("div", {}),
     partings = h("div", {}),
-    settings = h("div", {}, busy("reading settings"));
+    settings = h("div", {});
   const cursor = newCursor(null);
   let drawTensors = () => {};
   const draw = () => {
@@ -117,7 +150,7 @@ async function compareRuns(place, chooser, runs, { looks, state, info, app, go }
     chooser,
     missing.map((why) => h("p", { class: "bad" }, why)),
     sets.length > 1 && !state.first && !state.last
-      ? [verdict(sets), h("div", { class: "stack cards" }, endingsByChoice(sets))]
+      ? h("div", { class: "first" }, verdict(sets), endingsByChoice(sets))
       : null,
     legend_,
     h("div", { class: "bar" }, curveControls({ state, app, sets: () => sets, again: draw, find: "a metric" })),
@@ -129,14 +162,17 @@ async function compareRuns(place, chooser, runs, { looks, state, info, app, go }
   draw();
   drawTensors = await overlaidTensors(tensor, sets, { state, info, app, go, cursor });
   drawTensors();
-  settingsOf(settings, sets, app).catch((error) => error.name === "AbortError" || fill(settings, failed(error)));
+  settingsOf(settings, sets);
   await drawPartings(partings, runs, sets, { state, app });
 }
 
 // Where each of the others parts from the best: at once of those that were to be the same, of all else when it is asked.
 async function drawPartings(place, runs, sets, { state, app }) {
   const base = endings(sets)?.best?.set.name ?? runs[0],
-    rest = runs.filter((name) => name !== base);
+    setOf = (name) => sets.find((set) => set.name === name),
+    isForeign = (name) => setOf(base) && setOf(name) && areForeign(setOf(base), setOf(name)),
+    foreign = runs.filter(isForeign),
+    rest = runs.filter((name) => name !== base && !isForeign(name));
   const search = async (name, one) => {
     fill(one, busy(`comparing ${name} with ${base}`));
     try {
@@ -149,11 +185,24 @@ async function drawPartings(place, runs, sets, { state, app }) {
     }
   };
   const setOtherwise = (name) => {
-    const [mine, yours] = [base, name].map((each) => new Map(sets.find((set) => set.name === each)?.chosen));
+    const [mine, yours] = [base, name].map((each) => new Map(setOf(each)?.chosen));
     return [...mine.keys()].filter((key) => yours.has(key) && said(mine.get(key)) !== said(yours.get(key)));
   };
   const alike = rest.filter((name) => !setOtherwise(name).length),
     other = rest.filter((name) => setOtherwise(name).length);
+  if (foreign.length)
+    place.append(
+      h(
+        "section",
+        { class: "two" },
+        h("h2", {}, "Where they diverge"),
+        h(
+          "p",
+          { class: "soft" },
+          `${listed([...foreign, base])} have different scripts or parameters, so there is no step at which they diverge.`,
+        ),
+      ),
+    );
   if (other.length) {
     const one = other.length === 1,
       settings = [...new Set(other.flatMap(setOtherwise))];
@@ -293,7 +342,8 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
           first,
           last,
           lines,
-          log: (Boolean(state.log) || !even_) && lines.some((line) => line.values.some((v) => v > 0)),
+          nonfinite: shown.map(({ lines: found }) => even(found, unpacked(found.nonfinite))),
+          log: state.log ? state.log === "1" : !even_,
           show: showing(stat),
           label: `${name} of each run`,
           cursor,
@@ -315,10 +365,9 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
 }
 
 // What differs between the runs, a column each; the rest on demand.
-async function settingsOf(place, sets, app) {
-  const answers = await Promise.all(sets.map((set) => ask(set.name, "settings", {}, app.signal)));
+function settingsOf(place, sets) {
   const rows = new Map();
-  answers.forEach(({ settings }, column) => {
+  sets.forEach(({ settings }, column) => {
     for (const [group, name, value] of settings) {
       const key = `${group}\n${name}`;
       if (!rows.has(key)) rows.set(key, { group, name, values: new Array(sets.length).fill(undefined) });
@@ -442,7 +491,7 @@ function drawComparison(answer, state, runs) {
                 { page: "tensor", run: state.run, tensor: found.tensor, kind: found.kind, step: found.step },
                 found.tensor,
               ),
-              ` (${kindName(found.kind)}${found.call ? `, call ${found.call}` : ""}). ${plural(found.rows, "row")} of that step ${found.rows === 1 ? "differs" : "differ"} within the steps read.`,
+              ` (${kindName(found.kind)}${found.call ? `, call ${found.call}` : ""}). ${plural(found.rows, "recorded tensor")} ${found.rows === 1 ? "differs" : "differ"} in that step.`,
             ),
             curves ? h("div", { class: "curves" }) : null,
             h(
@@ -564,5 +613,6 @@ const said = (value) => {
   if (value === true || value === false) return value ? "yes" : "no";
   if (Array.isArray(value) && value.every((each) => typeof each !== "object"))
     return value.length ? value.join(", ") : "none";
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value === "object") return JSON.stringify(value);
+  return /^-?[\d.]+(e[-+]?\d+)?$/.test(value) ? String(value).replaceAll("-", "−") : String(value);
 };

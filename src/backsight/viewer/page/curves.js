@@ -118,7 +118,16 @@ function curveControls({ state, app, sets, again, find }) {
       }),
     ),
     h("label", { class: "field" }, h("span", {}, "smoothing"), slider, amount),
-    toggle("log", "log scale"),
+    select(
+      "scale",
+      [
+        ["", "automatic"],
+        ["0", "linear"],
+        ["1", "log"],
+      ],
+      state.log || "",
+      (log) => note({ log: log || undefined }),
+    ),
     toggle("calm", "ignore outliers", "the scale leaves out the outermost 1 % of the values on each side"),
     find ? searchBox(find, state.find, (text) => note({ find: text })) : null,
     ["first", "last", "from", "to"].some((key) => state[key] !== undefined)
@@ -177,21 +186,21 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
           dash: set.dash,
           values: unpacked(values),
           at: (k) => set.place(steps[Math.min(k, steps.length - 1)]),
+          steps,
           gap: (k) => steps[k] - steps[k - 1],
           now,
         };
       });
     if (!lines.length) continue;
     const unit = placed.find((set) => name in set.answer.lines).answer.lines[name].unit,
-      show = UNIT[unit] || num,
-      positive = lines.some((line) => line.values.some((v) => v > 0));
+      show = UNIT[unit] || num;
     const board = chart({
       height,
       first,
       last,
       lines,
       nonfinite: lines.map(spoilt),
-      log: Boolean(state.log) && positive,
+      log: state.log ? state.log === "1" : null,
       show,
       label: `${name} over the ${AXES[axis].name}s`,
       cursor,
@@ -201,9 +210,25 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       axis: AXES[axis],
     });
     const now = lines.length === 1 ? nowOf(lines[0], show, AXES[axis]) : null;
-    charts.push(panel(METRIC_NAMES[name] || name, board, now, METRIC_NAMES[name] ? name : null));
+    charts.push(
+      panel(
+        METRIC_NAMES[name] || name,
+        board,
+        now,
+        METRIC_NAMES[name] ? name : null,
+        everyOf(lines.map((l) => l.steps)),
+      ),
+    );
   }
   return charts;
+}
+
+// At which distance all of several lines were measured, if not in each step; what has many points may stand for more.
+const MANY = 300;
+function everyOf(several) {
+  const gaps = new Set(several.flatMap((steps) => steps.slice(1).map((step, k) => step - steps[k]))),
+    [gap] = gaps;
+  return gaps.size === 1 && gap > 1 && several.every((steps) => steps.length < MANY) ? `every ${gap} steps` : null;
 }
 
 // The newest number of a line; of one that ended in NaN, since when, and where it was last finite if steps lie between.

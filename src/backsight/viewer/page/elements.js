@@ -49,12 +49,28 @@ function codeLine(source, code = {}) {
 }
 // Which editor somebody has is not known to a page: each is offered, and the place itself to copy.
 const EDITORS = { "VS Code": "vscode://file", Cursor: "cursor://file", Zed: "zed://file" };
-const lineDialog = h("dialog", { class: "help line", "aria-label": "a line of the program" });
+// What a dialog shows scrolls inside of its round corners.
+function opened(label, kind, ...content) {
+  const dialog = h(
+    "dialog",
+    {
+      class: `help ${kind}`,
+      "aria-label": label,
+      onclick: (event) => event.target === dialog && dialog.close(),
+      onclose: () => dialog.remove(),
+    },
+    h("button", { class: "drop", "aria-label": "close", onclick: () => dialog.close() }, "×"),
+    h("div", {}, content),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
 function openLine(source, path, line, code) {
   const at = `${path.startsWith("/") ? "" : "/"}${path.split("/").map(encodeURIComponent).join("/")}:${line}`;
-  fill(
-    lineDialog,
-    h("button", { class: "drop", "aria-label": "close", onclick: () => lineDialog.close() }, "×"),
+  opened(
+    "a line of the program",
+    "line",
     h("h2", {}, `${path.split("/").pop()}, line ${line}`),
     code[source] ? h("pre", {}, code[source]) : null,
     h("p", { class: "soft path" }, source),
@@ -65,10 +81,7 @@ function openLine(source, path, line, code) {
       Object.entries(EDITORS).map(([editor, scheme]) => h("a", { href: `${scheme}${at}` }, `open in ${editor}`)),
     ),
   );
-  if (!lineDialog.isConnected) document.body.append(lineDialog);
-  lineDialog.showModal();
 }
-lineDialog.addEventListener("click", (event) => event.target === lineDialog && lineDialog.close());
 function copied(button, text) {
   navigator.clipboard?.writeText(text).then(
     () => {

@@ -5,24 +5,27 @@ async function explained(run, code) {
     if (other) return h("button", { class: "way", onclick: () => (dialog.close(), explained(run, other[1])) }, shown);
     return /^https:\/\//.test(target) ? h("a", { href: target, target: "_blank", rel: "noopener" }, shown) : shown;
   };
-  const dialog = h("dialog", { class: "help", "aria-label": code }, busy("reading"));
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
-  const closing = h("button", { class: "drop", "aria-label": "close", onclick: () => dialog.close() }, "×");
+  const place = h("div", { class: "page-of-code" }, busy("reading")),
+    dialog = opened(code, "", place);
   try {
     const { text } = await ask(run, "explain", { code });
-    fill(dialog, closing, h("div", { class: "page-of-code" }, markdown(text, way)));
+    fill(place, markdown(text, way));
   } catch (error) {
-    fill(dialog, closing, failed(error));
+    fill(place, failed(error));
   }
 }
 // What the rules found, the gravest first, each with a link to the tensor and the step that show it.
 const LONG_RUN = 40000;
-// A line does not break within `--nonfinite`.
-const withOptions = (text) =>
-  text.split(/(--[a-z][\w-]*)/).map((part, k) => (k % 2 ? h("span", { class: "option" }, part) : part));
+// A line does not break within `--nonfinite`, `5 %` or `1e-07`, and what stands in backticks is code. What is to be read and
+// not to be pasted has its numbers as charts have them.
+const PARTS = /(`[^`]+`|--[a-z][\w-]*|(?<![\w.=(])-?\d[\d.]*(?:e[-+]\d+)?(?: %)?)/;
+const asRead = (number) => (number.includes("e") ? num(Number(number), 4) : number.replace("-", "−"));
+const withOptions = (text, read = false) =>
+  text.split(PARTS).map((part, k) => {
+    if (!(k % 2)) return part;
+    if (part[0] === "`") return h("code", {}, part.slice(1, -1));
+    return h("span", { class: "option" }, read && /^-?\d/.test(part) ? asRead(part) : part);
+  });
 const WAIT = 400; // ms
 async function searched(run, signal, progress = () => {}) {
   for (;;) {
@@ -76,8 +79,8 @@ function findingsPage(state, info, app) {
               : h("span", { class: "code" }, finding.code),
             finding.exact ? null : h("span", { class: "soft" }, "an inference"),
           ),
-          h("h3", {}, finding.title),
-          finding.evidence.map((line) => h("p", { class: "evidence" }, line)),
+          h("h3", {}, withOptions(finding.title, true)),
+          finding.evidence.map((line) => h("p", { class: "evidence" }, withOptions(line, true))),
           finding.source ? h("p", { class: "soft" }, "at ", codeLine(finding.source, answer.code)) : null,
           finding.lines.length
             ? h(

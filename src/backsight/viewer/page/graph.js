@@ -599,7 +599,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       });
     fill(
       under,
-      loss ? h("div", { class: "marks" }, h("h3", { title: name }, name), loss) : null,
+      loss ? strip(name, loss) : null,
       h(
         "div",
         { class: "notes" },

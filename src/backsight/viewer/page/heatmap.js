@@ -541,7 +541,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
         : null,
       said,
     ),
-    loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
+    loss ? strip(name, loss) : null,
   );
 }
 

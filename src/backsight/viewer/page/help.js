@@ -9,10 +9,10 @@ const KEYS = [
   ["a", "About"],
   ["r", "all runs"],
   ["/", "find: several words, layers.*.weight, or /expression/"],
-  ["Escape", "reset the zoom"],
+  ["Escape", "reset the zoom; close what is open"],
   ["arrows, Page Up, Page Down", "move through the heatmap; Enter opens the cell; with Shift ten columns"],
   ["space", "graph: play the training"],
-  ["← →", "graph and tensor: one step; with Shift ten"],
+  ["←, →", "graph and tensor: one step; with Shift ten"],
   ["l", "light or dark"],
   ["?", "this help"],
 ];
@@ -23,21 +23,25 @@ const WITH_MOUSE = [
   ["click a module", "open or close it"],
 ];
 
-const helpDialog = h("dialog", { class: "help", "aria-label": "help" });
 function toggleHelp() {
-  if (helpDialog.open) {
-    helpDialog.close();
-    return;
-  }
+  const open = document.querySelector("dialog[open]");
+  if (open) return open.close();
   const table = (rows, tag) =>
     h(
       "dl",
       {},
-      rows.map(([key, what]) => [h("dt", {}, h(tag, {}, key)), h("dd", {}, what)]),
+      rows.map(([keys, what]) => [
+        h(
+          "dt",
+          {},
+          keys.split(", ").map((key) => [h(tag, {}, key), " "]),
+        ),
+        h("dd", {}, what),
+      ]),
     );
-  fill(
-    helpDialog,
-    h("button", { class: "drop", "aria-label": "close", onclick: () => helpDialog.close() }, "×"),
+  opened(
+    "help",
+    "",
     h("h2", {}, "Keys"),
     table(
       KEYS.filter(([key]) => LIVE || !OF_RUNS.includes(key)),
@@ -46,10 +50,7 @@ function toggleHelp() {
     h("h2", {}, "Mouse"),
     table(WITH_MOUSE, "span"),
   );
-  if (!helpDialog.isConnected) document.body.append(helpDialog);
-  helpDialog.showModal();
 }
-helpDialog.addEventListener("click", (event) => event.target === helpDialog && helpDialog.close());
 
 const notice = (lines) =>
   lines.length

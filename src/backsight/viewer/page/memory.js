@@ -34,10 +34,17 @@ function memoryPage(state, info, app) {
           h(
             "p",
             {},
-            "backsight run --record does not measure memory. In a script that records itself, measure a step:",
+            h("code", {}, "backsight run --record"),
+            " does not measure memory. In a script that records itself, measure a step:",
           ),
           h("pre", {}, MEASURED),
-          h("p", {}, "How much a step will need, before it runs: backsight forecast train.py:make, where make() returns your model, a batch and the optimizer."),
+          h(
+            "p",
+            {},
+            "How much a step will need, before it runs: ",
+            h("code", {}, "backsight forecast train.py:make"),
+            ", where make() returns your model, a batch and the optimizer.",
+          ),
         ),
       );
     else fill(place, drawMemory(answer));

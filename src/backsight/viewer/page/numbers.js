@@ -34,7 +34,7 @@ function num(v, digits = 3) {
 const grouped = (v) => (Number.isSafeInteger(v) ? String(v).replace(/\B(?=(\d{3})+$)/g, ",") : v.toLocaleString("en"));
 const count = (v) => (v === null || v === undefined ? "–" : grouped(v));
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
-const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)} %` : num(v));
+const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)}\u00a0%` : num(v));
 const shaped = (shape) => (shape === null || shape === undefined ? "" : shape.length ? shape.join(" × ") : "scalar");
 function bytes(n, digits) {
   const units = ["B", "KB", "MB", "GB", "TB"];
@@ -95,7 +95,8 @@ function logTicks(low, high, most) {
         const v = Number(`${m}e${k}`);
         if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) found.push(v);
       }
-    if (found.length <= Math.max(most, 2))
+    const isClear = found.every((v, k) => !k || Math.log(v / found[k - 1]) * most > 0.6 * Math.log(high / low));
+    if (isClear && found.length <= Math.max(most, 2))
       return found.length > 1 ? found : ticks(low, high, most).filter((v) => v > 0);
   }
   const stride = Math.ceil((to - from + 1) / Math.max(most, 2));

@@ -162,12 +162,8 @@ function drawRuns({ title, folder, list, find, compare, places, app, again }, an
     );
     return;
   }
-  // Runs of one script are told apart by what was chosen for them.
-  const told = new Map();
-  for (const script of new Set(shown.map((run) => run.script))) {
-    const alike = shown.filter((run) => run.script === script);
-    chosenApart(alike.map((run) => run.chosen)).forEach((pairs, k) => told.set(alike[k].name, toldApart(pairs)));
-  }
+  const told = new Map(); // runs are told apart by what was chosen for them
+  chosenApart(shown.map((run) => run.chosen)).forEach((pairs, k) => told.set(shown[k].name, toldApart(pairs)));
   const placeOf = (run) => {
     const place = h("td", {}, foundIn(run));
     places.set(run.name, place);
@@ -251,8 +247,10 @@ function drawRuns({ title, folder, list, find, compare, places, app, again }, an
 }
 
 function spark({ name, values: packed, last }) {
-  const values = unpacked(packed),
-    finite = [...values].filter(Number.isFinite),
+  const told = [...unpacked(packed)],
+    log = isFlattened(told),
+    values = log ? told.map((v) => (v > 0 ? Math.log(v) : Number.NaN)) : told,
+    finite = values.filter(Number.isFinite),
     low = Math.min(...finite),
     high = Math.max(...finite);
   const board = canvas(
@@ -273,7 +271,7 @@ function spark({ name, values: packed, last }) {
       });
       pen.stroke();
     },
-    `${name} over the steps, now ${num(last)}`,
+    `${name} over the steps, now ${num(last)}${log ? ", log scale" : ""}`,
   );
   return h(
     "div",
@@ -282,7 +280,7 @@ function spark({ name, values: packed, last }) {
     h(
       "span",
       {},
-      h("span", { class: "soft" }, `${name} `),
+      h("span", { class: "soft" }, `${name}${log ? " (log)" : ""} `),
       h("span", { class: Number.isFinite(asNumber(last)) ? "" : "bad" }, num(last)),
     ),
   );

@@ -52,7 +52,15 @@ function partsAt({ steps, a: mine, b: yours }) {
   return a.length - since > LATE * a.length ? steps[since] : null;
 }
 
-// How the loss that all of them have ended in each run, and in which it is the lowest; null if they have none.
+// Whether two runs are of different programs: they share no parameter, or neither the script nor all parameters.
+function areForeign({ parameters: mine, script }, { parameters: yours, script: other }) {
+  const shared = yours.filter((name) => mine.includes(name)).length;
+  return (
+    mine.length * yours.length > 0 && (!shared || (script !== other && shared < Math.max(mine.length, yours.length)))
+  );
+}
+// How the loss that all of them have ended in each run, and in which it is the lowest, which nobody can say of different
+// programs; null if they have none.
 function endings(sets) {
   const losses = sets.flatMap((set) => set.answer.losses),
     name = losses.find((each) => sets.every((set) => each in set.answer.lines));
@@ -65,15 +73,24 @@ function endings(sets) {
       if (Number.isFinite(values[k]) && (low < 0 || values[k] < values[low])) low = k;
     return { set, steps, values, end: endOf(values), low };
   });
-  const ended = rows.filter((row) => Number.isFinite(row.end)).sort((a, b) => a.end - b.end);
+  const foreign = sets.some((set) => areForeign(sets[0], set)),
+    ended = rows.filter((row) => Number.isFinite(row.end)).sort((a, b) => (foreign ? 0 : a.end - b.end));
   const unended = rows.filter((row) => !ended.includes(row));
-  return { name, rows, ended, best: ended[0], unended, order: [...ended, ...unended].map((row) => row.set) };
+  return {
+    name,
+    rows,
+    ended,
+    best: foreign ? undefined : ended[0],
+    foreign,
+    unended,
+    order: [...ended, ...unended].map((row) => row.set),
+  };
 }
 
 function verdict(sets) {
   const found = endings(sets);
   if (!found) return null;
-  const { name, ended, best, unended } = found;
+  const { name, ended, best, foreign, unended } = found;
   const parted = (row) => {
     if (!best || row === best) return "";
     const bad = row.values.findIndex((v) => !Number.isFinite(v)),
@@ -81,7 +98,11 @@ function verdict(sets) {
       step = partsAt(both);
     if (!Number.isFinite(row.end) && bad >= 0) return `not finite from step ${count(row.steps[bad])} on`;
     if (!both.steps.length) return "no step in common";
-    return step === null ? "never for good" : `from step ${count(step)} on`;
+    if (step === null) return "never for good";
+    let low = both.steps.indexOf(step);
+    while (both.b[low] < both.a[low]) low++;
+    const until = both.steps[low - 1];
+    return `from step ${count(step)} on${until >= step ? `, lower until step ${count(until)}` : ""}`;
   };
   return h(
     "article",
@@ -89,7 +110,7 @@ function verdict(sets) {
     h(
       "h2",
       {},
-      best ? `Lowest ${name} at the end: ` : `No ${name} is finite at the end`,
+      best ? `Lowest ${name} at the end: ` : foreign ? "Different programs" : `No ${name} is finite at the end`,
       best ? h("span", { class: "best" }, dotOf(best.set), best.set.name) : null,
       best && best.set.apart.length ? h("span", { class: "chosen" }, toldApart(best.set.apart)) : null,
     ),
@@ -107,11 +128,11 @@ function verdict(sets) {
             {},
             [
               "",
-              ...sets[0].apart.map(([each]) => each),
+              ...sets[0].apart.map(([each]) => [each]),
               `${name}, mean of the last tenth`,
-              best ? "apart from the best" : "",
+              best ? "differs from the best" : null,
               "lowest",
-            ].map((text) => h("th", {}, text)),
+            ].map((text) => (text === null ? null : h("th", { class: Array.isArray(text) ? "told" : "" }, text))),
           ),
         ),
         h(
@@ -122,9 +143,9 @@ function verdict(sets) {
               "tr",
               { class: row === best ? "best" : "" },
               h("td", {}, dotOf(row.set), row.set.name),
-              row.set.apart.map(([, value]) => h("td", {}, value)),
+              row.set.apart.map(([, value]) => h("td", { class: "told" }, value)),
               h("td", { class: Number.isFinite(row.end) ? "" : "bad" }, num(row.end, 4)),
-              h("td", {}, parted(row)),
+              best ? h("td", {}, parted(row)) : null,
               h("td", {}, row.low < 0 ? "–" : `${num(row.values[row.low], 4)} at step ${count(row.steps[row.low])}`),
             ),
           ),
@@ -134,7 +155,11 @@ function verdict(sets) {
     h(
       "p",
       { class: "soft" },
-      `Apart: the smoothed curves differ by more than ${percent(CLOSE)} from then on. Best: the lowest mean of the last tenth.`,
+      foreign
+        ? "These runs do not have one script or the same parameters: their losses measure different things, and are not ranked."
+        : best
+          ? `Differs: the smoothed curves are more than ${percent(CLOSE)} apart from then on. Best: the lowest mean of the last tenth.`
+          : null,
     ),
   );
 }
@@ -146,7 +171,8 @@ const FEWEST_CHOICES = 3, // two are told by the table
 const asChosen = (value) =>
   typeof value === "number" || (typeof value === "string" && value.trim()) ? Number(value) : Number.NaN;
 function endingsByChoice(sets) {
-  const { name, ended, unended } = endings(sets) || { ended: [] };
+  const { name, ended, unended, foreign } = endings(sets) || { ended: [] };
+  if (foreign) return [];
   const numbers = (sets[0].apart || []).flatMap(([choice]) => {
     const points = ended
       .map((row) => ({ ...row, chosen: asChosen(new Map(row.set.chosen).get(choice)) }))
