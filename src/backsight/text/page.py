@@ -49,9 +49,9 @@ def data(element: str, value: Any) -> str:
 def own(package: str, *names: str) -> str:
     """Return files of a package one after the other, without indentation and comments on lines of their own.
 
-    What an opening bracket or a comma leaves open goes on in the same line, unless a comment may stand between.
+    A line that ends in an opening bracket, a comma or a semicolon goes on, unless a comment may stand between.
     """
     texts = (files(package).joinpath(name).read_text(encoding="utf-8") for name in names)
     lines = (line.strip() for text in texts for line in text.split("\n"))
     kept = (line for line in lines if line and not line.startswith("//"))
-    return "".join(line if line[-1] in "([{," and "//" not in line else f"{line}\n" for line in kept)
+    return "".join(line if line[-1] in "([{,;" and "//" not in line else f"{line}\n" for line in kept)

@@ -69,6 +69,7 @@ function overview(info, kind) {
   }
   return closed;
 }
+const isOpen = (row) => row.group !== undefined && !row.closed; // its tensors follow
 const isClosed = (m, closed, lone) => m.holds && closed.has(m.name) && !(lone && m.depth === 0);
 
 const heatAsked = ({ kind, stat, first, last, rank }) => ({
@@ -231,6 +232,7 @@ function rankField(state, info, kind, change) {
 }
 const LOCAL =
   "each rank's own gradients, before DDP averages them; a norm over all ranks is that of all their elements together";
+const NOT_FINITE = ["", "NaN", "∞", "NaN and ∞"]; // as the server numbers it
 const showing = (stat) => (stat === "zero_fraction" ? percent : num);
 
 function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, stat, app }) {
@@ -285,7 +287,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       }
       const k = row * wide + c;
       found[k] = v;
-      marked[k] = wrong ? 1 : 0;
+      marked[k] = wrong;
     }
   });
   // What is shown tells the scale: of the rows that were found, in the steps that were zoomed into.
@@ -329,16 +331,15 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       to = Math.min(rows.length, from + Math.ceil(height / ROW) + 1);
     for (let row = from; row < to; row++) {
       const y = row * ROW - scroll.scrollTop;
-      if (!members[row].length) continue;
-      const [top, high] = rows[row].group !== undefined && !rows[row].closed ? [y + (ROW >> 1) - 2, 4] : [y, ROW - 1];
-      pen.drawImage(off, 0, row, wide, 1, 0, top, width, high);
+      if (!members[row].length || isOpen(rows[row])) continue;
+      pen.drawImage(off, 0, row, wide, 1, 0, y, width, ROW - 1);
       pen.fillStyle = strange;
       for (let c = 0; c < wide; c++) {
         if (!marked[row * wide + c]) continue;
         let end = c + 1;
         while (end < wide && marked[row * wide + end]) end++;
         const left = Math.floor((c / wide) * width);
-        pen.fillRect(left, top, Math.max(2, Math.ceil((end / wide) * width) - left), high);
+        pen.fillRect(left, y, Math.max(2, Math.ceil((end / wide) * width) - left), ROW - 1);
         c = end;
       }
     }
@@ -382,7 +383,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
           ? "nothing finite"
           : "not recorded"
         : `${STAT_NAMES[stat] || stat} ${show(v)}${typical}`,
-      marked[k] ? "holds NaN or ∞" : null,
+      marked[k] ? `holds ${NOT_FINITE[marked[k]]}` : null,
     ];
   };
   const cell = (event) => {
@@ -541,7 +542,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
         : null,
       said,
     ),
-    loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
+    loss ? h("div", { class: "marks guttered" }, h("h3", {}, name), loss) : null,
   );
 }
 
