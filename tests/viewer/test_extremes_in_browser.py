@@ -49,7 +49,8 @@ def _trained(folder, model, steps, before=lambda model, step: None):
     with bs.record(model, optimizer, folder) as rec:
         for step in range(steps):
             before(model, step)
-            loss = model(torch.randn(16, 8)).square().mean()
+            layer = next(iter(model.values())) if isinstance(model, nn.ModuleDict) else model
+            loss = layer(torch.randn(16, 8)).square().mean()
             rec.mark(loss=loss.item())
             optimizer.zero_grad()
             loss.backward()
@@ -66,6 +67,7 @@ def server(tmp_path_factory):
             model.var.data.fill_(-0.25)
 
     _trained(folder / "deep", Deep(), 8)
+    _trained(folder / "long", nn.ModuleDict({"a_very_long_name_" * 9: nn.Linear(8, 2)}), 3)
     _trained(folder / "nan", Scaled(), 10, becomes_negative)
     with Server(Library(folder)) as server:
         yield server
@@ -162,3 +164,45 @@ def test_an_open_module_has_no_row_of_colours_of_its_own(look):
     drawn(page)
     assert "closed=" in at(page)
     assert board.evaluate(alpha) == 255
+
+
+def test_a_scalar_has_no_standard_deviation_and_its_range_is_told(look):
+    page = look("#/nan/tensor?tensor=var&kind=weight&step=6")
+    assert page.locator("h2").first.inner_text() == "var"
+    assert "from −0.25 to 1" in page.locator("figcaption").first.inner_text()
+    heads = page.locator("th").all_inner_texts()
+    assert heads[:3] == ["step", "NaN", "infinite"]
+    (row,) = (row for row in page.locator("tbody tr").all() if row.locator("td").first.inner_text() == "6")
+    cells = dict(zip(heads, row.locator("td").all_inner_texts(), strict=True))
+    assert (cells["mean"], cells["standard deviation"]) == ("−0.25", "–")
+
+
+@pytest.mark.parametrize("name", ["model.layers.3.weight", "3.weight"])
+def test_a_tensor_is_found_with_and_without_the_beginning_of_its_name(look, name):
+    page = look(f"#/deep/tensor?tensor={name}")
+    assert page.locator("h2").first.inner_text() == "layers.3.weight"
+    assert page.locator("figure").count() > 2
+
+
+def test_a_name_that_several_tensors_end_in_is_of_none(look):
+    page = look("#/deep/tensor?tensor=weight&kind=grad")
+    assert page.get_by_text("No such tensor").is_visible()
+
+
+def test_the_end_of_a_long_name_is_seen(look):
+    page = look("#/long/heatmap?kind=grad", viewport={"width": 390, "height": 844})
+    for row, end in zip(page.locator(".labels .row").all(), ("weight", "bias"), strict=True):
+        end_ = row.locator(".name span").last
+        assert end_.inner_text().endswith(end)
+        assert end_.evaluate("(e) => e.scrollWidth <= e.offsetWidth && e.offsetLeft + e.offsetWidth") <= 170
+
+
+def test_all_that_is_chosen_in_a_graph_has_one_line(look):
+    page = look("#/deep/graph", viewport={"width": 1440, "height": 900})
+    tops = [part.bounding_box()["y"] for part in page.locator(".bar > *:visible").all() if part.bounding_box()["width"]]
+    assert max(tops) - min(tops) < 20
+
+
+def test_on_a_phone_the_graph_begins_in_the_upper_third(look):
+    page = look("#/deep/graph", viewport={"width": 390, "height": 844})
+    assert page.locator(".pane").bounding_box()["y"] < 844 / 3

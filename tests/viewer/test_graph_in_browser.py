@@ -166,11 +166,11 @@ def test_the_graph_is_drawn_in_the_direction_that_is_chosen(look):
 def test_what_needs_no_gradient_is_shown_if_that_is_wanted(look):
     page = look("#/first/graph")
     before = page.locator(".pane > svg text").count()
-    page.get_by_role("button", name="no-grad", exact=True).click()
+    page.get_by_role("button", name="without gradient", exact=True).click()
     drawn(page)
     assert page.locator(".pane > svg text").count() > before
     assert "inputs=1" in at(page)
-    assert page.get_by_role("button", name="no-grad", pressed=True).count() == 1
+    assert page.get_by_role("button", name="without gradient", pressed=True).count() == 1
 
 
 def test_enter_goes_from_one_found_box_to_the_next(look):
@@ -313,7 +313,7 @@ def test_modules_are_closed_and_opened_and_the_address_says_which(look):
 
 def test_repetitions_may_be_folded(look):
     page = look("#/first/graph")
-    page.get_by_label("repetitions").select_option("1")
+    page.get_by_label("equal layers").select_option("1")
     drawn(page)
     assert page.get_by_text("blocks.0…2 × 3").count() == 1
     page.locator("[data-box]", has_text="Linear").nth(1).hover()

@@ -166,8 +166,8 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
     ),
     more.length
       ? select(
-          "more",
-          [["", "kinds…"], ...more.map((k) => [k, kindName(k)])],
+          "more kinds",
+          [["", "choose"], ...more.map((k) => [k, kindName(k)])],
           more.includes(kind) ? kind : "",
           (k) => k && go({ kind: k, stat: undefined }),
         )
@@ -181,10 +181,10 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
     rankField(state, info, kind, (rank) => go({ rank })),
     LIVE
       ? select(
-          "repetitions",
+          "equal layers",
           [
             ["0", "one by one"],
-            ["1", "folded"],
+            ["1", "as one box"],
           ],
           picture.fold ? "1" : "0",
           (fold) => go({ fold, open: undefined }),
@@ -200,11 +200,11 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
           "button",
           {
             class: "toggle",
-            title: "show inputs and everything else that needs no gradient, as far as operations save it",
+            title: "also show inputs and everything else that needs no gradient, as far as operations save it",
             "aria-pressed": String(Boolean(state.inputs)),
             onclick: () => go({ inputs: state.inputs ? undefined : "1" }),
           },
-          "no-grad",
+          "without gradient",
         )
       : null,
     state.open || state.tensor

@@ -121,8 +121,8 @@ function heatmapPage(state, info, app) {
       ),
       info.kinds.length > 5
         ? select(
-            "more",
-            [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])],
+            "more kinds",
+            [["", "choose"], ...info.kinds.slice(5).map((k) => [k, kindName(k)])],
             info.kinds.indexOf(kind) > 4 ? kind : "",
             (k) => k && go({ kind: k, stat: isSpread ? SPREAD : undefined }),
           )
@@ -197,6 +197,8 @@ const KIND_NAMES = {
   grad: "gradients",
   weight: "weights",
   output: "outputs",
+  eval_output: "outputs in evaluation",
+  eval_input: "inputs in evaluation",
   input: "inputs",
   state: "optimizer state",
   update: "updates",
@@ -551,6 +553,12 @@ const toggled = (closed, name, none) => {
   next.has(name) ? next.delete(name) : next.add(name);
   return [...next].map(encodeURIComponent).join(",") || none;
 };
+// A name whose end is seen where its middle has no room.
+const inTwo = (name) => {
+  const all = [...harmless(name)],
+    end = all.length > 20 ? all.length - 9 : all.length;
+  return [h("span", {}, all.slice(0, end).join("")), h("span", {}, all.slice(end).join(""))];
+};
 function labelOf(row, { state, closed, go, none }) {
   const pad = `depth${Math.min(row.depth, 8)}`;
   if (row.group !== undefined)
@@ -563,11 +571,15 @@ function labelOf(row, { state, closed, go, none }) {
         onclick: () => go({ closed: toggled(closed, row.group, none) }),
       },
       h("i", { "aria-hidden": "true" }, row.closed ? "▸" : "▾"),
-      h("b", {}, row.label),
+      h("b", {}, inTwo(row.label)),
       h("span", { class: "soft" }, row.closed ? ` ${plural(row.tensors.length, "tensor")}` : ` ${row.type}`),
     );
-  return link({ ...state, page: "tensor", tensor: row.name, kind: row.kind }, h("span", { class: "name" }, row.label), {
-    class: `row ${pad}`,
-    title: `${row.name}  ${shaped(row.shape)}`,
-  });
+  return link(
+    { ...state, page: "tensor", tensor: row.name, kind: row.kind },
+    h("span", { class: "name" }, inTwo(row.label)),
+    {
+      class: `row ${pad}`,
+      title: `${row.name}  ${shaped(row.shape)}`,
+    },
+  );
 }
