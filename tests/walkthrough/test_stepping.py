@@ -71,7 +71,7 @@ def test_a_leaf_is_found_without_the_name_of_the_model_where_only_one_ends_so():
     w = bs.walk(net(torch.randn(2, 3, 8, 8)).sum()).run()
     assert w.grad("net.fc.weight") is not None
     assert w.grad("fc.weight") is w.grad("net.fc.weight")
-    with pytest.raises(bs.NotInGraph, match="called 'conv1.weight'. The nearest of its 28 names: net.layer"):
+    with pytest.raises(bs.NotInGraph, match=r"called 'conv1\.weight'\. The nearest of its 28 names: net\.layer"):
         w.grad("conv1.weight")
     with pytest.raises(bs.NotInGraph, match=r"The nearest of its 28 names: net\.fc\.weight, "):
         w.grad("fc.wieght")
