@@ -66,6 +66,25 @@ def test_until_a_place_that_does_not_exist_names_what_does():
         bs.walk(x.sum()).until("layer9")
 
 
+def test_a_leaf_is_found_without_the_name_of_the_model_where_only_one_ends_so():
+    net = walked.Residual()
+    w = bs.walk(net(torch.randn(2, 3, 8, 8)).sum()).run()
+    assert w.grad("net.fc.weight") is not None
+    assert w.grad("fc.weight") is w.grad("net.fc.weight")
+    with pytest.raises(bs.NotInGraph, match=r"called 'conv1\.weight'\. The nearest of its 28 names: net\.layer"):
+        w.grad("conv1.weight")
+    with pytest.raises(bs.NotInGraph, match=r"The nearest of its 28 names: net\.fc\.weight, "):
+        w.grad("fc.wieght")
+
+
+def test_until_a_module_that_does_not_exist_names_the_nearest():
+    model, x = walked.Residual(), torch.randn(2, 3, 8, 8)
+    with bs.watch(model):
+        loss = model(x).sum()
+    with pytest.raises(bs.NotInGraph, match=r"The nearest modules: layer1\.1, layer1\.0, "):
+        bs.walk(loss, model=model).until("layer1.9")
+
+
 def test_run_stops_where_the_first_nan_is_made():
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     w = bs.walk((x.sqrt() * x).sum().exp())

@@ -33,7 +33,22 @@ def test_buttons_go_forward_and_back_and_end_where_the_walk_does(error):
     assert title(error) == "Mean"
     for _ in range(7):
         forth.click()
-    assert (error.locator("#count").inner_text(), forth.is_disabled()) == ("step 7 / 7", True)
+    assert (error.locator("#count").inner_text(), forth.is_disabled()) == ("step 7 of 0 to 7", True)
+
+
+def test_list_card_and_curve_tell_the_same_norm(visit):
+    model = walked.Residual()
+    walk = bs.walk(model(torch.randn(2, 3, 8, 8)).sum(), model=model).run()
+    page = visit(walk.to_html())
+    step = next(step for step in walk.steps if abs(step.norm_in - step.norm_out) > 0.1 * step.norm_in)
+    page.evaluate("show", step.number)
+    listed = page.locator("#steps .here .norm").inner_text()
+    assert float(listed) == pytest.approx(step.norm_in, rel=1e-3)
+    assert f"norm {listed}" in page.locator("#card figcaption").first.inner_text()
+    heading = "getComputedStyle(document.getElementById('steps'), '::before').content"
+    assert page.evaluate(heading) == '"norm of what arrives"'
+    assert page.locator("#curve").inner_text().startswith("norm of what arrives")
+    assert page.locator("header p").inner_text() == f"all {len(walk)} steps"
 
 
 def test_keys_go_forward_and_back(error):
@@ -178,7 +193,7 @@ def test_a_gradient_that_is_not_finite_is_marked_in_list_and_curve(visit):
         y = y + 0
     page = visit(bs.walk(torch.where(x > 0, y.sqrt(), torch.zeros(2)).sum()).run().to_html())
     first = page.locator("#steps .bad").first.inner_text().split()
-    assert first == ["2", "Sqrt", "nan"]
+    assert first == ["2", "Sqrt", "1", "→", "nan"]
     assert page.locator("#curve .bad").get_attribute("d").startswith("M")
 
 

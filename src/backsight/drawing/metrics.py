@@ -42,10 +42,17 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 
 @lru_cache(maxsize=4096)
 def _other(character: str) -> int:
-    """Return the width to reckon with for a character that Helvetica's table lacks: rather too much than too little."""
-    if category(character) in ("Mn", "Me", "Cf"):
+    """Return the width to reckon with for a character that Helvetica's table lacks.
+
+    Letters are about as wide as those of other scripts are in sans-serif fonts, as a text is stretched to what is
+    reckoned; of signs it is rather too much than too little.
+    """
+    kind = category(character)
+    if kind in ("Mn", "Me", "Cf"):
         return 0
-    return 1100 if east_asian_width(character) in "WF" else 667 if character < "\u0250" else 780
+    if east_asian_width(character) in "WF":
+        return 1000 if kind == "Lo" else 1100
+    return 700 if kind == "Lu" else 580 if kind[0] == "L" else 780
 
 
 def fitted(text: str, room: float, size: float, *, bold: bool = False) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 import numpy as np
 import torch
 
@@ -68,13 +70,24 @@ def _named(graph: Graph, name: str) -> int:
     if not found:
         kinds = {k for k, t in enumerate(graph.types) if t.name == name}
         found = set(np.flatnonzero(np.isin(graph.columns.type, list(kinds))).tolist()) if kinds else set()
+    if not found:  # without the name of the model, as modules are called
+        ends = [leaf for leaf in graph.leaves if any(each.endswith(f".{name}") for each in (leaf.name, *leaf.names))]
+        found = {leaf.node for leaf in ends} if len(ends) == 1 else found
     if len(found) == 1:
         return found.pop()
     if found:
         raise NotInGraph(f"{name!r} fits {len(found)} nodes; pass one of them, a tensor or an index instead.")
     known = [leaf.name for leaf in graph.leaves if leaf.name] + [root for root in graph.root_names if root]
-    listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-    raise NotInGraph(f"no leaf, root or node of this graph is called {name!r}. It knows: {listed or 'no names'}.")
+    close = nearest(name, known)
+    which = "It knows" if len(known) == len(close) else f"The nearest of its {len(known):,} names"
+    raise NotInGraph(
+        f"no leaf, root or node of this graph is called {name!r}. {which}: {', '.join(close) or 'no names'}."
+    )
+
+
+def nearest(name: str, known: list[str], most: int = 5) -> list[str]:
+    """Return the known names that are most like `name`, the most similar first; all as they are if they are few."""
+    return known if len(known) <= most else get_close_matches(name, known, most, 0.0)
 
 
 def path(graph: Graph, a: Place, b: Place) -> tuple[Node, ...]:

@@ -49,7 +49,7 @@ def data(element: str, value: Any) -> str:
 def own(package: str, *names: str) -> str:
     """Return files of a package one after the other, without indentation and comments on lines of their own.
 
-    After an opening bracket, a comma or a semicolon a line goes on, unless a comment may stand between.
+    A line that ends in an opening bracket, a comma or a semicolon goes on, unless a comment may stand between.
     """
     texts = (files(package).joinpath(name).read_text(encoding="utf-8") for name in names)
     lines = (line.strip() for text in texts for line in text.split("\n"))

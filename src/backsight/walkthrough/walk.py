@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import overload
 
 import torch
 
 from backsight.tape import Graph, Leaf, Node
-from backsight.tape.queries import Place, locate
+from backsight.tape.queries import NotInGraph, Place, locate, nearest
 from backsight.walkthrough._torch import hooks_of
 from backsight.walkthrough.engine import Engine, Executed
 from backsight.walkthrough.errors import WalkError
@@ -234,12 +234,18 @@ class Walk:
     def _matching(self, place: Place) -> Callable[[Node], bool]:
         """Return what tells whether a node is at `place`."""
         if isinstance(place, str):
-            modules = set(self.graph.modules)
-            if any(m is not None and _within(m, place) for m in modules):
+            modules = dict.fromkeys(module for module in self.graph.modules if module)
+            if any(_within(module, place) for module in modules):
                 return lambda node: node.leaf is None and node.module is not None and _within(node.module, place)
             if any(place in (node.op, node.name) for node in self.graph.nodes if node.leaf is None):
                 return lambda node: node.leaf is None and place in (node.op, node.name)
-        at = locate(self.graph, place)
+        try:
+            at = locate(self.graph, place)
+        except NotInGraph as error:
+            if isinstance(place, str) and modules:
+                close = nearest(place, _with_those_around(modules))
+                raise NotInGraph(f"{error} The nearest modules: {', '.join(close)}.") from None
+            raise
         return lambda node: node.index == at
 
     def __len__(self) -> int:
@@ -262,6 +268,12 @@ class Walk:
 def _within(module: str, path: str) -> bool:
     """Whether `module` is the module at `path`, or inside of it."""
     return bool(path) and (module == path or module.startswith(f"{path}."))
+
+
+def _with_those_around(modules: Iterable[str]) -> list[str]:
+    """Return these paths and those of the modules around them: `blocks`, `blocks.0`, `blocks.0.mlp`."""
+    parts = (module.split(".") for module in modules)
+    return list(dict.fromkeys(".".join(each[:k]) for each in parts for k in range(1, len(each) + 1)))
 
 
 def _spelt(place: Place) -> str:

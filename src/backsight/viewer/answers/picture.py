@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import cast, get_args
 
-from backsight.drawing import Drawing, Look, Scene, nodes_by_box, svg
+from backsight.drawing import Box, Drawing, Look, Scene, nodes_by_box, svg
 from backsight.drawing.look import MOST_BOXES, Direction
 from backsight.runs import Run
 from backsight.tape import Graph
@@ -17,8 +17,8 @@ from backsight.viewer.question import Answer, Asked, BadQuestion, question
 READABLE = 32
 """Boxes of a picture in which nothing has been opened by hand."""
 
-ROOM = "0.00e-00"
-"""As wide as any number that a page writes on a box."""
+ROOM, ROOM_OF_SEVERAL = "0.00e-00", "0.00e-00 to 0.00e-00"
+"""As wide as any number that a page writes on a box, and as any two on one that stands for several modules."""
 
 UNFOLDED = 64
 """Up to so many boxes, none of them an arbitrary part, repetitions are drawn one by one: a training shows how layers
@@ -54,6 +54,7 @@ def graph(run: Run, asked: Asked) -> Answer:
         "fold": drawing.look.fold,
         "svg": svg(scene, drawing.tell, theme=None, direction=_direction(asked)),
         "groups": [box.index for box in scene.boxes if box.is_group],
+        "links": scene.shown_links,
         "tensors": _tensors(nodes, boxes),
         "leaves": _leaves(held, nodes),
         "code": held.code,
@@ -63,7 +64,10 @@ def graph(run: Run, asked: Asked) -> Answer:
 
 @lru_cache(maxsize=8)
 def _drawing(held: Graph, *, fold: bool, inputs: bool) -> tuple[Drawing, Scene]:
-    """Return the picture, open as deep as is readable: layers that are alike are to be as open as each other."""
+    """Return the picture, open as deep as is readable: layers that are alike are to be as open as each other.
+
+    One closed box alone says nothing of a training, so that it is opened whatever is in it.
+    """
     drawing = Drawing(held, Look(heat=None, depth=0, fold=fold, inputs=inputs))
     scene, depths = drawing.scene, list[int]()
     for box in scene.boxes:
@@ -71,7 +75,7 @@ def _drawing(held: Graph, *, fold: bool, inputs: bool) -> tuple[Drawing, Scene]:
     for depth in range(1, max(depths, default=0) + 1):
         pairs = zip(drawing.scene.boxes, depths, strict=True)
         deeper = replace(scene, boxes=tuple(replace(box, opened=box.is_group and at < depth) for box, at in pairs))
-        if _count(deeper) > READABLE:
+        if _count(deeper) > READABLE and _count(scene) > 1:
             break
         scene = deeper
     return drawing, scene
@@ -115,8 +119,11 @@ def _toggled(scene: Scene, toggled: set[int], wanted: Iterable[int]) -> Scene:
 
 def _with_room(scene: Scene, holding: set[int]) -> Scene:
     """Return the scene with room for a number on the boxes that hold tensors, which the page writes there."""
-    boxes = (replace(box, amount=ROOM) if box.index in holding else box for box in scene.boxes)
-    return replace(scene, boxes=tuple(boxes))
+
+    def room(box: Box) -> Box:
+        return replace(box, amount=ROOM_OF_SEVERAL if box.is_group or box.copies > 1 else ROOM)
+
+    return replace(scene, boxes=tuple(room(box) if box.index in holding else box for box in scene.boxes))
 
 
 def _boxes_by_node(scene: Scene) -> dict[int, list[int]]:

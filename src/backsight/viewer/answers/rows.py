@@ -14,7 +14,7 @@ MOST_ROWS = 400
 MOST_WORDS = 100
 """Changes of a tag that is no number."""
 
-_COLUMNS = ("mean", "std", "min", "max", "l2", "zero_fraction", "nans", "infs", "count")
+_COLUMNS = ("nans", "infs", "mean", "std", "min", "max", "l2", "zero_fraction", "count")
 
 
 @question("rows")

@@ -241,7 +241,8 @@ async function show() {
       app.info = info;
       drawTop(state, info);
       const said = notice([...strange, ...strangeIn(state, info)]);
-      if (state.page === "tensor" && !(state.tensor && state.kind))
+      if (state.page === "tensor" && state.tensor) state.kind ??= info.kinds[0];
+      if (state.page === "tensor" && !state.tensor)
         fill(main, empty("Which tensor?", "Choose a tensor in the heatmap."));
       else fill(main, PAGES[state.page](state, info, app));
       if (said) main.prepend(said);

@@ -412,8 +412,8 @@ const names = (lines) =>
   );
 
 // A chart below a picture, with its name in the gutter.
-const strip = (name, board) =>
-  h("div", { class: "marks" }, h("h3", { title: name }, [name, ...board.said].join(", ")), board);
+const strip = (name, board, kind = "") =>
+  h("div", { class: `marks ${kind}` }, h("h3", { title: name }, [name, ...board.said].join(", ")), board);
 
 const panel = (title, board, legend_, ...notes) =>
   h(

@@ -166,8 +166,8 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
     ),
     more.length
       ? select(
-          "more",
-          [["", "kinds…"], ...more.map((k) => [k, kindName(k)])],
+          "more kinds",
+          [["", "choose"], ...more.map((k) => [k, kindName(k)])],
           more.includes(kind) ? kind : "",
           (k) => k && go({ kind: k, stat: undefined }),
         )
@@ -181,10 +181,10 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
     rankField(state, info, kind, (rank) => go({ rank })),
     LIVE
       ? select(
-          "repetitions",
+          "equal layers",
           [
             ["0", "one by one"],
-            ["1", "folded"],
+            ["1", "as one box"],
           ],
           picture.fold ? "1" : "0",
           (fold) => go({ fold, open: undefined }),
@@ -200,11 +200,11 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
           "button",
           {
             class: "toggle",
-            title: "show inputs and everything else that needs no gradient, as far as operations save it",
+            title: "also show inputs and everything else that needs no gradient, as far as operations save it",
             "aria-pressed": String(Boolean(state.inputs)),
             onclick: () => go({ inputs: state.inputs ? undefined : "1" }),
           },
-          "no-grad",
+          "without gradient",
         )
       : null,
     state.open || state.tensor
@@ -218,7 +218,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   const [svg, told] = imported(picture.svg),
     show = showing(stat),
     inside = picture.tensors[kind] || {},
-    groups = new Set(picture.groups);
+    groups = new Set(picture.groups),
+    moduleOf = new Map(
+      info.modules.flatMap((m) => m.tensors.filter(([, k]) => k === kind).map(([name]) => [name, m.name])),
+    );
   let values, bad, wide, rows, scale, first, stretch, lastSeen;
   const take = (found) => {
     values = found ? unpacked(found.values) : new Float32Array();
@@ -273,31 +276,54 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   let column = state.step === undefined ? opened : columnOf(Number(state.step)),
     timer = null;
 
-  // The largest magnitude of what is in a box, so that nothing hides in it; NaN where nothing was recorded.
+  // The largest magnitude in each module that a box stands for, and of several the smallest and the largest: the first
+  // says how vanishing they are, and gives the colour. NaN where nothing was recorded.
   const found = (box, c) => {
-    let value = NaN,
-      wrong = false,
-      name = null;
+    const largest = new Map();
+    let wrong = 0,
+      name = box.names[0];
     for (const each of box.names) {
-      const row = rows.get(each);
-      if (row === undefined) continue;
-      const v = values[row * wide + c];
-      if (!Number.isNaN(v) && (Number.isNaN(value) || Math.abs(v) > Math.abs(value))) {
-        value = v;
-        name = each;
-      }
-      if (bad[row * wide + c]) {
-        wrong = true;
-        if (name === null) name = each;
-      }
+      const at = rows.get(each) * wide + c,
+        module = moduleOf.get(each);
+      if (!wrong && bad[at]) name = each;
+      wrong |= bad[at];
+      if (values[at] <= Infinity && !(Math.abs(values[at]) <= Math.abs(largest.get(module)?.[0])))
+        largest.set(module, [values[at], each]);
     }
-    return { value, wrong, name: name ?? box.names[0] };
+    const sorted = [...largest.values()].sort(([a], [b]) => Math.abs(a) - Math.abs(b)),
+      [low, high] = sorted.length
+        ? [sorted[0], sorted.at(-1)]
+        : [
+            [NaN, name],
+            [NaN, name],
+          ],
+      [value] = stat === "zero_fraction" ? high : low;
+    const isRange = show(low[0]) !== show(high[0]);
+    return { value, wrong, low, high, isRange, modules: sorted.length };
+  };
+  // What leads to a box that is not finite past nothing that is known to be so: an operation of which nothing is recorded.
+  const suspects = (held) => {
+    const all = new Set();
+    for (const [index, { wrong }] of kind === "output" ? held : []) {
+      if (!wrong) continue;
+      const before = new Set([index]);
+      let isKnown = false;
+      for (const at of before)
+        for (const [from] of picture.links.filter(([, to]) => to === at)) {
+          isKnown ||= held.get(from).wrong;
+          if (Number.isNaN(held.get(from).value)) before.add(from);
+        }
+      if (!isKnown) for (const at of before) all.add(at);
+    }
+    return all;
   };
   const zero = () => channels(ink("zero")),
     lit = ([r, g, b]) => 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 > 0.19;
   const paint = () => {
+    const held = new Map(boxes.map((box) => [Number(box.index), found(box, column)])),
+      suspected = suspects(held);
     for (const box of boxes) {
-      const { value, wrong } = found(box, column),
+      const { value, wrong, low, high, isRange } = held.get(Number(box.index)),
         t = TABLES[scale.kind],
         k = 3 * Math.round(scale.share(value) * 255);
       const rgb = wrong
@@ -307,7 +333,18 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
           : value === 0 && scale.log
             ? zero()
             : [t[k], t[k + 1], t[k + 2]];
-      if (box.number) box.number.textContent = wrong ? "NaN, ∞" : Number.isNaN(value) ? "" : show(value);
+      box.suspect = !wrong && suspected.has(Number(box.index));
+      box.g.classList.toggle("suspect", box.suspect);
+      if (box.number)
+        box.number.textContent = wrong
+          ? NOT_FINITE[wrong]
+          : box.suspect
+            ? "NaN?"
+            : Number.isNaN(value)
+              ? ""
+              : isRange
+                ? `${show(low[0])} to ${show(high[0])}`
+                : show(value);
       for (const shape of box.shapes) shape.style.fill = rgb ? `rgb(${rgb})` : "";
       box.g.classList.toggle("onlight", rgb !== null && lit(rgb));
       box.g.classList.toggle("ondark", rgb !== null && !lit(rgb));
@@ -322,19 +359,21 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   };
   const saidOf = (box) => {
     const head = (told.get(box.index) || "").split("\n"),
-      { value, wrong, name } = found(box, column);
-    const what =
-      box.names.length > 1
-        ? `the largest of ${plural(box.names.length, "tensor")}, ${name}`
-        : box.names.length
-          ? name
-          : null;
+      { value, wrong, low, high, isRange, modules } = found(box, column),
+      what = STAT_NAMES[stat] || stat;
     return [
       head[0],
-      what
-        ? `${STAT_NAMES[stat] || stat} ${Number.isNaN(value) ? (wrong ? "not finite" : "not recorded") : show(value)}: ${what}`
-        : `no ${kindName(kind)} in it`,
-      wrong ? "holds NaN or ∞" : null,
+      !box.names.length
+        ? `no ${kindName(kind)} in it`
+        : isRange
+          ? `${what} ${show(low[0])} (${low[1]}) to ${show(high[0])} (${high[1]}), the largest of each of ${count(modules)} modules`
+          : `${what} ${Number.isNaN(value) ? (wrong ? "not finite" : "not recorded") : show(value)}: ${
+              box.names.length > 1 ? `the largest of ${plural(box.names.length, "tensor")}, ` : ""
+            }${high[1]}`,
+      wrong ? `holds ${NOT_FINITE[wrong]}` : null,
+      box.suspect
+        ? "NaN or ∞ may arise here: what it returns is not recorded, and what it leads to is not finite"
+        : null,
       ...head.slice(1, 4),
     ].filter(Boolean);
   };
@@ -611,7 +650,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
               { class: "way", onclick: () => (stop(), move(brokeAt), settle()) },
               `NaN or ∞ from ${saidOfStep(brokeAt)} on`,
             ),
-        h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, backward from what the model returned`),
+        h("span", { class: "soft" }, `operations as in step ${count(picture.step)}, colors as in the chosen step`),
       ),
     );
   };

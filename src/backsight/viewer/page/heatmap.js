@@ -69,6 +69,7 @@ function overview(info, kind) {
   }
   return closed;
 }
+const isOpen = (row) => row.group !== undefined && !row.closed; // its tensors follow
 const isClosed = (m, closed, lone) => m.holds && closed.has(m.name) && !(lone && m.depth === 0);
 
 const heatAsked = ({ kind, stat, first, last, rank }) => ({
@@ -120,8 +121,8 @@ function heatmapPage(state, info, app) {
       ),
       info.kinds.length > 5
         ? select(
-            "more",
-            [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])],
+            "more kinds",
+            [["", "choose"], ...info.kinds.slice(5).map((k) => [k, kindName(k)])],
             info.kinds.indexOf(kind) > 4 ? kind : "",
             (k) => k && go({ kind: k, stat: isSpread ? SPREAD : undefined }),
           )
@@ -196,6 +197,8 @@ const KIND_NAMES = {
   grad: "gradients",
   weight: "weights",
   output: "outputs",
+  eval_output: "outputs in evaluation",
+  eval_input: "inputs in evaluation",
   input: "inputs",
   state: "optimizer state",
   update: "updates",
@@ -231,6 +234,7 @@ function rankField(state, info, kind, change) {
 }
 const LOCAL =
   "each rank's own gradients, before DDP averages them; a norm over all ranks is that of all their elements together";
+const NOT_FINITE = ["", "NaN", "∞", "NaN and ∞"]; // as the server numbers it
 const showing = (stat) => (stat === "zero_fraction" ? percent : num);
 
 function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, stat, app }) {
@@ -285,7 +289,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       }
       const k = row * wide + c;
       found[k] = v;
-      marked[k] = wrong ? 1 : 0;
+      marked[k] = wrong;
     }
   });
   // What is shown tells the scale: of the rows that were found, in the steps that were zoomed into.
@@ -329,16 +333,15 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       to = Math.min(rows.length, from + Math.ceil(height / ROW) + 1);
     for (let row = from; row < to; row++) {
       const y = row * ROW - scroll.scrollTop;
-      if (!members[row].length) continue;
-      const [top, high] = rows[row].group !== undefined && !rows[row].closed ? [y + (ROW >> 1) - 2, 4] : [y, ROW - 1];
-      pen.drawImage(off, 0, row, wide, 1, 0, top, width, high);
+      if (!members[row].length || isOpen(rows[row])) continue;
+      pen.drawImage(off, 0, row, wide, 1, 0, y, width, ROW - 1);
       pen.fillStyle = strange;
       for (let c = 0; c < wide; c++) {
         if (!marked[row * wide + c]) continue;
         let end = c + 1;
         while (end < wide && marked[row * wide + end]) end++;
         const left = Math.floor((c / wide) * width);
-        pen.fillRect(left, top, Math.max(2, Math.ceil((end / wide) * width) - left), high);
+        pen.fillRect(left, y, Math.max(2, Math.ceil((end / wide) * width) - left), ROW - 1);
         c = end;
       }
     }
@@ -382,7 +385,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
           ? "nothing finite"
           : "not recorded"
         : `${STAT_NAMES[stat] || stat} ${show(v)}${typical}`,
-      marked[k] ? "holds NaN or ∞" : null,
+      marked[k] ? `holds ${NOT_FINITE[marked[k]]}` : null,
     ];
   };
   const cell = (event) => {
@@ -541,7 +544,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
         : null,
       said,
     ),
-    loss ? strip(name, loss) : null,
+    loss ? strip(name, loss, "guttered") : null,
   );
 }
 
@@ -549,6 +552,12 @@ const toggled = (closed, name, none) => {
   const next = new Set(closed);
   next.has(name) ? next.delete(name) : next.add(name);
   return [...next].map(encodeURIComponent).join(",") || none;
+};
+// A name whose end is seen where its middle has no room.
+const inTwo = (name) => {
+  const all = [...harmless(name)],
+    end = all.length > 20 ? all.length - 9 : all.length;
+  return [h("span", {}, all.slice(0, end).join("")), h("span", {}, all.slice(end).join(""))];
 };
 function labelOf(row, { state, closed, go, none }) {
   const pad = `depth${Math.min(row.depth, 8)}`;
@@ -562,11 +571,15 @@ function labelOf(row, { state, closed, go, none }) {
         onclick: () => go({ closed: toggled(closed, row.group, none) }),
       },
       h("i", { "aria-hidden": "true" }, row.closed ? "▸" : "▾"),
-      h("b", {}, row.label),
+      h("b", {}, inTwo(row.label)),
       h("span", { class: "soft" }, row.closed ? ` ${plural(row.tensors.length, "tensor")}` : ` ${row.type}`),
     );
-  return link({ ...state, page: "tensor", tensor: row.name, kind: row.kind }, h("span", { class: "name" }, row.label), {
-    class: `row ${pad}`,
-    title: `${row.name}  ${shaped(row.shape)}`,
-  });
+  return link(
+    { ...state, page: "tensor", tensor: row.name, kind: row.kind },
+    h("span", { class: "name" }, inTwo(row.label)),
+    {
+      class: `row ${pad}`,
+      title: `${row.name}  ${shaped(row.shape)}`,
+    },
+  );
 }

@@ -109,10 +109,10 @@ function legend(scale, name, show = num) {
       : scale.own
         ? [h("span", {}, "low"), bar, h("span", {}, "high"), h("span", { class: "soft" }, "each row has its own scale")]
         : [
-            h("span", {}, `${scale.under ? "≤ " : ""}${show(scale.low)}`),
+            h("b", {}, `${scale.under ? "≤ " : ""}${show(scale.low)}`),
             bar,
-            h("span", {}, `${scale.over ? "≥ " : ""}${show(scale.high)}`),
-            h("span", { class: "soft" }, scale.log ? "log scale" : "even scale"),
+            h("b", {}, `${scale.over ? "≥ " : ""}${show(scale.high)}`),
+            h("span", { class: "soft" }, `${scale.log ? "log" : "even"} scale of this run`),
           ],
     [
       ["nonfinite", "NaN or ∞"],

@@ -31,17 +31,19 @@ function selectedPanel(box, told, { state, kind, step, inside, code, open, close
   return panel;
 }
 
-// The norm of every tensor of these kinds at one step, and whether all of it was finite.
+// The norm, minimum and maximum of every tensor of these kinds at one step, and what in it was not finite.
 async function recordedAt(state, step, kinds, app) {
   const found = new Map();
   if (!LIVE) return found;
   await Promise.all(
     kinds.map(async (kind) => {
-      const given = { kind, stat: "l2", first: step, last: step, columns: 1, rank: state.rank };
-      const answer = await ask(state.run, "heatmap", given, app.signal);
-      const values = unpacked(answer.values),
-        bad = unpacked(answer.nonfinite);
-      answer.tensors.forEach(([name], row) => found.set(`${kind} ${name}`, [values[row], bad[row]]));
+      const given = { kind, first: step, last: step, columns: 1, rank: state.rank },
+        answers = await Promise.all(
+          ["l2", "min", "max"].map((stat) => ask(state.run, "heatmap", { ...given, stat }, app.signal)),
+        );
+      const [norms, low, high] = answers.map((answer) => unpacked(answer.values)),
+        bad = unpacked(answers[0].nonfinite);
+      answers[0].tensors.forEach(([name], k) => found.set(`${kind} ${name}`, [norms[k], low[k], high[k], bad[k]]));
     }),
   );
   return found;
@@ -54,12 +56,12 @@ function statistics(kinds, index, found, step, open) {
     h(
       "table",
       {},
-      h("thead", {}, h("tr", {}, h("th", {}, "tensor"), h("th", {}, LIVE ? "norm" : ""))),
+      h("thead", {}, h("tr", {}, h("th", {}, "tensor"), h("th", {}, LIVE ? "norm, min to max" : ""))),
       h(
         "tbody",
         {},
         rows.slice(0, MOST_IN_PANEL).map(([kind, name]) => {
-          const [value, wrong] = found.get(`${kind} ${name}`) || [Number.NaN, 0];
+          const [value, low, high, wrong] = found.get(`${kind} ${name}`) || [Number.NaN];
           return h(
             "tr",
             {},
@@ -69,7 +71,12 @@ function statistics(kinds, index, found, step, open) {
               h("button", { class: "way", onclick: () => open(name, kind) }, name),
               h("span", { class: "soft" }, ` ${kindName(kind)}`),
             ),
-            h("td", { class: wrong ? "bad" : "" }, wrong ? "NaN or ∞" : Number.isNaN(value) ? "–" : num(value)),
+            h(
+              "td",
+              { class: wrong ? "bad" : "" },
+              wrong ? NOT_FINITE[wrong] : Number.isNaN(value) ? "–" : num(value),
+              low <= high ? h("div", { class: "soft" }, low < high ? `${num(low)} to ${num(high)}` : num(low)) : null,
+            ),
           );
         }),
       ),

@@ -2,7 +2,15 @@
 const SHARE = "zero_fraction",
   BAD = ["nans", "infs"];
 
+// With or without the name of the model in front, a name is that of the only tensor that it can mean.
+function withRoot({ tensor, kind }, info) {
+  const all = info.modules.flatMap((m) => m.tensors.filter(([, k]) => k === kind).map(([name]) => name)),
+    close = all.filter((name) => name.endsWith(`.${tensor}`) || tensor.endsWith(`.${name}`));
+  return close.length === 1 && !all.includes(tensor) ? close[0] : tensor;
+}
+
 function tensorPage(state, info, app) {
+  state = { ...state, tensor: withRoot(state, info) };
   const { tensor, kind } = state,
     given = { tensor, kind, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
   const body = h("div", { class: "stack" }, busy("reading"));
@@ -132,7 +140,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
       [
         shaped(related.shape),
         related.dtype,
-        related.module !== null ? `of ${related.module || "the model"}` : null,
+        related.module === null || (related.module && tensor.startsWith(related.module))
+          ? null
+          : `of ${related.module || "the model"}`,
         related.replicated ? "replicated on every rank" : null,
       ]
         .filter(Boolean)
@@ -205,6 +215,8 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     ),
     color: "line1",
   };
+  const ends = [...values.min, ...values.max].filter(Number.isFinite).sort((a, b) => a - b),
+    extent = ends.length && `from ${num(ends[0])} to ${num(ends.at(-1))}`;
   const meanLine = line("mean", "line1"),
     panels = [];
   panels.push(
@@ -219,7 +231,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
         label: `mean, min and max of ${tensor}`,
       }),
       names([meanLine]),
-      "light: min to max; darker: one standard deviation around the mean",
+      [extent, related.shape?.length ? "light: min to max; darker: one standard deviation around the mean" : null]
+        .filter(Boolean)
+        .join("; "),
     ),
   );
   const normLines = [
@@ -336,12 +350,9 @@ async function valueTable(place, { state, info, step, app }) {
           !(name === "call" && answer.rows.every((r) => r[at] === 0)) &&
           !(name === "ranks" && answer.rows.every((r) => r[at] === 1)),
       );
-    // Where something is not finite its counts come first: on a narrow page the last columns are out of sight.
-    const isBad = ([name, at]) => BAD.includes(name) && answer.rows.some((row) => row[at]),
-      isStep = ([name]) => name === "step" || name === "call";
-    columns.sort((a, b) => isStep(b) - isStep(a) || isBad(b) - isBad(a));
-    const elements = answer.columns.indexOf("count"),
-      isEmpty = (row, name) => row[elements] === 0 && !["nans", "infs", "ranks"].includes(name);
+    const at = (row, name) => row[answer.columns.indexOf(name)],
+      finite = (row) => at(row, "count") - at(row, "nans") - at(row, "infs"),
+      isEmpty = (row, name) => !BAD.includes(name) && name !== "ranks" && finite(row) < (name === "std" ? 2 : 1);
     const cellText = (name, v, row) =>
       name === "step" || name === "call" || name === "count"
         ? count(v)

@@ -51,7 +51,7 @@ def page(walk: Walk, picture: str | None = None) -> str:
 <button id="back" aria-label="one step back" title="←">◀</button>
 <input id="at" type="range" min="0" value="0" aria-label="step">
 <button id="forth" aria-label="one step forward" title="→">▶</button><output id="count"></output></nav></header>
-<main><ol id="steps" aria-label="steps"></ol>{beside}
+<main><ol id="steps" aria-label="steps and the norm of what arrives"></ol>{beside}
 <section><article id="card" aria-live="polite"></article><figure id="curve"></figure></section></main>
 {data("walk", _data(walk))}
 {script(own(__package__, *SCRIPTS))}"""
@@ -65,7 +65,7 @@ def framed(walk: Walk) -> str:
 
 
 def _facts(walk: Walk) -> str:
-    facts = [f"{len(walk.steps):,} of {len(walk):,} steps"]
+    facts = [f"all {len(walk):,} steps" if walk.done else f"{len(walk.steps):,} of {len(walk):,} steps have run"]
     if len(walk.steps) > MOST_STEPS:
         facts.append(f"the last {MOST_STEPS:,} are shown")
     return "; ".join([*facts, *([f"stopped: {walk.stopped}"] if walk.stopped else []), *walk.notes])
@@ -103,13 +103,20 @@ def _told(step: Step, full: bool) -> dict[str, Any]:
         "op": "" if leaf else step.node.name,
         "words": step.words if leaf else "",
         "notes": list(step.notes),
-        "norm": number(step.norm_out),
+        "norm": _norm(step),
         "bad": "" if step.finite else "yes",
         "in": [_gradient("g", g, full) for g in step.grad_in if g is not None],
         "out": list(_leaving(step, full)),
         "jacobians": list(_jacobians(step)) if computes else [],
         "check": [step.check.ok, str(step.check)] if computes else [],
     }
+
+
+def _norm(step: Step) -> str:
+    """Return the norm of what arrives, and of what leaves where it is that which is not finite."""
+    arrives = number(step.norm_in)
+    breaks = math.isfinite(step.norm_in) and not math.isfinite(step.norm_out)
+    return f"{arrives} → {number(step.norm_out)}" if breaks else arrives
 
 
 def _leaving(step: Step, full: bool) -> Iterator[dict[str, Any]]:

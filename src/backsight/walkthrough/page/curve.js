@@ -6,7 +6,7 @@ function drawn(tag, attributes) {
   return e;
 }
 
-// Draw the norm of what arrived at each step, a line for operations and a dot for a leaf; return what marks a step.
+// Draw the norm of what arrives at each step, a line for operations and a dot for a leaf; return what marks a step.
 function curve(steps, show) {
   const norms = steps.map((step) => Math.hypot(...(step.in || []).map((g) => Number(g.norm))));
   const logs = norms.map((norm) => (norm > 0 && norm < Infinity ? Math.log10(norm) : null));
@@ -32,7 +32,7 @@ function curve(steps, show) {
     show(Math.floor((steps.length * (event.clientX - left)) / width));
   });
   const range = known.length ? `${(10 ** low).toPrecision(2)} to ${(10 ** high).toPrecision(2)}, log scale` : "";
-  const caption = make("figcaption", "", `norm of what arrived, ${range} · `, make("i", "", "•"), " at a leaf");
+  const caption = make("figcaption", "", `norm of what arrives, ${range} · `, make("i", "", "•"), " at a leaf");
   $("curve").append(caption, svg);
   return (k) => here.setAttribute("d", `M${x(k)} 0V100`);
 }
