@@ -70,7 +70,10 @@ def test_a_run_is_shown_with_the_first_last_and_lowest_loss(command: Command, tm
         for step, loss in enumerate((3.0, 0.5, 1.25, math.nan)):
             writer.append(step, [number], np.ones(1, STATISTICS))
             writer.mark(step, loss=loss)
-    assert line_of(command("show").stdout, "loss:") == "loss: 3 at step 0, nan at step 3, lowest 0.5 at step 1"
+    said = command("show").stdout
+    assert line_of(said, "loss:") == "loss: 3 at step 0, nan at step 3, lowest 0.5 at step 1"
+    assert said.splitlines()[1] == "step 3", "its loss is said once"
+    assert command("show", "--step", "2").stdout.splitlines()[1] == "step 2 of 3, loss 1.25"
 
 
 def test_a_run_that_was_killed_is_silent_and_one_that_is_written_is_recording(command: Command, tmp_path: Path) -> None:

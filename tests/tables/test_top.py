@@ -127,6 +127,23 @@ def test_several_runs_are_laid_side_by_side(runs, capsys, monkeypatch):
     assert "weight_decay" not in differing
 
 
+def test_a_setting_that_several_places_say_alike_has_one_row(runs, capsys, monkeypatch):
+    held = {
+        "slow": [("arguments", "lr", "1e-3"), ("optimizer", "lr", 0.001), ("optimizer", "initial_lr", 0.001)],
+        "fast": [("arguments", "lr", "0.1"), ("optimizer", "lr", 0.1), ("optimizer", "initial_lr", 0.1)],
+    }
+    monkeypatch.setattr("backsight.tables.several.settings_of", lambda run: held[run.name])
+    told = ["runs", "show", str(runs / "slow"), str(runs / "fast")]
+    assert main(told) == 0
+    assert len(re.findall(r"^lr +1e-3 +0\.1$|lr \(|initial_lr", capsys.readouterr().out, re.MULTILINE)) == 1
+    held["fast"][0] = ("arguments", "lr", "0.2")
+    assert main(told) == 0
+    rows = re.findall(
+        r"^((?:initial_)?lr.*?)  ", capsys.readouterr().out.split("settings that differ")[1], re.MULTILINE
+    )
+    assert rows == ["lr (arguments)", "lr (optimizer)"]
+
+
 def test_options_of_one_run_are_refused_for_several(runs, capsys):
     with pytest.raises(SystemExit):
         main(["runs", "show", str(runs / "slow"), str(runs / "fast"), "--step", "3"])

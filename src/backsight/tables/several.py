@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,12 @@ def settings(runs: Sequence[Run]) -> Table | None:
         {(group, name): value for group, name, value in settings_of(run)} for run in runs
     ]
     keys = dict.fromkeys(key for each in held for key in each)
-    differing = [key for key in keys if len({json.dumps(each.get(key), default=str) for each in held}) > 1]
+    said: dict[tuple[str, ...], tuple[str, str]] = {}
+    for key in keys:
+        values = [_comparable(each.get(key)) for each in held]
+        if len(set(values)) > 1:
+            said.setdefault((_UNSCHEDULED.sub("lr", key[1]), *values), key)  # once what says the same of the same
+    differing = list(said.values())
     if not differing:
         return None
     grid = _grid(runs)
@@ -60,6 +66,19 @@ def settings(runs: Sequence[Run]) -> Table | None:
         heading = f"{key[1]} ({key[0]})" if key[1] in twice else key[1]
         grid.add_row(printable(heading), *(Text(_short(each.get(key))) for each in held))
     return grid
+
+
+_UNSCHEDULED = re.compile(r"\binitial_lr\b")
+"""What a scheduler calls the learning rate that it begins with."""
+
+
+def _comparable(value: Any) -> str:
+    """Return a text that two settings share if they are the same: `--lr 1e-3` on a command line is 0.001."""
+    is_number = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    try:
+        return repr(float(value)) if is_number else json.dumps(value, default=str)
+    except ValueError:
+        return str(value)
 
 
 def _grid(runs: Sequence[Run]) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backsight.runs import NonFinite, Run, loss_names
+from backsight.runs import NonFinite, Run, Scalar, loss_names
 from backsight.tables.board import HEADINGS, STYLE
 from backsight.tables.listing import listed
 from backsight.tables.problems import KINDS, Problem
@@ -44,24 +44,27 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
         later = f", the last with gradients; in step {step.newest:,}, the newest, there are none"
     marks = sorted((mark for mark in run.marks if mark.step == step.number), key=lambda mark: -mark.rank)
     tags = {name: value for mark in marks for name, value in mark.tags.items()}  # of several ranks the lowest holds
-    told = "".join(f", {printable(name)} {_tag(value)}" for name, value in tags.items())
+    losses = _losses(run)
+    said = {name for name, loss in losses.items() if loss.steps[-1] == step.number}  # whose line says this value
+    told = "".join(f", {printable(name)} {_tag(value)}" for name, value in tags.items() if name not in said)
     yield Text.assemble((f"step {step.number:,}", "bold"), f"{later}{told}")
-    yield from (line(each) for each in _losses(run))
+    yield from (line(_course(name, loss)) for name, loss in losses.items())
     if about.state != "recording" and (ended := _ended(run.last_steps)):
         yield Text(ended, "yellow")
 
 
-def _losses(run: Run) -> Iterator[str]:
-    """Yield how each loss went: its first, last and lowest value."""
+def _losses(run: Run) -> dict[str, Scalar]:
+    """Return the losses that have a line: those that were finite at some step."""
     found = run.scalars()
-    for name in loss_names(run, found)[:LOSSES]:
-        steps, values = found[name].steps.tolist(), found[name].values
-        finite = np.flatnonzero(np.isfinite(values))
-        if not len(finite):
-            continue
-        lowest = int(finite[np.argmin(values[finite])])
-        ends = f"{_value(values[0])} at step {steps[0]:,}, {_value(values[-1])} at step {steps[-1]:,}"
-        yield f"{printable(name)}: {ends}, lowest {number(values[lowest])} at step {steps[lowest]:,}"
+    return {name: found[name] for name in loss_names(run, found)[:LOSSES] if np.isfinite(found[name].values).any()}
+
+
+def _course(name: str, loss: Scalar) -> str:
+    """Return how a loss went: its first, last and lowest value."""
+    steps, values = loss.steps.tolist(), loss.values
+    lowest = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
+    ends = f"{_value(values[0])} at step {steps[0]:,}, {_value(values[-1])} at step {steps[-1]:,}"
+    return f"{printable(name)}: {ends}, lowest {number(values[lowest])} at step {steps[lowest]:,}"
 
 
 def _value(value: float) -> str:
