@@ -222,7 +222,7 @@ def test_a_release_tells_plainly_what_it_does():
     optimizer = optim.AdamW(model.parameters())
     released = release(optimizer, 0)
     assert repr(released) == (
-        "<Release of AdamW: backward uses the gradients of 4 parameters for their step, one at a time, and frees them; "
+        "<Release of AdamW: steps 4 parameters inside backward, one at a time, and frees their gradients; "
         "optimizer.step() does the rest>"
     )
     released.clip(2.0)
@@ -238,7 +238,7 @@ def test_a_release_tells_plainly_what_it_does():
     optimizer.step()
     released.remove()
     assert repr(released) == "<Release of AdamW, removed>"
-    assert "whenever 1 KB of them are there" in repr(release(optimizer, 1024))
+    assert "inside backward, 1 KB of gradients at a time, and" in repr(release(optimizer, 1024))
     small = optim.SGD(mlp(8, 8).parameters(), lr=0.1)
     assert repr(release(small)) == (
         "<Release of SGD: 288 B of gradients fit into one bucket, so nothing is stepped early; "

@@ -20,7 +20,7 @@ SHOWS = {
         "hooks          16 of 16 tensors have moved, 0 gradients are left over",
         "hooks in vain  1 of 16 tensors have moved, 15 gradients are left over",
     ],
-    "release": ["<Release of AdamW: backward uses the gradients of 16 parameters"],
+    "release": ["<Release of AdamW: steps 16 parameters inside backward"],
     "same": [
         "layer by layer  True    True",
         "hooks           True    True",

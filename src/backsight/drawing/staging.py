@@ -91,7 +91,7 @@ def _model(graph: Graph) -> Iterator[str]:
 def _notes(graph: Graph, rows: Rows) -> tuple[str, ...]:
     notes = [f"{rows.hidden:,} view{'s' * (rows.hidden != 1)} hidden"] if rows.hidden else []
     if any(rows.module) and not graph.calls:
-        notes.append("modules inferred from their leaves; exact under bs.watch()")
+        notes.append("modules inferred; exact if the forward runs in bs.watch()")
     return tuple(notes)
 
 

@@ -21,7 +21,7 @@ from backsight.gradient_release.partial_step import PartialStep
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.gradient_release.stepping import Stepping
 from backsight.surface import require
-from backsight.text import size
+from backsight.text import counted, size
 
 
 class Release:
@@ -209,12 +209,12 @@ class Release:
         done = f"; {taken} have taken the step under way" if taken else ""
         if self._stepping.averaging.has_buckets:
             return f"<Release of {kind}: steps each bucket that DistributedDataParallel has averaged{done}>"
-        when = "one at a time" if self.bucket == 0 else f"whenever {size(self.bucket)} of them are there"
+        when = "one at a time" if self.bucket == 0 else f"{size(self.bucket)} of gradients at a time"
         if self.clipping is not None:
             return f"<Release of {kind}: {_clips(self.clipping, when)}{done}>"
         return (
-            f"<Release of {kind}: backward uses the gradients of {len(attachments)} parameters for their step, {when}, "
-            f"and frees them; optimizer.step() does the rest{done}>"
+            f"<Release of {kind}: steps {counted(len(attachments), 'parameter')} inside backward, {when}, and frees their "
+            f"gradients; optimizer.step() does the rest{done}>"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:

@@ -34,14 +34,15 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
 
     about = listed(run)
     ranks = "" if about.world == 1 else f", {about.ranks} of {about.world} ranks"
-    facts = f"{steps_of(run.steps)}, {counted(about.tensors, 'tensor')}{ranks}, {size(about.bytes)}"
+    trained = run.steps[run.steps <= step.number] if step.last_trained else run.steps
+    facts = f"{steps_of(trained)}, {counted(about.tensors, 'tensor')}{ranks}, {size(about.bytes)}"
     damage = "" if about.damage == "none" else f", {about.damage} damaged"
     yield Text.assemble(
         (printable(str(run.path)), "bold"), (f"  started {moment(run.created)}, {about.state}, {facts}{damage}", "dim")
     )
     later = "" if step.number == step.newest else f" of {step.newest:,}"
     if step.last_trained:
-        later = f", the last with gradients; in step {step.newest:,}, the newest, there are none"
+        later = f", the last with gradients; step {step.newest:,}, recorded after it, has none"
     marks = sorted((mark for mark in run.marks if mark.step == step.number), key=lambda mark: -mark.rank)
     tags = {name: value for mark in marks for name, value in mark.tags.items()}  # of several ranks the lowest holds
     losses = _losses(run)

@@ -68,7 +68,7 @@ def legend(graph: Graph, rows: Rows, folds: Sequence[Fold], *, lanes_cut: bool, 
     parts += ["‹leaf›"] if any(rows.chips) else []
     parts += ["saved: kept for backward, counted once"] if any(rows.saved) else []
     parts += ["hooked: packed, size unknown"] if "hooked" in rows.state else []
-    parts += ["modules inferred from their leaves; exact under bs.watch()"] if _is_inferred(graph, rows) else []
+    parts += ["modules inferred; exact if the forward runs in bs.watch()"] if _is_inferred(graph, rows) else []
     parts += ["… more lanes"] if lanes_cut else []
     parts += ["⟳ unfold: g.text(fold=False)"] if folds else []
     parts += [f"{_count(rows.hidden, 'view')} hidden: g.text(views=True)"] if rows.hidden else []
