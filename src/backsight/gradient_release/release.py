@@ -213,8 +213,8 @@ class Release:
         if self.clipping is not None:
             return f"<Release of {kind}: {_clips(self.clipping, when)}{done}>"
         return (
-            f"<Release of {kind}: steps {counted(len(attachments), 'parameter')} inside backward, {when}, and frees their "
-            f"gradients; optimizer.step() does the rest{done}>"
+            f"<Release of {kind}: steps {counted(len(attachments), 'parameter')} inside backward, {when}, and frees "
+            f"their gradients; optimizer.step() does the rest{done}>"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
