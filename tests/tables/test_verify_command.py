@@ -52,8 +52,9 @@ import torch
 from torch import nn
 import torch.nn.functional as F
 
-def loss(prediction, target):
-    return F.mse_loss(prediction, target)
+def loss(prediction, target, scale: float = 1.0, reduction="mean"):
+    assert scale == 1.0
+    return F.mse_loss(prediction, target, reduction=reduction)
 
 def product(a, b):
     return a @ b
@@ -162,6 +163,11 @@ def test_second_derivatives_where_they_are_asked_for(capsys):
         (["product", "--shape", "2,3", "--shape", "3x5"], "backsight: 1 operation tested"),
         (["lookup", "--shape", "5,2", "--shape", "7:int64"], "backsight: 1 operation tested"),
         (["single", "--shape", "2,3"], "backsight: 1 operation tested"),
+        (["loss", "--shape", "2", "--shape", "2", "--value", "reduction=sum"], "backsight: 1 operation tested"),
+        (
+            ["loss", "--value", "reduction=sum"],
+            "made-up inputs: prediction 4×3, target 4×3, scale = 1.0, reduction = 'sum' (--shape gives others)",
+        ),
         (["single", "--shape", "2,3", "--dtype", "float32"], "backsight: 1 operation tested"),
         (["case"], "backsight: 1 operation tested, the backward is correct: linear"),
         (["keywords"], "backsight: 1 operation tested, the backward is correct: mse_loss"),
@@ -343,7 +349,7 @@ def test_a_number_is_given_by_name_beside_the_shapes_of_tensors(tmp_path, capsys
     assert main(["verify", f"{file}:RowNorm", "--value", "eps=0.25"]) == 0
     assert "x 4×3, eps = 0.25" in capsys.readouterr().out
     assert main(["verify", f"{file}:RowNorm", "--value", "esp=1e-8"]) == 2
-    assert "RowNorm has no parameter 'esp': RowNorm takes x and eps." in capsys.readouterr().err
+    assert "RowNorm has no positional parameter 'esp': RowNorm takes x and eps." in capsys.readouterr().err
     file.write_text(f"{ROWS}\nRowNorm.apply(torch.ones(2, 2), 1e-8)")
     assert main(["verify", f"{file}:RowNorm", "--shape", "4,6"]) == 0, "the program says what eps is"
 

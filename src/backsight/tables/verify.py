@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from backsight.tables.abstract import unwritten
-from backsight.tables.cases import Case, Input, NoCase, cases
+from backsight.tables.cases import Case, Input, cases
 from backsight.tables.printing import complain, show
+from backsight.tables.signature import NoCase, is_function
 from backsight.tables.target import TargetNotFound, found, module
 from backsight.verification import NothingToVerify, Verification, verify, verify_second_order
 
@@ -128,9 +129,7 @@ def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:
         yield path, found(target, EXAMPLE, beside), beside
         return
     beside = module(target)
-    functions = [
-        each for each in vars(beside).values() if _is_function_class(each) and each.__module__ == beside.__name__
-    ]
+    functions = [each for each in vars(beside).values() if is_function(each) and each.__module__ == beside.__name__]
     if not functions:
         names = [name for name, each in vars(beside).items() if _is_defined_in(each, beside)]
         defined = f" It defines {', '.join(names[:8])}." if names else ""
@@ -144,16 +143,12 @@ def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:
             yield each.__qualname__, each, beside
 
 
-def _is_function_class(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, torch.autograd.Function)
-
-
 def _is_defined_in(value: Any, beside: ModuleType) -> bool:
     return callable(value) and getattr(value, "__module__", None) == beside.__name__
 
 
 def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -> _Told:
-    if _is_function_class(target) and (lacking := unwritten(target)):
+    if is_function(target) and (lacking := unwritten(target)):
         raise NoCase(f"{name} defines no {lacking}: verify a class that derives from it.")
     tried: Sequence[Case] = cases(
         name, target, options.shapes, options.dtype, options.seed or 0, beside, options.values
@@ -172,7 +167,7 @@ def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -
     first = tried[0]
     if not first.made_up and failed is not None:
         raise failed
-    spelt = f"{name}()" if isinstance(target, type) and not _is_function_class(target) else name
+    spelt = f"{name}()" if isinstance(target, type) and not is_function(target) else name
     said = next(iter(str(failed).strip().splitlines()), "").rstrip(".:, ")
     raised = "" if isinstance(failed, _DoubtfulError) else f"{type(failed).__name__}: "
     raise NoCase(
