@@ -192,18 +192,22 @@ def test_a_healthy_training_has_no_marks(command: Command, tmp_path: Path) -> No
     assert "all zero" not in said and "not moved" not in said
 
 
-def test_evaluation_after_the_last_step_is_not_what_is_shown(command: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("every", "steps"), [(1, "3 steps"), (3, "1 of 3 steps")])
+def test_evaluation_after_the_last_step_is_not_what_is_shown(
+    every: int, steps: str, command: Command, tmp_path: Path
+) -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with bs.record(model, optimizer, run=tmp_path / "run"):
+    with bs.record(model, optimizer, run=tmp_path / "run", every=every):
         for _ in range(3):
             model(torch.ones(2, 4)).sum().backward()
             optimizer.step()
         with torch.no_grad():
             model(torch.ones(2, 4))
     said = command("show", "run").stdout
-    assert ", 3 steps, " in said.splitlines()[0]
-    assert said.splitlines()[1] == "step 2, the last with gradients; step 3, recorded after it, has none"
+    last = 3 - every
+    assert f", {steps}, " in said.splitlines()[0]
+    assert said.splitlines()[1] == f"step {last}, the last with gradients; step 3, recorded after it, has none"
     assert "grad" in said and "(eval)" not in said
 
 

@@ -214,6 +214,10 @@ def test_plain_data(capsys):
             "misshapen could not be tested with made-up inputs (x 4×3): RuntimeError: shape",
         ),
         (["program_of_mine.py:misshapen"], "Give the shapes of its inputs, --shape 4,3 for each; or write a function"),
+        (
+            ["program_of_mine.py:product", "--shape", "4,3"],
+            "product takes a and b, but 1 shape is given. Repeat --shape",
+        ),
         (["program_of_mine.py:rounded"], "integers and booleans have no gradient"),
     ],
 )
@@ -361,6 +365,12 @@ def test_each_function_of_a_file_may_be_given_its_own_inputs(tmp_path, capsys):
     )
     assert main(["verify", str(file)]) == 0
     assert "made-up" not in capsys.readouterr().out
+
+
+def test_inputs_that_name_other_functions_leave_this_one_to_made_up_ones(tmp_path, capsys):
+    (file := tmp_path / "rows.py").write_text(ROWS + "def verify_inputs(): return {'Scale': (torch.randn(4), 2.0)}")
+    assert main(["verify", f"{file}:RowNorm"]) == 0
+    assert capsys.readouterr().out.startswith("made-up inputs: x 4×3, eps = 0.5 ")
 
 
 def test_inputs_of_one_function_are_not_those_of_another(tmp_path, capsys):

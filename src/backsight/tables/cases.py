@@ -61,15 +61,8 @@ def cases(
         taking = signature.taking(shapes, values)
         drawn = [{key: each.tensor(kind, generator) for key, each in taking.items()} for kind in dtypes]
         return [Case(name, function, signature.inputs(each)) for each in drawn]
-    own, common = getattr(target, INPUTS, None), getattr(beside, INPUTS, None)
-    maker = own or common
-    if maker is not None and not values:
-        made = maker() if callable(maker) else maker
-        given, by_name = _of_name(name, made)
-        if not (by_name or own or isinstance(made, dict)):
-            signature.check_fit(given)
-        if by_name or not isinstance(given, dict) or not is_function(target) or signature.has(given):
-            return [_given(name, function, signature.inputs(given) if signature.has(given) else given)]
+    if not values and (case := _beside(function, target, signature, beside)):
+        return [case]
     if not signature.required:
         return [_without_inputs(name, function)]
     first = _of_layer(function)
@@ -78,6 +71,23 @@ def cases(
     fills = [dict.fromkeys(options, each) for each in _UNDIFFERENTIATED] if options else []
     filled = [replace(signature, known=signature.known | fill) for fill in (*fills, {})]
     return [_guessed(each, function, guess, kind, generator) for kind in dtypes for each in filled for guess in guesses]
+
+
+def _beside(function: Callable[..., Any], target: Any, signature: Signature, beside: ModuleType | None) -> Case | None:
+    """Return the case that `verify_inputs` makes; None if there is none, or if it names other Functions alone."""
+    own = getattr(target, INPUTS, None)
+    maker = own or getattr(beside, INPUTS, None)
+    if maker is None:
+        return None
+    made = maker() if callable(maker) else maker
+    given, by_name = _of_name(signature.name, made)
+    if signature.has(given):
+        given = signature.inputs(given)
+    elif isinstance(given, dict) and is_function(target):  # whose apply takes no keywords
+        return None
+    elif not (by_name or own or isinstance(given, dict)):
+        signature.check_fit(given)
+    return _given(signature.name, function, given)
 
 
 def _dtypes(function: Callable[..., Any]) -> list[torch.dtype]:

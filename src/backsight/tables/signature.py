@@ -96,7 +96,7 @@ class Signature:
                 number = counted(len(shapes), "shape")
                 raise NoCase(
                     f"{self._takes()}, but {number} {'is' if len(shapes) == 1 else 'are'} given. Repeat --shape for "
-                    f"each tensor, and give what is no tensor by name: {self._example()}."
+                    f"each tensor{self._example()}."
                 )
         return {each.name: shape for each, shape in zip(free, shapes, strict=False)}
 
@@ -130,9 +130,9 @@ class Signature:
         return f"{self.name} takes {listed(names, len(names))}" if names else f"{self.name} takes no inputs"
 
     def _example(self) -> str:
-        option = next((each for each in self.parameters if each.name in self.known | dict.fromkeys(self.options)), None)
-        option = option or next(iter(self.parameters[1:]), None)
-        return f"--value {option.name}={self.known.get(option.name, 0.5)}" if option else "--value NAME=0.5"
+        """Return how what is no tensor is given, if there seems to be such a parameter."""
+        option = next((each.name for each in self.parameters if each.name in self.options | self.known.keys()), None)
+        return f", and give what is no tensor by name: --value {option}={self.known.get(option, 0.5)}" if option else ""
 
 
 def is_function(target: Any) -> TypeGuard[type[torch.autograd.Function]]:

@@ -34,8 +34,9 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
 
     about = listed(run)
     ranks = "" if about.world == 1 else f", {about.ranks} of {about.world} ranks"
-    trained = run.steps[run.steps <= step.number] if step.last_trained else run.steps
-    facts = f"{steps_of(trained)}, {counted(about.tensors, 'tensor')}{ranks}, {size(about.bytes)}"
+    # What is evaluated after the last step is recorded as the next one, which nothing ends.
+    steps = steps_of(run.steps[:-1], step.newest) if step.last_trained else steps_of(run.steps)
+    facts = f"{steps}, {counted(about.tensors, 'tensor')}{ranks}, {size(about.bytes)}"
     damage = "" if about.damage == "none" else f", {about.damage} damaged"
     yield Text.assemble(
         (printable(str(run.path)), "bold"), (f"  started {moment(run.created)}, {about.state}, {facts}{damage}", "dim")

@@ -57,14 +57,17 @@ def ago(seconds: float) -> str:
     return f"{int(max(0, seconds))} s"
 
 
-def steps_of(steps: Sequence[int] | NDArray[Any]) -> str:
+def steps_of(steps: Sequence[int] | NDArray[Any], made: int | None = None) -> str:
     """Return how many steps a recording has, and of how many, where only some of them were recorded.
+
+    made: how many there were, if not as many as the newest says.
 
     >>> steps_of(range(300)), steps_of(range(0, 300, 2)), steps_of([])
     ('300 steps', '150 of 299 steps', '0 steps')
     """
-    last = int(steps[-1]) if len(steps) else -1
-    return counted(len(steps), "step") if len(steps) > last else f"{len(steps):,} of {last + 1:,} steps"
+    if made is None:
+        made = int(steps[-1]) + 1 if len(steps) else 0
+    return counted(len(steps), "step") if len(steps) >= made else f"{len(steps):,} of {made:,} steps"
 
 
 def command(typed: str) -> Text:
