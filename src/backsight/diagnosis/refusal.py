@@ -93,16 +93,19 @@ def refused(error: BaseException) -> Finding | None:
 
 
 def _own(found: Refusal) -> Finding | None:
-    """Tell an error of backsight's own whole, as it says what to do, with no tensor of the frames that raised it."""
+    """Tell an error of backsight's own, with no tensor of the frames that raised it.
+
+    Its text says what to do after what happened: that is left out where the fix says it in the program's own names.
+    """
     fix, failure = released(found), found.failure
     evidence = tuple(_failed(found))
     if not fix and not found.module_name:
         return None  # the traceback shows all there is
     name = type.__dict__["__name__"].__get__(type(failure.error))
     what = f"{found.text} raised" if found.text and "…" not in found.text else "backsight raised"
-    return Finding(
-        UNKNOWN, "error", f"{what} {name}: {_message(failure.message)}", evidence, fix, source=failure.source
-    )
+    message = _message(failure.message)
+    happened = f"{message.partition('. ')[0].rstrip('.')}." if fix else message
+    return Finding(UNKNOWN, "error", f"{what} {name}: {happened}", evidence, fix, source=failure.source)
 
 
 def _is_of_torch(found: Refusal) -> bool:

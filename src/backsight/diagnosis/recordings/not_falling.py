@@ -15,7 +15,6 @@ from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.update_ratio import SMALL, USUAL
 from backsight.diagnosis.wording import counted, listed
-from backsight.runs.scalars import UPDATE_RATIO
 
 _FEWEST = 50
 """Values of a loss before anything is said of how it went."""
@@ -157,7 +156,7 @@ def _rate(recording: Recording) -> float | None:
 
 def _ratio(recording: Recording) -> tuple[float, int] | None:
     """Return what share of the weights an update changed, in the median, and of how many steps."""
-    held = recording.run.numbers().get(UPDATE_RATIO)
+    held = recording.run.numbers().get("update_ratio")
     known = held[1][np.isfinite(held[1])] if held is not None else np.empty(0)
     return (float(np.median(known)), len(known)) if len(known) else None
 
