@@ -12,7 +12,7 @@ import weakref
 import fresh
 import pytest
 import torch
-from steps import most, training
+from steps import mlp, most, training
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.modules import module as hooks_of_all_modules
@@ -221,3 +221,18 @@ def test_subclasses_of_tensors_are_counted_and_none_of_their_code_is_run():
     with torch._C.DisableTorchFunction():
         size = strange.untyped_storage().nbytes()
     assert size in {block.bytes for block in measured.history.blocks}
+
+
+def test_what_a_step_builds_ends_with_it():
+    def step():
+        model, batch = mlp()
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(*batch).backward()
+        optimizer.step()
+
+    with bs.measure_memory() as one:
+        step()
+    with bs.measure_memory() as two:
+        step()
+        step()
+    assert two.peak == pytest.approx(one.peak, rel=0.02)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -37,14 +39,17 @@ class Claim:
 
 
 class Claims:
-    """Writes down claims while it is entered, of the models and optimizers that it is told of, and those that step."""
+    """Writes down claims while it is entered, of the models and optimizers that it is told of, and those that step.
+
+    None of them is kept alive: what a step builds and lets go of must not count in the next one.
+    """
 
     def __init__(self) -> None:
         self.written: list[Claim] = []
         self.pauses: list[tuple[int, int]] = []
         """When the step stood still for a search (ns)."""
-        self._models: list[tuple[torch.nn.Module, str]] = []
-        self._optimizers: list[torch.optim.Optimizer] = []
+        self._models: list[tuple[weakref.ref[torch.nn.Module], str]] = []
+        self._optimizers: list[weakref.ref[torch.optim.Optimizer]] = []
         self._names: dict[int, str] = {}
         self._modules: dict[int, str] = {}
         self._looked = False
@@ -63,10 +68,12 @@ class Claims:
 
     def finish(self) -> None:
         """Write down what is there at the end, and let go of everything."""
-        for model, prefix in self._models:
-            self._of_model(model, prefix)
-        for optimizer in self._optimizers:
-            self._of_optimizer(optimizer)
+        for known, prefix in self._models:
+            if (model := known()) is not None:
+                self._of_model(model, prefix)
+        for each in self._optimizers:
+            if (optimizer := each()) is not None:
+                self._of_optimizer(optimizer)
         if not self._looked:
             self.variables()
         self._models.clear()
@@ -76,15 +83,23 @@ class Claims:
 
     def model(self, model: torch.nn.Module, prefix: str = "") -> None:
         """Claim the parameters, buffers and gradients of a model."""
-        self._models.append((model, prefix))
+        own = [id(tensor) for _, tensor in named_tensors(model, prefix)]
+        self._models.append((weakref.ref(model, lambda _: self._forget(own)), prefix))
         self._of_model(model, prefix)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Claim parameters, gradients and state of an optimizer; once it is known, of what has a gradient."""
-        known = any(each is optimizer for each in self._optimizers)
+        known = any(each() is optimizer for each in self._optimizers)
         if not known:
-            self._optimizers.append(optimizer)
+            own = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+            self._optimizers.append(weakref.ref(optimizer, lambda _: self._forget(own)))
         self._of_optimizer(optimizer, stepped_alone=known)
+
+    def _forget(self, tensors: Iterable[int]) -> None:
+        """Forget the ids of tensors whose owner is no more: others get them."""
+        for tensor in tensors:
+            self._names.pop(tensor, None)
+            self._modules.pop(tensor, None)
 
     def inputs(self, arguments: Any) -> None:
         """Claim what a model is called with and nothing computed."""
