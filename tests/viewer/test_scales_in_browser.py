@@ -19,7 +19,7 @@ def write(folder, *, losses, lr=(0.1,), program="train", tensor="w", norms=None,
     environment = {"arguments": list(arguments)}
     with RunWriter(folder, config={"program": program}, environment=environment) as writer:
         writer.tree([{"name": "m", "type": program.title(), "children": []}])
-        groups = [{"tensors": 1, "lr": each, "momentum": 0.9} for each in lr]
+        groups = [{"tensors": 1, "lr": each, "decoupled_weight_decay": str(lr[0])} for each in lr]
         writer.event("optimizer", step=0, optimizer="SGD", groups=groups)
         number = writer.tensor(tensor, "grad", "m", (2,), "float32")
         for step, loss in enumerate(losses):

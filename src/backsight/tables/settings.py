@@ -33,7 +33,7 @@ def settings_of(run: Run) -> Iterator[Setting]:
         if name not in _WITHOUT:
             yield "environment", name, value
     for name in ("every", "taps", "variables"):
-        if name in config:
+        if config.get(name):
             yield "recording", name, config[name]
 
 

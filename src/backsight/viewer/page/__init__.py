@@ -36,6 +36,7 @@ SCRIPTS = (
     "runs.js",
     "findings.js",
     "verdict.js",
+    "partings.js",
     "compare.js",
     "about.js",
     "help.js",
