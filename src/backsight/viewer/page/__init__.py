@@ -30,6 +30,8 @@ SCRIPTS = (
     "spreads.js",
     "tensor.js",
     "selected.js",
+    "pictured.js",
+    "extremes.js",
     "graph.js",
     "memory.js",
     "runs.js",
