@@ -31,6 +31,8 @@ SCRIPTS = (
     "spreads.js",
     "tensor.js",
     "selected.js",
+    "pictured.js",
+    "extremes.js",
     "graph.js",
     "memory.js",
     "runs.js",

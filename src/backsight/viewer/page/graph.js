@@ -1,72 +1,8 @@
 // The graph of a step, each box in the colour of what it holds at the chosen step; the slider plays the training.
-const DRAWN = new Set(["svg", "g", "path", "rect", "text"]);
-const KEPT = new Set([
-  "class",
-  "d",
-  "x",
-  "y",
-  "width",
-  "height",
-  "rx",
-  "transform",
-  "viewBox",
-  "textLength",
-  "lengthAdjust",
-  "data-box",
-  "data-node",
-  "data-group",
-]);
 const MOST_OF_IT = 0.9; // of what is recorded in a step at most: a module that is left out at times does not matter
 const DIRECTIONS = { "": "as it fits", down: "top to bottom", right: "left to right" };
 const SMALLEST = 0.8; // texts that are smaller than this share of their size are not read
 const NO_HEAT = new Set(["mean", "min", "max"]); // signed: the picture shows how large something is
-
-// The server's picture as elements of ours: only shapes and text of those known here come in, whatever a name holds.
-function imported(text) {
-  const source = new DOMParser().parseFromString(text, "image/svg+xml");
-  if (source.querySelector("parsererror")) throw new Error("Cannot read the picture of this graph.");
-  const copy = (from) => {
-    if (!DRAWN.has(from.localName)) return null;
-    const to = document.createElementNS("http://www.w3.org/2000/svg", from.localName);
-    for (const { name, value } of from.attributes) if (KEPT.has(name)) to.setAttribute(name, value);
-    for (const child of from.childNodes) {
-      if (child.nodeType === 3 && from.localName === "text") to.append(child.data);
-      const inner = child.nodeType === 1 ? copy(child) : null;
-      if (inner) to.append(inner);
-    }
-    return to;
-  };
-  const told = new Map(
-    [...source.querySelectorAll("[data-box]")].map((g) => [
-      g.dataset.box,
-      [...g.children].find((c) => c.localName === "title")?.textContent || "",
-    ]),
-  );
-  const svg = copy(source.documentElement);
-  svg.querySelector("rect.page")?.remove();
-  return [svg, told];
-}
-
-// "1 4-7 20-24/2" are the numbers 1, 4, 5, 6, 7, 20, 22 and 24.
-const spelledNumbers = (text) =>
-  text
-    .split(" ")
-    .filter(Boolean)
-    .flatMap((part) => {
-      const [first, last = first, by = 1] = part.split(/[-/]/).map(Number);
-      return Array.from({ length: 1 + Math.floor((last - first) / by) }, (_, k) => first + k * by);
-    });
-
-// The text in the corner of a box, for which the picture has left room: it grows to the left.
-function numberOf(g) {
-  const text = [...g.children].find((c) => c.classList.contains("amount"));
-  if (!text) return null;
-  text.setAttribute("x", Number(text.getAttribute("x")) + Number(text.getAttribute("textLength")));
-  text.setAttribute("text-anchor", "end");
-  text.removeAttribute("textLength");
-  text.removeAttribute("lengthAdjust");
-  return text;
-}
 
 function graphPage(state, info, app) {
   const place = h("div", { class: "picture" }, busy("drawing the graph")),
@@ -276,52 +212,13 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   let column = state.step === undefined ? opened : columnOf(Number(state.step)),
     timer = null;
 
-  // The largest magnitude in each module that a box stands for, and of several the smallest and the largest: the first
-  // says how vanishing they are, and gives the colour. NaN where nothing was recorded.
-  const found = (box, c) => {
-    const largest = new Map();
-    let wrong = 0,
-      name = box.names[0];
-    for (const each of box.names) {
-      const at = rows.get(each) * wide + c,
-        module = moduleOf.get(each);
-      if (!wrong && bad[at]) name = each;
-      wrong |= bad[at];
-      if (values[at] <= Infinity && !(Math.abs(values[at]) <= Math.abs(largest.get(module)?.[0])))
-        largest.set(module, [values[at], each]);
-    }
-    const sorted = [...largest.values()].sort(([a], [b]) => Math.abs(a) - Math.abs(b)),
-      [low, high] = sorted.length
-        ? [sorted[0], sorted.at(-1)]
-        : [
-            [NaN, name],
-            [NaN, name],
-          ],
-      [value] = stat === "zero_fraction" ? high : low;
-    const isRange = show(low[0]) !== show(high[0]);
-    return { value, wrong, low, high, isRange, modules: sorted.length };
-  };
-  // What leads to a box that is not finite past nothing that is known to be so: an operation of which nothing is recorded.
-  const suspects = (held) => {
-    const all = new Set();
-    for (const [index, { wrong }] of kind === "output" ? held : []) {
-      if (!wrong) continue;
-      const before = new Set([index]);
-      let isKnown = false;
-      for (const at of before)
-        for (const [from] of picture.links.filter(([, to]) => to === at)) {
-          isKnown ||= held.get(from).wrong;
-          if (Number.isNaN(held.get(from).value)) before.add(from);
-        }
-      if (!isKnown) for (const at of before) all.add(at);
-    }
-    return all;
-  };
+  const found = (box, c) =>
+    extremes(box.names, (name) => rows.get(name) * wide + c, { values, bad, moduleOf, stat, show });
   const zero = () => channels(ink("zero")),
     lit = ([r, g, b]) => 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 > 0.19;
   const paint = () => {
     const held = new Map(boxes.map((box) => [Number(box.index), found(box, column)])),
-      suspected = suspects(held);
+      suspected = kind === "output" ? suspects(held, picture.links) : new Set();
     for (const box of boxes) {
       const { value, wrong, low, high, isRange } = held.get(Number(box.index)),
         t = TABLES[scale.kind],
@@ -672,16 +569,4 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   const marked = svg.querySelector(".here");
   if (marked) setTimeout(() => intoSight(marked, pane));
   return { stop, key, update, search, next: (by) => goTo(hit + by) };
-}
-
-function isInSight(element, pane) {
-  const a = element.getBoundingClientRect(),
-    b = pane.getBoundingClientRect();
-  return a.top >= b.top && a.bottom <= b.bottom && a.left >= b.left && a.right <= b.right;
-}
-function intoSight(element, pane) {
-  const a = element.getBoundingClientRect(),
-    b = pane.getBoundingClientRect();
-  pane.scrollTop += a.top - b.top - (b.height - a.height) / 2;
-  pane.scrollLeft += a.left - b.left - (b.width - a.width) / 2;
 }
