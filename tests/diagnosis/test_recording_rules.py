@@ -15,7 +15,8 @@ import backsight as bs
 from backsight.diagnosis import audit_run
 from backsight.diagnosis.recordings import RULES, rule
 from backsight.diagnosis.recordings.rows import MOST_STEPS
-from backsight.runs import STATISTICS, RunWriter
+from backsight.findings import Finding
+from backsight.runs import STATISTICS, RunWriter, add_event
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,7 @@ def seeded() -> None:
 
 
 def test_every_code_is_that_of_one_rule() -> None:
-    assert sorted(RULES) == [f"BS{number}" for number in range(301, 310)]
+    assert sorted(RULES) == [f"BS{number}" for number in range(301, 311)]
     with pytest.raises(ValueError, match="two rules have the code BS301"):
         rule("BS301")(lambda recording: ())
 
@@ -114,3 +115,19 @@ def test_ranks_are_looked_at_as_one(tmp_path: Path) -> None:
                 writer.append(step, [given, output], np.concatenate([varied, dead]))
     (finding,) = bs.open_run(tmp_path / "run").audit()
     assert finding.title == "act (ReLU) has returned only zeros since step 1."
+
+
+@pytest.mark.parametrize("held", [None, 3, [1, {}, {"code": "BS999"}, {"code": 1, "severity": "error"}], {"a": []}])
+def test_findings_that_were_damaged_are_passed_over(tmp_path: Path, held: object) -> None:
+    report = train(tmp_path / "run", layers(1))
+    add_event(tmp_path / "run", 0, "findings", findings=held)
+    assert bs.open_run(tmp_path / "run").audit() == report
+
+
+def test_findings_that_were_kept_are_found_once(tmp_path: Path) -> None:
+    train(tmp_path / "run", layers(1))
+    kept = Finding("BS103", "warning", "Gradients were not zeroed.", ("They add up.",), "Zero them.", source="t.py:3")
+    for _ in range(2):
+        add_event(tmp_path / "run", 0, "findings", findings=[kept.to_dict()])
+    (found,) = bs.open_run(tmp_path / "run").audit()
+    assert str(found) == str(kept)
