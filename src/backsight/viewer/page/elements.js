@@ -94,10 +94,10 @@ function copied(button, text) {
 function select(label, options, chosen, change) {
   const box = h(
     "select",
-    { "aria-label": label, onchange: () => change(box.value) },
+    { "aria-label": label || options[0][1], onchange: () => change(box.value) },
     options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
   );
-  return h("label", { class: "field" }, h("span", {}, label), box);
+  return h("label", { class: "field" }, label && h("span", {}, label), box);
 }
 function segments(label, options, chosen, change) {
   return h(

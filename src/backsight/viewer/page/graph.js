@@ -57,8 +57,8 @@ function graphPage(state, info, app) {
     find.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && state.find) many.textContent = player.next(event.shiftKey ? -1 : 1);
     });
-    fill(bar, graphBar({ state, info, kind, stat, stats, picture, go, find: [find, many] }));
-    player = drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app });
+    fill(bar, graphBar({ state, info, kind, stat, stats, picture, go }));
+    player = drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app, find: [find, many] });
     if (state.find) many.textContent = player.search(state.find);
   };
   // Gradients that are not finite from a step on say nothing of where that began, if outputs are so from the same step on.
@@ -90,7 +90,7 @@ function brokenAt(heat) {
   return Number.isFinite(at) ? at : null;
 }
 
-function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
+function graphBar({ state, info, kind, stat, stats, picture, go }) {
   const there = info.kinds.filter((k) => picture.tensors[k]),
     more = there.slice(5);
   return [
@@ -102,8 +102,8 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
     ),
     more.length
       ? select(
-          "more kinds",
-          [["", "choose"], ...more.map((k) => [k, kindName(k)])],
+          "",
+          [["", "more kinds"], ...more.map((k) => [k, kindName(k)])],
           more.includes(kind) ? kind : "",
           (k) => k && go({ kind: k, stat: undefined }),
         )
@@ -146,11 +146,10 @@ function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
     state.open || state.tensor
       ? h("button", { onclick: () => go({ open: undefined, tensor: undefined }) }, state.tensor ? "unmark" : "reset")
       : null,
-    find,
   ];
 }
 
-function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app }) {
+function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app, find }) {
   const [svg, told] = imported(picture.svg),
     show = showing(stat),
     inside = picture.tensors[kind] || {},
@@ -506,7 +505,12 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   );
   fill(
     place,
-    h("div", { class: "beside" }, h("div", { class: "shown" }, h("div", { class: "head" }, where, zooms), pane), side),
+    h(
+      "div",
+      { class: "beside" },
+      h("div", { class: "shown" }, h("div", { class: "head" }, where, find, zooms), pane),
+      side,
+    ),
   );
   new ResizeObserver(size).observe(pane);
   size();

@@ -121,8 +121,8 @@ function heatmapPage(state, info, app) {
       ),
       info.kinds.length > 5
         ? select(
-            "more kinds",
-            [["", "choose"], ...info.kinds.slice(5).map((k) => [k, kindName(k)])],
+            "",
+            [["", "more kinds"], ...info.kinds.slice(5).map((k) => [k, kindName(k)])],
             info.kinds.indexOf(kind) > 4 ? kind : "",
             (k) => k && go({ kind: k, stat: isSpread ? SPREAD : undefined }),
           )
