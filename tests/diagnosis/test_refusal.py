@@ -93,6 +93,12 @@ def test_what_failed_is_the_expression_alone():
     assert explained("x = torch.ones(3)\ny = x.view(7) + x.sum()").title.startswith("x.view(7) raised RuntimeError")
 
 
+@needs_columns
+def test_an_operand_that_is_none_is_named_with_the_line_that_assigns_it():
+    told = evidence(explained("w = torch.ones(3)\nextra = print()\nloss = w.sum() + extra"))
+    assert "assigns extra, which is None." in told and "computes w" in told
+
+
 BARE = {
     "a learning rate": "model = torch.nn.Linear(1, 1)\ntorch.optim.SGD(model.parameters(), lr=-1)",
     "lengths of a split": "torch.utils.data.random_split(list(range(10)), [3, 4])",

@@ -28,7 +28,7 @@ from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Certainty, Fact, evidence_of
 from backsight.naming.plain import class_name
-from backsight.source import Place, function_at
+from backsight.source import Place, assignments, function_at
 from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.source.freezing import freezings
@@ -47,7 +47,8 @@ _KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
 _OF_TENSORS = re.compile(r"tensor|dimension", re.IGNORECASE)
 _OF_PYTHON = re.compile(
     r"required (?:positional|keyword-only) argument|takes .* positional arguments? but|unexpected keyword argument|"
-    r"object is not (?:callable|iterable|subscriptable)|not supported between instances|unsupported operand|"
+    r"object is not (?:callable|iterable|subscriptable)|not supported between instances|"
+    r"unsupported operand(?!.*'(?:Tensor|Parameter)')|"
     r"can only concatenate|invalid literal for|could not convert string|decoding to str|is not in list"
 )
 """What Python itself says where it refuses an operation, or the arguments of a function: it may name a Tensor too."""
@@ -172,12 +173,23 @@ def _evidence(found: Refusal) -> Iterator[Fact]:
             yield shown(origin.place, f"computes {text}: {kind}.", _certainty(found, origin.place))
         else:
             yield f"{text}: {kind}."
+    if "NoneType" in found.failure.message:
+        yield from _nothing(found)
     if (saving := _saving(found)) is not None:
         yield shown(saving, "saves a value that is not a tensor.")
     if found.is_custom and "type" in found.failure.message:
         yield from _autocast(found)
     if _WANTS_GRADIENT.search(found.failure.message):
         yield from _frozen(found)
+
+
+def _nothing(found: Refusal) -> Iterator[Fact]:
+    """The variables in the failing expression that are None, each with the statement that assigns it, if one does."""
+    level, node = found.level, found.expression
+    read = {each.id: None for each in ast.walk(node) if isinstance(each, ast.Name)} if node is not None else {}
+    for name in (each for each in read if each in level.variables and level.variables[each] is None):
+        places = assignments(level.body, name, level.line)
+        yield shown(places[0], f"assigns {name}, which is None.") if len(places) == 1 else f"{name} is None."
 
 
 def _saving(found: Refusal) -> Place | None:
