@@ -214,7 +214,7 @@ class TestNonFinite:
         monkeypatch.setattr(sys, "argv", ["t.py", *arguments])
         model = layers(1)
         report = train(tmp_path / "run", model, lambda step: model(batch()[0]).mean() * math.nan, marks=True)
-        assert one(report, "BS301").fix.endswith(f" backsight run --nonfinite{command} names the line.")
+        assert one(report, "BS301").fix.endswith(f" `backsight run --nonfinite{command}` names the line.")
 
     def test_of_a_loss_that_a_module_returned_it_is_known_that_it_was_finite(self, tmp_path: Path) -> None:
         class Rooted(nn.Module):

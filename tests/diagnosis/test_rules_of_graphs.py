@@ -22,7 +22,7 @@ TWICE_FIX = (
 ORIGIN_FIX = (
     "Look at the operation before it: a division by 0, log(0), sqrt of a negative number, an overflow in half "
     "precision, or non-finite "
-    "input data. backsight run --nonfinite names the line."
+    "input data. `backsight run --nonfinite` names the line."
 )
 
 
@@ -228,7 +228,7 @@ class TestNonFinite:
             ("They are leaves of this loss: the bad values come from an earlier step or from the initialization."),
         )
         assert finding.fix == (
-            "Run it again with backsight run --nonfinite: it names the line that produces the first NaN or infinity."
+            "Run it again with `backsight run --nonfinite`: it names the line that produces the first NaN or infinity."
         )
 
     def test_a_loss_of_nan_from_finite_tensors(self) -> None:

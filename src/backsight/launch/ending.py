@@ -220,7 +220,7 @@ def _told(
             *(shown(each.place, may_be_infinite(each)) for each in singular),
             *(shown(each.line.place, hides) for each in hidden),
         ),
-        f"{kept_away(singular)}{again}: {_command()}. It names the line that produces the first NaN.",
+        f"{kept_away(singular)}{again}: `{_command()}`. It names the line that produces the first NaN.",
         source=str(singular[0].place) if len(singular) == 1 else None,
         exact=len(singular) != 1,
         since=since,

@@ -222,7 +222,7 @@ def _fix(recording: Recording, first: Strange, step: int, *, grown: bool) -> Und
     known = known or Undefined(_FIXES.get(cause, _FIXES["weight"]).format(around), None)
     if known.line is not None or cause not in _NAMED:
         return known
-    return known._replace(fix=f"{known.fix} {run_again(recording.run, '--nonfinite')} names the line.")
+    return known._replace(fix=f"{known.fix} `{run_again(recording.run, '--nonfinite')}` names the line.")
 
 
 def _around(recording: Recording, first: Strange) -> str | None:

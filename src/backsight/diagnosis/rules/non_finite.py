@@ -14,7 +14,7 @@ from backsight.tracing import current
 
 _FIX = (
     "Look at the operation before it: a division by 0, log(0), sqrt of a negative number, an overflow in half "
-    "precision, or non-finite input data. backsight run --nonfinite names the line."
+    "precision, or non-finite input data. `backsight run --nonfinite` names the line."
 )
 
 _RESULTS = frozenset({"result", "result0", "output"})
@@ -78,7 +78,7 @@ def _of_leaves(spoilt: list[Leaf]) -> Finding:
             f"{'They are leaves' if more else 'It is a leaf'} of this loss: the bad values come from an earlier step "
             "or from the initialization.",
         ),
-        "Run it again with backsight run --nonfinite: it names the line that produces the first NaN or infinity.",
+        "Run it again with `backsight run --nonfinite`: it names the line that produces the first NaN or infinity.",
         nodes=tuple(leaf.node for leaf in spoilt),
     )
 
