@@ -6,6 +6,8 @@ import textwrap
 import pytest
 
 import backsight as bs
+from backsight.tables.listing import listed
+from backsight.viewer import Library
 
 LOOP = """
 import torch
@@ -340,7 +342,10 @@ def test_an_optimizer_in_the_place_of_another_is_an_event_of_the_run(bench, gone
 )
 def test_a_step_that_has_not_ended_is_told_and_an_evaluation_is_none(bench, rest, steps):
     ended = recorded(bench, LOOP + rest)
-    assert len(bs.open_run(bench.folder / "run").steps) == 7
+    run, made = bs.open_run(bench.folder / "run"), int(steps[0])
+    assert (len(run.steps), len(run.training_steps)) == (7, made)
+    assert (listed(run).steps, Library(bench.folder).ask("run", "about", {})["steps"]["count"]) == (made, made)
+    assert f" in {made} steps of " in str(run.audit())
     assert last_line(ended) == f"backsight: {steps} recorded: backsight runs show run"
 
 

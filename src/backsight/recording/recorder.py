@@ -32,6 +32,7 @@ from backsight.recording.taps.graph import GraphTap, owners
 from backsight.recording.taps.scalars import Scalars, ScalarTap
 from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
+from backsight.runs import EVALUATION
 from backsight.tape import unseen
 
 BUSY = (
@@ -333,6 +334,8 @@ class Recorder:
             self._write(self._scalars.last())
             if not ends and self.recorded > before:
                 self._last = "step" if begun else "evaluation"
+                if self._last == EVALUATION:
+                    self._sink.event(EVALUATION, step=self.steps)
             self._detach()
             self._ends.detach()
             if self._ordered is not None:

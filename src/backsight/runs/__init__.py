@@ -16,7 +16,7 @@ from backsight.runs.errors import (
     RunNotWritable,
     RunWarning,
 )
-from backsight.runs.journal import Event, Mark, add_event
+from backsight.runs.journal import EVALUATION, Event, Mark, add_event
 from backsight.runs.nonfinite import NonFinite
 from backsight.runs.opening import open_run, runs_begun_as, runs_in
 from backsight.runs.packed import PackedHistograms
@@ -31,6 +31,7 @@ from backsight.runs.writer import RunWriter
 __all__ = [
     "BINS",
     "DERIVED",
+    "EVALUATION",
     "LOWEST_EXPONENT",
     "STATISTICS",
     "TRACE",

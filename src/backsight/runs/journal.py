@@ -10,6 +10,9 @@ from typing import Any
 from backsight.runs import lines, places
 from backsight.runs.rank import Rank
 
+EVALUATION = "evaluation"
+"""The event of what is recorded as a step that no optimizer ends: an evaluation after the last one."""
+
 
 @dataclass(frozen=True)
 class Mark:

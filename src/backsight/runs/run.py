@@ -18,7 +18,7 @@ from backsight.runs.documents import Documents, Stored
 from backsight.runs.frame import As
 from backsight.runs.gathering import Query, Steps, sliced
 from backsight.runs.heatmap import Heatmap, heatmaps
-from backsight.runs.journal import Event, Mark
+from backsight.runs.journal import EVALUATION, Event, Mark
 from backsight.runs.nonfinite import NonFinite, first_nonfinite
 from backsight.runs.ordering import newest
 from backsight.runs.outward import Outward
@@ -156,6 +156,12 @@ class Run(Outward):
                 # Not np.unique, which hashes: for a million steps that are in order already it takes half a second.
                 found = newest({"step": np.concatenate((found["step"], theirs))}, ("step",))
         return found["step"]
+
+    @property
+    def training_steps(self) -> NDArray[np.int64]:
+        """The steps that were recorded, without an evaluation after the last one, which is recorded as the next."""
+        after = [event.step for event in self.events if event.event == EVALUATION and event.step is not None]
+        return self.steps[~np.isin(self.steps, after)] if after else self.steps
 
     @property
     def last_steps(self) -> dict[int, int | None]:

@@ -132,7 +132,7 @@ def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
     """Write all rows of a run to one file."""
     held = _opened(run)
     path = held.export(file, by_rank=by_rank)
-    tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.steps), "step")
+    tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.training_steps), "step")
     print(printable(f"{path}: {tensors}, {steps}, {size(path.stat().st_size)}"))
     return 0
 

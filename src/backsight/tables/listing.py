@@ -65,7 +65,8 @@ def listed(run: Run, now: float | None = None) -> Listed:
     """Read what is to be said of a run."""
     now = time.time() if now is None else now
     seen = run.overview
-    steps, tensors = len(seen.steps), len(seen.tensors)  # before `damage`, which tells what reading has met
+    made, tensors = seen.training_steps, len(seen.tensors)  # before `damage`, which tells what reading has met
+    steps = len(made)
     total, last, still_open = files(run.path)
     said = {event.event for event in seen.events}
     if not (steps or still_open):
@@ -74,7 +75,7 @@ def listed(run: Run, now: float | None = None) -> Listed:
         state = "broke off" if "broke off" in said else "finished"
     else:
         state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
-    of = max(steps, int(seen.steps[-1]) + 1) if steps else 0
+    of = max(steps, int(seen.steps[-1]) + (steps == len(seen.steps))) if steps else 0
     return Listed(
         run.path, run.created, steps, of, tensors, len(run.ranks), run.world, total, state, _damage(run.damage)
     )

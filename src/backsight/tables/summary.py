@@ -34,8 +34,7 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
 
     about = listed(run)
     ranks = "" if about.world == 1 else f", {about.ranks} of {about.world} ranks"
-    # What is evaluated after the last step is recorded as the next one, which nothing ends.
-    steps = steps_of(run.steps[:-1], step.newest) if step.last_trained else steps_of(run.steps)
+    steps = steps_of(run.training_steps, step.newest if step.last_trained else None)
     facts = f"{steps}, {counted(about.tensors, 'tensor')}{ranks}, {size(about.bytes)}"
     damage = "" if about.damage == "none" else f", {about.damage} damaged"
     yield Text.assemble(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from backsight.diagnosis.causes import one_for_each_cause
 from backsight.diagnosis.finding import SEVERITIES, Finding, Report
 from backsight.diagnosis.recordings.recording import Progress, Recording
@@ -38,7 +40,7 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
     rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
     findings = one_for_each_cause([*(finding for rule in rules for finding in rule(recording)), *_found_before(run)])
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
-    steps = recording.steps
+    steps = recording.steps[np.isin(recording.steps, run.training_steps)]
     step = "recorded step" if len(steps) and len(steps) <= int(steps[-1]) else "step"
     looked_at = f"{counted(len(steps), step)} of {counted(len(run.tensors), 'tensor')}"
     if ranks > len(run.ranks):
