@@ -164,7 +164,7 @@ def test_in_the_terminal_it_is_one_run_with_the_loss_of_the_first_rank(made, ddp
     shown = subprocess.run(command, cwd=made.folder, env=wide, capture_output=True, text=True, timeout=60)
     assert "4 of 4 ranks" in shown.stdout
     loss = ddp.tags(0)[0]["loss"][1][-1]
-    assert f"step {STEPS - 1}, epoch 0, loss {loss:.4g}" in shown.stdout
+    assert f"step {STEPS - 1}, epoch 0\n" in shown.stdout and f", {loss:.4g} at step {STEPS - 1}, " in shown.stdout
 
 
 def numbers(held):

@@ -163,7 +163,7 @@ def test_a_finding_of_one_of_two_programs_says_which_and_shows_its_lines(bench):
     assert "backsight found in B (new.py)\n" in ran.err
     assert "in A (old.py)" not in ran.err
     finding = ran.err.partition("BS122")[2]
-    assert "  new.py:7  loss = " in finding and "\n  at new.py:7\n  fix: " in finding
+    assert "\n  new.py:7  loss = " in finding and "\n  fix: " in finding
 
 
 def test_a_program_that_is_compared_does_not_see_which_it_is(bench):

@@ -337,7 +337,7 @@ WRONG: list[tuple[str, Any, Any, tuple[Any, ...], str]] = [
         attended,
         attended_back(right=False),
         (normal(4, 6).requires_grad_(), 1 + 0.7 * normal(6)),
-        "were 1, on the path through the second operand of",
+        "were 1, not `v`, on the path through the second operand of",
     ),
     ("BS404", pixels, pixels_back(7, 6), (normal(9, 2),), "were 6/5 times what it is, and that of "),
     (
