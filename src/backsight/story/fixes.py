@@ -85,12 +85,11 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
         return f"Modify a copy: {copied} before {name} is taken from it."
     if subject.is_weight:
         return _later(subject, changed)
-    if _is_state(subject, changed):
-        copied = _saved_copy(changed, name)
-        how = (
-            f", so that {name} may change: write {copied}" if copied else f", {name}.clone(), so that {name} may change"
-        )
-        return f"Compute with a copy{how}. Or update {name} after backward()."
+    if state := _state(subject, changed):
+        copied = _saved_copy(changed, state)
+        how = f": write {copied}" if copied else ""
+        copy = "" if copied else f", {state}.clone()"
+        return f"Compute with a copy{copy}, so that {state} may change{how}. Or update {state} after backward()."
     written = _all_anew((changed, *others)) if others else _written_anew(subject, changed)
     if written:
         return written
@@ -258,12 +257,18 @@ def _of_one(subject: Subject, changed: Changed, weight: str) -> str:
     return f"below line {level.line}, `{level.place.text}`, which needs the original {weight}."
 
 
-def _is_state(subject: Subject, changed: Changed) -> bool:
-    """Whether the name is an attribute that holds a tensor without history: a buffer or a running statistic."""
-    if not isinstance(expression(changed.name), ast.Attribute) or subject.saved.requires_grad:
-        return False
-    value = changed.scene.section.value(changed.name) if changed.scene else None
-    return changed.certainty == "seen" or (storage_of(value) is not None and not needs_gradient(value))
+def _state(subject: Subject, changed: Changed) -> str:
+    """The attribute that holds a tensor without history, a buffer or a running statistic, all or a part of which is
+    changed; empty if it is none."""
+    node = expression(changed.name)
+    while isinstance(node, ast.Subscript) and not _is_entry(changed, node):
+        node = node.value
+    if not isinstance(node, ast.Attribute) or subject.saved.requires_grad:
+        return ""
+    name = ast.unparse(node)
+    value = changed.scene.section.value(name) if changed.scene else None
+    known = changed.certainty == "seen" or (storage_of(value) is not None and not needs_gradient(value))
+    return name if known else ""
 
 
 def _written_anew(subject: Subject, changed: Changed) -> str | None:
@@ -528,13 +533,20 @@ def _expression_anew(changed: Changed) -> str | None:
             if _is_of_hook(changed):
                 return f"Return a new tensor from the hook: return {new}."
             body = changed.scene.section.body if changed.scene else None
-            if (
-                isinstance(statement_at(body, *changed.place.position), ast.Expr)
-                and changed.segment == changed.place.text
-            ):
-                return None  # a result that nothing takes
+            if _is_thrown_away(statement_at(body, *changed.place.position), changed.segment):
+                return None
             return f"Write {new} instead of {changed.segment}: that creates a new tensor."
     return None
+
+
+def _is_thrown_away(statement: ast.stmt | None, segment: str) -> bool:
+    """Whether nothing takes the result of a call: `w.mul_(2)`, also where more is then done to it in place."""
+    node = statement.value if isinstance(statement, ast.Expr) else None
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+        if ast.unparse(node) == ast.unparse(expression(segment) or node.func):
+            return True
+        node = node.func.value
+    return False
 
 
 def _is_of_hook(changed: Changed) -> bool:
