@@ -278,7 +278,10 @@ def test_leaks_are_looked_for_when_asked(bench):
     ended = observed(bench, LEAK, "--leaks")
     assert ended.status == 0
     assert said(ended).startswith("warning BS111  kept holds the graphs of more and more steps.")
-    assert "still attached to its graph.\n  fix: kept.append(loss.item()), which keeps the number and drops the graph." in said(ended)
+    assert (
+        "still attached to its graph.\n  fix: kept.append(loss.item()), which keeps the number and drops the graph."
+        in said(ended)
+    )
     assert "BS111" not in observed(bench.forked, LEAK).err
 
 
@@ -304,7 +307,9 @@ for step in range(8):
     assert [code for code in ("BS110", "BS111") if code in alone.err] == ["BS110"]
     assert [code for code in ("BS110", "BS111") if code in longer.err] == ["BS111"]
     for ended in (alone, longer):
-        assert "keeps both graphs.\n  fix: Detach it at the start of each step: average = average.detach().\n" in said(ended)
+        assert "keeps both graphs.\n  fix: Detach it at the start of each step: average = average.detach().\n" in said(
+            ended
+        )
 
 
 LOST = LOOP.replace("range(5)", "range(9)").replace(

@@ -218,8 +218,8 @@ _REGISTRIES = frozenset(
 
 
 def load_forward_mode() -> None:
-    """Have PyTorch load what it needs for forward mode, once: that warns of `torch.jit.script`, which it uses itself, and
-    the warning would be told as if it were for the user."""
+    """Have PyTorch load what it needs for forward mode, once: that warns of `torch.jit.script`, which it uses itself,
+    and the warning would be told as if it were for the user."""
     load = getattr(forward_ad, "_maybe_load_decompositions", None)
     if load is not None and "torch._decomp.decompositions_for_jvp" not in sys.modules:
         with quietly():
