@@ -62,11 +62,12 @@ command that installs it. Exit status: 1 if an installed package cannot be impor
 
 _VERIFY = """\
 Test whether the gradients of a function, a module or a torch.autograd.Function are correct, and say which one is wrong
-and how. Given only a file or module, test every torch.autograd.Function in it. Inputs are random with the shapes from
---shape. Without it, a function verify_inputs() in the same file returns them, as a tuple or by the name of what takes
-them: {"RowNorm": (torch.randn(4, 6), 1e-8)}. Without that, backsight makes them up; what the file passes as a number
-where it calls the function is that number. A function without parameters may return what to test and its inputs:
-(function, x, ...). Exit status: 1 if a gradient is wrong, 2 if nothing could be tested."""
+and how. Given only a file or module, test every torch.autograd.Function in it. The file is imported, which runs it: put
+a training under `if __name__ == "__main__":`. Inputs are random with the shapes from --shape. Without it, a function
+verify_inputs() in the same file returns them, as a tuple or by the name of what takes them: {"RowNorm": (torch.randn(4,
+6), 1e-8)}. Without that, backsight makes them up; where the file calls the function with a number, it passes that one.
+A function without parameters can return what to test and its inputs: (function, x, ...). Exit status: 1 if a gradient
+is wrong, 2 if nothing could be tested."""
 
 
 _DIFF = """\
@@ -82,8 +83,8 @@ recording of the first one. The scripts come with backsight; nothing is download
 
 _EXPLAIN = """\
 Print the page of a code, or of the code that an error message belongs to: what is wrong, what PyTorch says, and the
-corrected program. Paste a message in quotes, or name a file with a traceback (- for stdin). To have an error of your
-own script explained with its variables and lines: backsight run train.py. Exit status: 2 if there is no such page."""
+corrected program. Paste a message in quotes, name a file with a traceback, or pipe one in. To have an error of your own
+script explained with its variables and lines: backsight run train.py. Exit status: 2 if there is no such page."""
 
 _EXAMPLES = """\
 examples:
@@ -425,7 +426,7 @@ def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="NAME=VALUE",
         type=values.value,
         action="append",
-        help="what to pass for a parameter that is no tensor: eps=1e-8; repeat for each",
+        help="what to pass for a parameter that is not a tensor: eps=1e-8; repeat for each",
     )
     verify.add_argument(
         "--dtype", metavar="TYPE", type=values.dtype, help="dtype of the inputs; default: float64, or the module's own"

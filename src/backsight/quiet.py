@@ -42,7 +42,7 @@ def is_hidden(entry: tuple[Any, ...]) -> bool:
 
 
 @contextmanager
-def quietly(category: type[Warning] = Warning, module: str = "") -> Iterator[None]:
+def quietly(category: type[Warning] = Warning, message: str = "", module: str = "") -> Iterator[None]:
     """Hide warnings within; nothing that was shown before is shown once more for it.
 
     ```python
@@ -51,7 +51,7 @@ def quietly(category: type[Warning] = Warning, module: str = "") -> Iterator[Non
     ```
     """
     here = _list()  # the program may put another into its place in another thread, and this one back later
-    entry = hide(category, module=module)
+    entry = hide(category, message, module)
     try:
         yield
     finally:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +106,32 @@ Traceback (most recent call last):
     raise ValueError("training failed") from e
 ValueError: training failed
 """
+
+
+def _explain(stdin: int | None) -> str:
+    return subprocess.run([sys.executable, "-m", "backsight", "explain"], stdin=stdin, **_TEXT).stdout
+
+
+_TEXT: Any = {"capture_output": True, "text": True, "check": True}
+
+
+def test_without_an_argument_what_is_piped_in_is_explained(tmp_path: Path) -> None:
+    held = tmp_path / "error.txt"
+    held.write_text("RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn\n")
+    with held.open() as file:
+        assert _explain(file.fileno()).startswith("This is the page of BS203. ")
+    with subprocess.Popen(["cat", str(held)], stdout=subprocess.PIPE) as cat:
+        assert cat.stdout is not None and _explain(cat.stdout.fileno()).startswith("This is the page of BS203. ")
+
+
+def test_an_empty_stdin_and_a_pipe_that_never_ends_list_the_codes() -> None:
+    assert _explain(subprocess.DEVNULL).startswith("BS101  ")
+    reading, writing = os.pipe()
+    try:
+        assert _explain(reading).startswith("BS101  ")
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def test_a_traceback_may_come_from_a_file_or_from_stdin(

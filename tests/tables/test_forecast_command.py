@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 
 from backsight.cli import main
@@ -95,6 +96,23 @@ def test_options_change_the_step(capsys):
     assert main(["forecast", "training_program:make", "--release", "--dtype", "bfloat16", "--device", "cuda"]) == 0
     first = capsys.readouterr().out.partition("way")[2].splitlines()[1]
     assert first.startswith("released, foreach")
+
+
+TRANSFORMER = """
+import torch
+from torch import nn
+
+def make():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(16, 1))
+    return model, (torch.randn(2, 4, 16), torch.randn(2, 4, 1)), torch.optim.AdamW(model.parameters()), nn.MSELoss()
+"""
+
+
+def test_a_transformer_shows_no_warning_of_tensors_that_have_no_memory(folder):
+    (folder / "transformer.py").write_text(TRANSFORMER)
+    ended = fresh.run([sys.executable, "-m", "backsight", "forecast", "transformer.py:make"], cwd=folder)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_a_piped_answer_ends_no_line_with_spaces(capsys):

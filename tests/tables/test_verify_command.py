@@ -235,6 +235,25 @@ def test_an_error_of_the_program_is_shown(capsys):
     assert error.startswith("Traceback") and "return a @ b" in error
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "def train():\n    raise ValueError('no data')\n\ntrain()\n",
+            'at line 2: ValueError: no data. Put the training under `if __name__ == "__main__":`.\n',
+        ),
+        ("import no_such_module\n", "at line 1: ModuleNotFoundError: No module named 'no_such_module'.\n"),
+        ("x = (\n", "at line 1: SyntaxError: '(' was never closed (failing.py, line 1).\n"),
+    ],
+)
+def test_a_file_that_fails_while_it_is_imported_is_told_in_a_line(text, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("failing.py").write_text(text)
+    for command in (["verify", "failing.py"], ["verify", "failing.py:loss"], ["forecast", "failing.py:step"]):
+        assert main(command) == 2
+        assert capsys.readouterr().err == f"backsight: failing.py failed while it was imported, {said}"
+
+
 @pytest.mark.parametrize("options", [["--shape", "bananas"], ["--shape", "-3"], ["--dtype", "bananas"]])
 def test_an_option_that_makes_no_sense_is_refused(options, capsys):
     with pytest.raises(SystemExit, match="2"):

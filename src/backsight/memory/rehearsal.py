@@ -30,6 +30,7 @@ from backsight.memory.on_cpu import OnCPU
 from backsight.memory.strictness import stricter
 from backsight.memory.training import NotAStep, Recipe, Script, Training
 from backsight.memory.way import Implementation, Way
+from backsight.quiet import quietly
 from backsight.random_state import random_state_kept
 
 _OURS = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
@@ -210,6 +211,7 @@ def _imagining(recurrent: set[str] | None = None) -> Iterator[Any]:
     with ExitStack() as stack:
         stack.enter_context(_explained())
         stack.enter_context(_unlogged())
+        stack.enter_context(quietly(UserWarning, "Accessing the data pointer of FakeTensor"))  # modules of PyTorch do
         stack.enter_context(random_state_kept())  # each way begins with the same numbers
         stack.enter_context(torch.device("cpu"))  # before OnCPU, which does not see a default device
         stack.enter_context(mode)

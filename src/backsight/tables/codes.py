@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
+from select import select
 from textwrap import TextWrapper, indent
 
 from backsight.tables.printing import complain, output, show
@@ -24,13 +25,16 @@ _LINK = re.compile(r"(```.*?```|`[^`]*`)|\[([^\]]*)\]\(([^)]*)\)", re.DOTALL)
 def explain_code(words: Sequence[str] = ()) -> int:
     """Print the pages that words ask for: codes, an error message, a file that holds one, or `-` for stdin.
 
-    Without words, print a line for each code there is. Return 2 if there is nothing for them, else 0.
+    Without words, explain what is piped in, or list all codes. Return 2 if there is nothing for them, else 0.
     """
     known = pages()
     if not known:
         complain("the pages of the codes are not installed; they are in docs/codes of the repository")
         return 2
     if not words:
+        piped = _piped()
+        if piped.strip():
+            return _explain_text(piped, known)
         show_all(known)
         return 0
     codes = [_spelt(word) for word in words]
@@ -40,7 +44,30 @@ def explain_code(words: Sequence[str] = ()) -> int:
         return 0
     if len(words) == 1 and not _is_message(words[0]):
         return _none(words[0], known)
-    return _explain_text(" ".join(words), known)
+    text = " ".join(words)
+    try:
+        held = sys.stdin.read() if text == "-" else _read(text)
+    except OSError as error:
+        complain(f"{inert(text)} cannot be read: {error.strerror or error}")
+        return 2
+    return _explain_text(held, known)
+
+
+def _piped() -> str:
+    """Return what is on stdin if that is a file or a pipe with something in it; else nothing, and wait for nothing.
+
+    An inherited pipe, as CI has one, may stay open and empty for as long as the job runs.
+    """
+    try:
+        if sys.stdin is None or sys.stdin.isatty() or not select([sys.stdin], [], [], _SOON)[0]:
+            return ""
+        return sys.stdin.read()
+    except (OSError, ValueError):  # stdin is closed, or of a kind that cannot be asked
+        return ""
+
+
+_SOON = 0.2
+"""Seconds in which the other end of a pipe, as `cat`, has written something."""
 
 
 def _spelt(word: str) -> str:
@@ -53,15 +80,10 @@ def _is_message(word: str) -> bool:
     return " " in word.strip() or word == "-" or os.path.isfile(word)
 
 
-def _explain_text(text: str, known: dict[str, Path]) -> int:
+def _explain_text(held: str, known: dict[str, Path]) -> int:
     """Print the page of the code that a message belongs to."""
     from backsight.tables.messages import codes_of, describing, quoting
 
-    try:
-        held = sys.stdin.read() if text == "-" else _read(text)
-    except OSError as error:
-        complain(f"{inert(text)} cannot be read: {error.strerror or error}")
-        return 2
     codes = [code for code in codes_of(held) if code in known]
     codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
     described = [] if codes else [code for code in describing(held) if code in known]

@@ -8,6 +8,7 @@ import os
 import sys
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ from backsight.text import printable
 
 
 class TargetNotFound(Exception):
-    """There is no such module or function."""
+    """There is no such module or function, or the file that should have it fails."""
 
 
 def found(target: str, example: str, inside: ModuleType | None = None) -> Any:
@@ -43,7 +44,7 @@ def module(place: str) -> ModuleType:
     """Import a module from the current folder or the path, or run a file as one.
 
     Raises:
-        TargetNotFound: if there is none.
+        TargetNotFound: if there is none, or the file fails.
     """
     if place.endswith(".py"):
         return _run(Path(place))
@@ -68,6 +69,21 @@ def _run(file: Path) -> ModuleType:
     sys.argv = [str(file)]  # a program that reads its arguments gets none, rather than ours
     try:
         spec.loader.exec_module(made)
+    except Exception as error:
+        raise TargetNotFound(_failed(file, error)) from None
     finally:
         sys.argv = given
     return made
+
+
+def _failed(file: Path, error: Exception) -> str:
+    """Say where a file failed while it was imported, and what keeps its training from being run then."""
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == os.path.abspath(file)]
+    line = lines[-1] if lines else getattr(error, "lineno", None)  # a SyntaxError of its own knows its line
+    where = f", at line {line}" if line else ""
+    what = printable(f"{type(error).__name__}: {error}".partition("\n")[0]).rstrip(".")
+    guard = "" if isinstance(error, ImportError | SyntaxError) else _GUARD
+    return f"{printable(str(file))} failed while it was imported{where}: {what}.{guard}"
+
+
+_GUARD = ' Put the training under `if __name__ == "__main__":`.'
