@@ -96,7 +96,7 @@ class TestNonFinite:
             assert finding.evidence[0].startswith("2 NaN of 32 elements")
             assert finding.fix.startswith(
                 "The model ends in log, which is NaN for a negative number; log(0) is -inf. Keep its argument "
-                "positive, for example with .clamp(min=1e-6) or softplus. backsight run --nonfinite"
+                "positive, for example with .clamp(min=1e-6) or softplus. `backsight run --nonfinite"
             )
         else:
             assert finding.evidence[0].startswith("1 NaN and 1 infinite of 32 elements")
@@ -158,7 +158,7 @@ class TestNonFinite:
         assert finding.fix.startswith(
             "Check the forward of attn: its input is finite, and so are the outputs of the modules inside it, so it "
             "arose in the lines between: a division by 0, log(0), sqrt of a negative number, an overflow in exp "
-            "or in half precision, or a fully masked row. backsight run --nonfinite"
+            "or in half precision, or a fully masked row. `backsight run --nonfinite"
         )
 
     @pytest.mark.parametrize("marks", [True, False])
@@ -190,7 +190,7 @@ class TestNonFinite:
         finding = one(train(tmp_path / "run", model, loss, marks=True), "BS301")
         assert finding.fix.startswith(
             "The loss of this step was not finite itself: check it and its inputs for a division by 0, log(0), or an "
-            "overflow. backsight run --nonfinite"
+            "overflow. `backsight run --nonfinite"
         )
 
     @pytest.mark.parametrize(
