@@ -14,7 +14,10 @@ from recorded import EVERYTHING, batch, fitted, grave, layers, train
 from torch import nn
 
 import backsight as bs
+from backsight.diagnosis.live.deaf import indifferent
+from backsight.diagnosis.recordings import FOUND
 from backsight.diagnosis.recordings.losses import rise
+from backsight.runs import add_event
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +96,7 @@ class TestNonFinite:
             assert finding.evidence[0].startswith("2 NaN of 32 elements")
             assert finding.fix.startswith(
                 "The model ends in log, which is NaN for a negative number; log(0) is -inf. Keep its argument "
-                "positive, for example with .clamp(min=1e-6) or softplus. backsight run --nonfinite"
+                "positive, for example with .clamp(min=1e-6) or softplus. `backsight run --nonfinite"
             )
         else:
             assert finding.evidence[0].startswith("1 NaN and 1 infinite of 32 elements")
@@ -155,7 +158,7 @@ class TestNonFinite:
         assert finding.fix.startswith(
             "Check the forward of attn: its input is finite, and so are the outputs of the modules inside it, so it "
             "arose in the lines between: a division by 0, log(0), sqrt of a negative number, an overflow in exp "
-            "or in half precision, or a fully masked row. backsight run --nonfinite"
+            "or in half precision, or a fully masked row. `backsight run --nonfinite"
         )
 
     @pytest.mark.parametrize("marks", [True, False])
@@ -187,7 +190,7 @@ class TestNonFinite:
         finding = one(train(tmp_path / "run", model, loss, marks=True), "BS301")
         assert finding.fix.startswith(
             "The loss of this step was not finite itself: check it and its inputs for a division by 0, log(0), or an "
-            "overflow. backsight run --nonfinite"
+            "overflow. `backsight run --nonfinite"
         )
 
     @pytest.mark.parametrize(
@@ -453,11 +456,25 @@ class TestLossThatDoesNotFall:
     def test_one_that_exploded_blames_the_learning_rate(self, tmp_path: Path) -> None:
         values = np.r_[2.5, 2.4, 2.45, 426.9, np.linspace(40, 2.34, 96)]
         finding = one(marked(tmp_path, {"loss": values, "lr": np.full(100, 3.0)}), "BS310")
-        assert (finding.severity, finding.title) == ("note", "The loss did not fall.")
+        assert (finding.severity, finding.title, finding.since) == ("warning", "The loss did not fall.", 3)
         (course,) = finding.evidence
         assert str(course).startswith("It jumped from 2.45 to 426.9 at step 3 and ended at ")
-        assert str(course).endswith(", no better than it began.")
+        assert str(course).endswith(" (median of the last 10 values), no better than it began.")
         assert finding.fix.startswith("The learning rate, 3, is probably too high: ")
+
+    def test_one_of_either_sign_may_be_small_at_first(self, tmp_path: Path) -> None:
+        values = np.r_[0.001, -0.002, 0.05, 0.1 + 0.3 * self.NOISE]
+        finding = one(marked(tmp_path, {"policy_loss": values}), "BS310")
+        assert (finding.severity, finding.since) == ("note", None)
+
+    @pytest.mark.parametrize(("exploded", "expected"), [(True, ["BS310"]), (False, ["BS114", "BS310"])])
+    def test_rows_that_are_alike_after_an_explosion_are_its_consequence(
+        self, exploded: bool, expected: list[str], tmp_path: Path
+    ) -> None:
+        values = np.r_[2.4, 400.0, 2.4 * np.ones(98)] if exploded else 2.4 * np.ones(100)
+        marked(tmp_path, {"loss": values})
+        add_event(tmp_path / "run", 0, FOUND, findings=[indifferent("net", 32, 3).to_dict()])
+        assert [each.code for each in bs.open_run(tmp_path / "run").audit()] == expected
 
     @pytest.mark.parametrize(
         ("loss", "ratio", "severity", "title"),

@@ -475,14 +475,14 @@ for step in range(20):
 def test_what_is_found_while_it_runs_is_found_in_the_recording_once(bench):
     said = " ".join(recorded(bench, ALIKE).err.split())
     assert "BS114" in said
-    assert "`backsight runs show run` shows the first layer where they do." in said, "it is recorded already"
+    assert "`backsight runs show run` marks the layers whose gradients are zero." in said, "it is recorded already"
     assert "an audit of the recording finds 2 warnings: backsight runs audit run" in said
     run = bs.open_run(bench.folder / "run")
     found = {finding.code: finding for finding in run.audit()}
     assert {"BS114", "BS302"} <= set(found)
     assert found["BS114"].title == "model returns bit-identical outputs for all 16 rows of its input."
     assert found["BS114"].evidence[0].text.startswith("This happened in 3 steps in a row")
-    assert "`backsight runs show run` shows" in found["BS114"].fix
+    assert "`backsight runs show run` marks" in found["BS114"].fix
     assert found["BS302"].source == f"{bench.folder / 'train.py'}:18", "where most of the layers are"
 
 

@@ -9,6 +9,8 @@ from torch import nn
 
 import backsight as bs
 from backsight.text.console import printed
+from backsight.traces.difference import curve
+from backsight.traces.growth import Point
 from backsight.traces.terminal import in_color
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
@@ -25,6 +27,12 @@ def test_it_says_what_the_text_says(traced):
     folded = [line.strip() for line in difference.text().splitlines() if line.startswith(("step ", "  by module"))]
     assert folded and all(line in text for line in folded)
     assert re.search(r"❱ \d+ │ .*self\.norm\(x\)", text)  # the line of the program in a frame
+
+
+def test_bars_are_told_with_the_first_and_the_largest_by_name():
+    first, small, large = Point(0, "weight", "a", 0.5), Point(0, "weight", "b", 1e-6), Point(0, "weight", "c", 1.1)
+    assert curve([first, small, large]) == "█▃█ 5.0e-01 in a, the first; 1.1e+00 in c, the largest"
+    assert curve([large, small]) == "█▃ 1.1e+00 in c, the largest"
 
 
 def test_without_color_there_is_none(traced):

@@ -248,7 +248,7 @@ def test_a_gradient_of_two_entries_is_enough() -> None:
             nn.Sigmoid(),
             "BS416  Sigmoid returns the gradient of `input` as if the derivative of sigmoid were 1.",
         ),
-        (nn.Tanh(), "BS416  Tanh lacks the factor (1 - output²) in the gradient of"),
+        (nn.Tanh(), "BS416  Tanh is missing the factor (1 - output²) in the gradient of"),
         (nn.ReLU(), "BS416  ReLU returns the gradient of `input` as if the derivative of relu were 1."),
     ],
 )

@@ -51,6 +51,32 @@ class Unnamed(torch.autograd.Function):
         return g * (s + x * s * (1 - s)), (g * x * x * s * (1 - s)).sum() + 0 * b
 
 
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * x * grad_output
+
+
+class Tanh(torch.autograd.Function):
+    """Its backward has no name for the output."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x.tanh()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        return grad_output * 1
+
+
 def said(function: Any, *inputs: torch.Tensor) -> Any:
     (finding,) = bs.verify(function, *inputs).findings
     assert finding.code == "BS416"
@@ -70,12 +96,22 @@ class TestTheTermThatLacksAFactor:
     )
     def test_is_written_with_it(self, function: Any, inputs: tuple[torch.Tensor, ...], statement: str) -> None:
         fix = said(function, *inputs).fix
-        assert f"write `{statement}`: only this term lacks the factor" in fix
+        assert f"write `{statement}`: only this term is missing the factor" in fix
 
     def test_the_title_says_the_derivative(self) -> None:
         assert "as if the derivative of the product in `s = torch.sigmoid(beta * x)` were 1, not `beta`." in (
             said(Swish, X, torch.tensor(1.5)).title
         )
+
+    @pytest.mark.parametrize(
+        ("function", "fix"),
+        [
+            (Tanh, "Multiply what it returns for `x` by (1 - output²): the chain rule."),
+            (Cubed, "Leave that factor out: the chain rule."),
+        ],
+    )
+    def test_where_no_statement_can_be_written_the_fix_says_what_to_do(self, function: Any, fix: str) -> None:
+        assert said(function, X).fix == fix
 
     def test_where_the_source_does_not_show_it_the_fix_names_the_part(self) -> None:
         assert said(Unnamed, X, torch.tensor(1.5)).fix == (

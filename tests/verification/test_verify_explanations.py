@@ -190,9 +190,9 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     (
         "BS416",
         (wrong.Sigmoid, x),
-        "Sigmoid.backward lacks the factor (1 - output) in the gradient of `x`.",
+        "Sigmoid.backward is missing the factor (1 - output) in the gradient of `x`.",
         "Every entry that it returns for `x` would be right if it were multiplied by (1 - output).",
-        "Apply the chain rule: multiply the derivatives of all steps of forward, from its output back to this input.",
+        "On line 237, write `return (1 - y) * grad_output * y`: the chain rule.",
     ),
     (
         "BS416",

@@ -316,6 +316,17 @@ def test_a_path_that_is_left_out_through_one_of_several_outputs_is_no_mask() -> 
     assert "as if tanh in `return o.sigmoid() * new.tanh(), new` were a constant" in finding.title
 
 
+def test_a_line_is_quoted_once_and_its_result_called_by_name() -> None:
+    def unit(x: torch.Tensor) -> torch.Tensor:
+        n = x.norm(dim=1, keepdim=True)
+        return x / n
+
+    (finding,) = bs.verify(made(unit, lambda g, x: g / x.norm(dim=1, keepdim=True)), x).findings
+    assert finding.title.endswith("as if norm in `n = x.norm(dim=1, keepdim=True)` were a constant.")
+    assert str(finding.evidence[0]) == "But `n` changes with `x`, and the output with it."
+    assert finding.fix == "Add the gradient that comes through `n`."
+
+
 def test_what_no_step_explains_is_not_explained() -> None:
     wrong = made(lambda x: x.sin() * x.cos(), lambda g, x: g * (x.cosh() - 0.3 * x**3))
     assert [each.code for each in bs.verify(wrong, x).findings] == ["BS400"]

@@ -16,12 +16,12 @@ class Fact:
 
     reasons: the codes of what tells why it is so. states: those of what only says that it is, left out beside a reason.
     where: what a reason has to know: nothing, any statement, or the one that the other finding names, as its own or
-    among those it shows; or since when it has to be so: no later than the other.
+    among those it shows; or since when it has to be so: no later than the other, or since a step that is known.
     """
 
     reasons: frozenset[str]
     states: frozenset[str] = frozenset()
-    where: Literal["anywhere", "somewhere", "same place", "shown", "before"] = "anywhere"
+    where: Literal["anywhere", "somewhere", "same place", "shown", "before", "dated"] = "anywhere"
 
     def is_explained(self, found: Iterable[Finding]) -> bool:
         """Whether a finding tells why it is so."""
@@ -45,6 +45,7 @@ class Fact:
             "same place": reason.source == stated.source,
             "shown": any(str(getattr(each, "place", "")) == stated.source for each in reason.evidence),
             "before": (reason.since or 0) <= (stated.since or 0),
+            "dated": reason.since is not None and reason.since <= (stated.since or sys.maxsize),
         }[self.where]
 
 
@@ -55,6 +56,8 @@ def _codes(*numbers: int) -> frozenset[str]:
 FACTS = (
     # All rows become one on their way through a model.
     Fact(_codes(131, 135, 136, 147), states=_codes(114)),
+    # An explosion of the loss leaves units that are all dead; a loss that merely did not fall tells no step.
+    Fact(_codes(310), states=_codes(114), where="dated"),
     # The loss has nothing to do with a model. What knows where that begins is told, of the model or its optimizer.
     Fact(_codes(115), states=_codes(114), where="somewhere"),
     Fact(_codes(114), states=_codes(115)),

@@ -297,8 +297,9 @@ def curve(points: list[Point]) -> str:
     )
     first = next(each for each in points if each.relative)
     most = max(points, key=lambda each: each.relative)
-    told = f"{bars} from {shown(first.relative)} in {first.name or 'the model'}"
-    return told if most is first else f"{told} to {shown(most.relative)} in {most.name or 'the model'}"
+    ends = [(most, "the largest")] if most is first else [(first, "the first"), (most, "the largest")]
+    told = [f"{shown(each.relative)} in {each.name or 'the model'}, {which}" for each, which in ends]
+    return f"{bars} {'; '.join(told)}"
 
 
 def shown(relative: float) -> str:

@@ -57,7 +57,8 @@ def indifferent(model: str, rows: int, steps: int) -> Finding:
         f"{model} returns bit-identical outputs for all {counted(rows, 'row')} of its input.",
         (f"This happened in {counted(steps, 'step')} in a row, although its input rows differ.",),
         "Find where the rows become equal: a layer whose units are all dead, a mask that covers everything, a mean "
-        "over the wrong dimension, an unused input. `backsight run --record` shows the first layer where they do.",
+        "over the wrong dimension, an unused input. `backsight run --record` marks the layers whose gradients are "
+        "zero.",
     )
 
 

@@ -61,6 +61,11 @@ class _Course:
         return int(above[0]) + 1 if len(above) and before[0] > 0 else None
 
     @property
+    def is_ruined(self) -> bool:
+        """Whether it exploded where it can only be lost: a loss of either sign may pass through zero."""
+        return self.exploded is not None and bool(self.values.min() >= 0)
+
+    @property
     def first(self) -> NDArray[np.float64]:
         exploded = self.exploded
         return self.values[: self.tenth if exploded is None else min(self.tenth, exploded)]
@@ -93,7 +98,8 @@ class _Course:
             high = int(np.argmax(self.values))
             rose = f"jumped from {self.values[at - 1]:.4g} to {self.values[at]:.4g} at step {self.steps[at]}"
             peak = f", was {self.values[high]:.4g} at step {self.steps[high]}," if high != at else ""
-            return f"It {rose}{peak} and ended at {np.median(self.last):.4g}, no better than it began."
+            ended = f"ended at {np.median(self.last):.4g} (median of the last {len(self.last)} values)"
+            return f"It {rose}{peak} and {ended}, no better than it began."
         low = int(np.argmin(self.values))
         return (
             f"{np.median(self.first):.4g} over the first {len(self.first)} values, {np.median(self.last):.4g} over the "
@@ -110,8 +116,8 @@ def loss_that_does_not_fall(recording: Recording) -> Iterator[Finding]:
     """Every loss of the run is at its end what it was at its beginning, or higher, as far as its noise lets one say.
 
     A note: the losses of a game, or of a policy, need not fall. So nothing is said where one of several does. Where the
-    updates are negligible it is a warning. A single loss that falls by little, with a learning rate that could be
-    higher, is a note.
+    updates are negligible, or every loss exploded, it is a warning. A single loss that falls by little, with
+    a learning rate that could be higher, is a note.
     """
     every = {name: _Course(*each) for name, each in losses(recording.run).items() if len(each[1]) >= _FEWEST}
     if not every or not all(np.isfinite(each.values).all() for each in every.values()):
@@ -124,10 +130,13 @@ def loss_that_does_not_fall(recording: Recording) -> Iterator[Finding]:
     one = len(every) == 1
     facts = [each.told() if one else f"{name}: {each.told()}" for name, each in every.items()]
     title = f"{_named(list(every))} did not fall."
-    if any(each.exploded is not None for each in every.values()):
+    exploded = [int(each.steps[each.exploded]) for each in every.values() if each.exploded is not None]
+    if exploded:
         high = f"The learning rate{f', {rate:.4g},' if rate else ''} is probably too high"
         fix = f"{high}: try a tenth of it, warm it up, or clip gradients."
-        yield Finding("BS310", "note", title, tuple(facts), fix)
+        is_grave = all(each.is_ruined for each in every.values())
+        since = min(exploded) if is_grave else None
+        yield Finding("BS310", "warning" if is_grave else "note", title, tuple(facts), fix, since=since)
     elif ratio is not None and ratio[0] < SMALL:
         yield Finding("BS310", "warning", title, (*facts, _moved(ratio, rate)), _raised(rate, ratio[0]))
     else:

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import torch
 
 from backsight.verification.case import Candidate, Case
+from backsight.verification.hypotheses.completed import completed
 from backsight.verification.hypotheses.explanation import Explanation
+
+OF_THE_OUTPUT = {
+    "the output": "{}",
+    "(1 - output)": "(1 - {})",
+    "(1 - output²)": "(1 - {0} * {0})",
+}
+"""Factors that are computed from the output, and how they are written with a name for it."""
 
 
 def missing_factor(case: Case) -> Explanation | None:
     """Multiplied or divided by an input, the output or grad_output, every entry is right."""
-    for text, candidate, fix in _candidates(case):
+    for name, is_missing, candidate in _candidates(case):
         if case.fits(candidate):
+            what, how = ("is missing the", "multiplied by") if is_missing else ("has an extra", "divided by")
+            fix = f"Multiply what it returns for `{case.argument}` by {name}" if is_missing else "Leave that factor out"
             return Explanation(
-                f"{case.subject} {text} in the gradient of `{case.argument}`.",
-                (f"Every entry that it returns for `{case.argument}` would be right {fix}.",),
-                "Apply the chain rule: multiply the derivatives of all steps of forward, from its output back to "
-                "this input.",
+                f"{case.subject} {what} factor {name} in the gradient of `{case.argument}`.",
+                (f"Every entry that it returns for `{case.argument}` would be right if it were {how} {name}.",),
+                f"{(_written(case, name) if is_missing else '') or fix}: the chain rule.",
             )
     return None
 
 
-def _candidates(case: Case) -> Iterator[tuple[str, Candidate, str]]:
+def _written(case: Case, name: str) -> str:
+    """Return the statement of backward with the factor, whatever backward calls it; empty where no name is the one."""
+    body = case.written.body if case.written else None
+    form = OF_THE_OUTPUT.get(name, "{}")
+    for known in _names(body.node) if body is not None else ():
+        if statement := completed(case, form.format(known)):
+            return statement
+    return ""
+
+
+def _names(function: ast.AST) -> Iterator[str]:
+    """The names that a function gives to what it computes or unpacks, each once."""
+    names = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+    yield from dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store))
+
+
+def _candidates(case: Case) -> Iterator[tuple[str, bool, Candidate]]:
+    """Factors, whether each is missing or extra, and what the gradient then should be."""
     for name, tensor in _tensors(case):
-        yield f"lacks the factor {name}", _multiplied(tensor), f"if it were multiplied by {name}"
-        yield f"has an extra factor {name}", _divided(tensor), f"if it were divided by {name}"
+        yield name, True, _multiplied(tensor)
+        yield name, False, _divided(tensor)
     if case.elementwise:
-        yield "has an extra factor grad_output", lambda draw: draw.got / draw.u, "if it were divided by it"
+        yield "grad_output", False, lambda draw: draw.got / draw.u
 
 
 def _multiplied(tensor: torch.Tensor) -> Candidate:
@@ -48,7 +75,7 @@ def _tensors(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
     }
     if case.single:
         output = case.output
-        known |= {"the output": output, "(1 - output)": 1 - output, "(1 - output²)": 1 - output * output}
+        known |= dict(zip(OF_THE_OUTPUT, (output, 1 - output, 1 - output * output), strict=True))
     for name, each in known.items():
         try:
             spread = each.expand(case.input.shape)

@@ -55,7 +55,7 @@ def _explanation(case: Case, mistake: Found) -> Explanation:
     title, evidence, fix = mistake.told(case.argument)
     factor = other_factor(mistake.step, mistake.operand) if mistake.alteration.alter is passed_on else ""
     if factor and (written := completed(case, factor)):
-        fix = f"{written}: only this term lacks the factor `{factor}`."
+        fix = f"{written}: only this term is missing the factor `{factor}`."
     told = f"{case.subject} returns the gradient of `{case.argument}` {title}."
     sizes: list[str] = []
     if mistake.factor is not None:

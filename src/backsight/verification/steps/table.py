@@ -240,14 +240,14 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS415",
         constant,
         "as if {step} were {constant}",
-        "But {step} {changes} with `{argument}`, and the output with {it}.",
-        "Add the gradient that comes through {step}.",
+        "But {short} {changes} with `{argument}`, and the output with {it}.",
+        "Add the gradient that comes through {short}.",
     ),
     Alteration(
         "BS415",
         left_out,
         "as if {operand} of {step} were a constant",
-        "But {operand} of {step} {changes} with `{argument}`, and the gradient is the sum over all paths.",
+        "But {operand} of {short} {changes} with `{argument}`, and the gradient is the sum over all paths.",
         "Add the gradient that comes through {operand}: the product rule.",
     ),
     Alteration(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,8 @@ class Found:
     def told(self, argument: str) -> tuple[str, str, str]:
         """Return title, evidence and fix."""
         step = named(self.step, self.steps) + (f" and {named(self.beside, self.steps)}" if self.beside else "")
-        given = {"step": step, "operand": operand(self.step, self.operand), "argument": argument}
+        short = shortly(self.step, self.steps) + (f" and {shortly(self.beside, self.steps)}" if self.beside else "")
+        given = {"step": step, "short": short, "operand": operand(self.step, self.operand), "argument": argument}
         plural = {"constant": "constants", "changes": "change", "it": "them"}
         given |= plural if self.beside else {"constant": "a constant", "changes": "changes", "it": "it"}
         alteration = self.alteration
@@ -57,6 +59,21 @@ def named(step: Step, steps: Iterable[Step] = ()) -> str:
     inside = f" inside of {step.within}" if step.within else ""
     line = f" on line {step.place[1]}" if step.place else ""
     return f"{name}{inside} in `{text}`" if text else name + inside + line
+
+
+def shortly(step: Step, steps: Iterable[Step] = ()) -> str:
+    """Return what a step is called once its line was quoted: `n` of `n = x.norm(dim=1)`, else `norm`."""
+    text, name = _line(step), named(step, steps)
+    try:
+        (statement,) = ast.parse(text).body
+    except (SyntaxError, ValueError):  # several lines, or none
+        return name.removesuffix(f" in `{text}`")
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=target)], value=ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called))
+        ) if called == step.name and not step.within:
+            return f"`{target}`"
+    return name.removesuffix(f" in `{text}`")
 
 
 def operand(step: Step, number: int) -> str:

@@ -45,7 +45,7 @@ function drawComparison(answer, state, runs) {
             h(
               "p",
               {},
-              `Step ${count(found.step)}, `,
+              `Step ${count(found.step)}, ${found.kind === "weight" && found.step ? `after the update of step ${count(found.step - 1)}, ` : ""}`,
               link(
                 { page: "tensor", run: state.run, tensor: found.tensor, kind: found.kind, step: found.step },
                 found.tensor,
