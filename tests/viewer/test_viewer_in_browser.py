@@ -851,3 +851,18 @@ def test_a_tensor_without_elements_has_no_numbers(tmp_path, browser):
         drawn(page)
         table = page.locator(".slot table").inner_text()
         assert table.count("–") >= 3
+
+
+def test_a_tap_above_a_pill_is_one_on_its_box(look):
+    page = look("#/first/graph")
+    pill = page.locator(".bs [data-box] .knob[data-node]").first
+    # A browser leads a tap beside something small to it: the click is on the pill, what was touched lies above.
+    pill.evaluate(
+        """(pill) => {
+            const { x, y } = pill.getBoundingClientRect();
+            pill.dispatchEvent(new PointerEvent("pointerdown", { bubbles: true, clientX: x, clientY: y - 6 }));
+            pill.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+        }"""
+    )
+    drawn(page)
+    assert at(page).startswith("#/first/graph")
