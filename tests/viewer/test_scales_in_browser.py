@@ -126,7 +126,7 @@ def test_no_run_has_the_color_of_errors(view, scheme):
 
 def test_what_is_measured_now_and_then_says_how_often(view):
     page = view("#/nan/metrics")
-    assert "every 16 steps" in said(page, "rare")
+    assert "measured every 16 steps" in said(page, "rare")
     assert "every" not in said(page, "loss")
 
 
@@ -154,6 +154,7 @@ def test_a_run_that_was_better_at_first_is_said_to_have_been(view):
 def test_the_top_says_how_many_runs_are_compared(view):
     page = view("#/good/compare?with=early,nan")
     assert page.locator(".top h1").inner_text() == "3 runs"
+    assert page.locator(".top h1 + .soft").inner_text() == "tabs: good"
     assert page.locator(".top .steps").count() == page.locator(".top .state").count() == 0
 
 

@@ -779,7 +779,29 @@ def test_two_runs_part_within_the_steps_of_the_shorter_one(tmp_path, browser):
         page.goto(server.url)
         page.goto(f"http://127.0.0.1:{server.port}/#/long/compare?with=short")
         drawn(page)
-        assert "never for good" in page.locator(".verdict").inner_text()
+        assert "the last of both" in page.locator(".verdict").inner_text()
+
+
+def test_how_runs_differ_agrees_with_the_losses_in_the_table(tmp_path, browser):
+    for name, loss in (("one", 1.0), ("same", 1.0), ("close", 1.04), ("nearer", 1.2)):
+        with RunWriter(tmp_path / name) as writer:
+            for step in range(200):
+                # The last few steps of one run come near to the others, the mean of its last tenth does not.
+                writer.mark(step, loss=(1.0 if name == "nearer" and step >= 188 else loss) + 0.001 * (step % 2))
+    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/one/compare?with=same,close,nearer")
+        drawn(page)
+        rows = page.locator(".verdict tbody tr")
+        assert page.locator(".verdict h2").inner_text() == "Lowest loss at the end: one"
+        told = {row.locator("td").first.inner_text(): row.inner_text() for row in rows.all()}
+        assert "the same" in told["same"]
+        assert "within 5\u00a0% at the end" in told["close"]
+        assert "% apart at the end" in told["nearer"]
+        page.goto(f"http://127.0.0.1:{server.port}/#/one/compare?with=same")
+        drawn(page)
+        assert page.locator(".verdict h2").inner_text() == "loss ends the same"
 
 
 def test_numbers_beyond_single_precision_are_not_called_infinite(tmp_path, browser):
@@ -829,3 +851,18 @@ def test_a_tensor_without_elements_has_no_numbers(tmp_path, browser):
         drawn(page)
         table = page.locator(".slot table").inner_text()
         assert table.count("–") >= 3
+
+
+def test_a_tap_above_a_pill_is_one_on_its_box(look):
+    page = look("#/first/graph")
+    pill = page.locator(".bs [data-box] .knob[data-node]").first
+    # A browser leads a tap beside something small to it: the click is on the pill, what was touched lies above.
+    pill.evaluate(
+        """(pill) => {
+            const { x, y } = pill.getBoundingClientRect();
+            pill.dispatchEvent(new PointerEvent("pointerdown", { bubbles: true, clientX: x, clientY: y - 6 }));
+            pill.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+        }"""
+    )
+    drawn(page)
+    assert at(page).startswith("#/first/graph")

@@ -83,6 +83,8 @@ function eventText(event, details) {
   if (event === "loss") return `backward() ran on ${details.name}`;
   if (event === "graph")
     return `captured the graph: ${plural(details.nodes, "node")}, ${count(details.leaves)} of them leaves`;
+  if (event === "every") return `records one of ${plural(details.every, "step")} from here on: ${details.why}`;
+  if (event === "calls not seen") return `${event}, of ${said(details.modules)}. ${details.why}`;
   return `${event}: ${Object.entries(details)
     .map(([k, v]) => `${k} ${said(v)}`)
     .join(", ")}`;

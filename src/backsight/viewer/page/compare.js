@@ -177,7 +177,12 @@ async function drawPartings(place, runs, sets, { state, app }) {
     fill(one, busy(`comparing ${name} with ${base}`));
     try {
       const answer = await ask(base, "compare", { with: name }, app.signal);
-      fill(one, drawComparison(answer, { ...state, run: base, with: name }, runs));
+      const title = !alike.includes(name)
+        ? null
+        : runs.length > 2
+          ? `Where ${name} diverges from ${base}`
+          : "Where they diverge";
+      fill(one, drawComparison(answer, { ...state, run: base, with: name }, title, setOf(base)?.script));
       await partingCurves(one, answer, base, name, sets, app);
     } catch (error) {
       if (error.name === "AbortError") throw error;

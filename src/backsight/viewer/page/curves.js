@@ -228,7 +228,9 @@ const MANY = 300;
 function everyOf(several) {
   const gaps = new Set(several.flatMap((steps) => steps.slice(1).map((step, k) => step - steps[k]))),
     [gap] = gaps;
-  return gaps.size === 1 && gap > 1 && several.every((steps) => steps.length < MANY) ? `every ${gap} steps` : null;
+  return gaps.size === 1 && gap > 1 && several.every((steps) => steps.length < MANY)
+    ? `measured every ${gap} steps`
+    : null;
 }
 
 // The newest number of a line; of one that ended in NaN, since when, and where it was last finite if steps lie between.

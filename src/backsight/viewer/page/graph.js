@@ -170,10 +170,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   };
   take(heat);
   const stepOf = (c) => first + c * stretch,
-    saidOfStep = (c) =>
-      stretch > 1
-        ? `steps ${count(stepOf(c))} to ${count(Math.min(stepOf(c) + stretch - 1, lastSeen))}`
-        : `step ${count(stepOf(c))}`,
+    saidOfStep = (c) => {
+      const to = Math.min(stepOf(c) + stretch - 1, lastSeen);
+      return to > stepOf(c) ? `steps ${count(stepOf(c))} to ${count(to)}` : `step ${count(stepOf(c))}`;
+    },
     columnOf = (step) => clamp(Math.floor((step - first) / stretch), 0, Math.max(wide - 1, 0));
   const boxes = [...svg.querySelectorAll("[data-box]")].map((g) => ({
     g,
@@ -253,6 +253,8 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     if (why) where.append(h("span", { class: "soft" }, `, ${why}`));
     shared.move(stepOf(column));
   };
+  let touched = Infinity; // browsers lead a tap beside something small to it
+  svg.addEventListener("pointerdown", (event) => (touched = event.clientY), true);
   const saidOf = (box) => {
     const head = (told.get(box.index) || "").split("\n"),
       { value, wrong, low, high, isRange, modules } = found(box, column),
@@ -340,7 +342,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     element.classList.add("knob");
     element.addEventListener("click", (event) => {
       event.stopPropagation();
-      act();
+      act(event);
     });
     element.addEventListener("keydown", (event) => {
       if (event.key === "Enter") {
@@ -378,7 +380,8 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
         button(
           pill,
           leaf.name,
-          () => openTensor(leaf.kinds[of], of),
+          (event) =>
+            event && touched < pill.getBoundingClientRect().top ? press(box) : openTensor(leaf.kinds[of], of),
           () => [
             leaf.name,
             leaves.length > 1 ? `and ${plural(leaves.length - 1, "other")} like it` : null,

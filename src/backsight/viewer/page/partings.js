@@ -34,7 +34,7 @@ async function partingCurves(place, answer, base, name, sets, app) {
   );
 }
 
-function drawComparison(answer, state, runs) {
+function drawComparison(answer, state, title_, script) {
   const parting = (title, found, none, curves) =>
     h(
       "article",
@@ -106,12 +106,12 @@ function drawComparison(answer, state, runs) {
       : null;
   const same = alike(answer.exact, answer.near);
   return [
-    h("h2", {}, runs.length > 2 ? `Where ${state.with} diverges from ${state.run}` : "Where they diverge"),
+    title_ && h("h2", {}, title_),
     h(
       "p",
       { class: "soft" },
       withOptions(
-        `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : " To see the operation that differs first, trace both as well: backsight run --record --trace steps=0,1 train.py."}`,
+        `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : ` To see the operation that differs first, trace both as well: \`backsight run --record --trace steps=0,1 ${script ?? "train"}.py\`.`}`,
       ),
     ),
     ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),

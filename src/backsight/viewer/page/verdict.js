@@ -8,6 +8,8 @@ function endOf(values) {
   return Number.isFinite(values[values.length - 1]) ? last.reduce((a, b) => a + b, 0) / last.length : Number.NaN;
 }
 
+const apartBy = (v, w) => Math.abs(v - w) / (Math.max(Math.abs(v), Math.abs(w)) || 1);
+
 // The values of both at the same steps, of those that both have reached. Where one has more points, as the shorter of two
 // long runs has, they are the mean of those that a point of the other stands for.
 function together(one, other) {
@@ -45,7 +47,7 @@ function partsAt({ steps, a: mine, b: yours }) {
   let since = a.length;
   for (let k = a.length - 1; k >= 0; k--) {
     const [v, w] = [a[k], b[k]],
-      apart = Number.isFinite(v) !== Number.isFinite(w) || Math.abs(v - w) > CLOSE * Math.max(Math.abs(v), Math.abs(w));
+      apart = Number.isFinite(v) !== Number.isFinite(w) || apartBy(v, w) > CLOSE;
     if (!apart) break;
     since = k;
   }
@@ -90,7 +92,8 @@ function endings(sets) {
 function verdict(sets) {
   const found = endings(sets);
   if (!found) return null;
-  const { name, ended, best, foreign, unended } = found;
+  const { name, ended, best, foreign, unended } = found,
+    isTied = best && ended.length > 1 && ended.every(({ end }) => end === best.end);
   const parted = (row) => {
     if (!best || row === best) return "";
     const bad = row.values.findIndex((v) => !Number.isFinite(v)),
@@ -98,7 +101,13 @@ function verdict(sets) {
       step = partsAt(both);
     if (!Number.isFinite(row.end) && bad >= 0) return `not finite from step ${count(row.steps[bad])} on`;
     if (!both.steps.length) return "no step in common";
-    if (step === null) return "never for good";
+    if (both.a.length === row.values.length && both.a.every((v, k) => v === both.b[k])) return "the same";
+    const share = apartBy(best.end, row.end);
+    if (share <= CLOSE) return `within ${percent(CLOSE)} at the end`;
+    if (step === null)
+      return best.steps.at(-1) === row.steps.at(-1)
+        ? `${percent(share)} apart at the end`
+        : `within ${percent(CLOSE)} at step ${count(Math.min(best.steps.at(-1), row.steps.at(-1)))}, the last of both`;
     let low = both.steps.indexOf(step);
     while (both.b[low] < both.a[low]) low++;
     const until = both.steps[low - 1];
@@ -110,9 +119,15 @@ function verdict(sets) {
     h(
       "h2",
       {},
-      best ? `Lowest ${name} at the end: ` : foreign ? "Different programs" : `No ${name} is finite at the end`,
-      best ? h("span", { class: "best" }, dotOf(best.set), best.set.name) : null,
-      best && best.set.apart.length ? h("span", { class: "chosen" }, toldApart(best.set.apart)) : null,
+      isTied
+        ? `${name} ends the same`
+        : best
+          ? `Lowest ${name} at the end: `
+          : foreign
+            ? "Different programs"
+            : `No ${name} is finite at the end`,
+      best && !isTied ? h("span", { class: "best" }, dotOf(best.set), best.set.name) : null,
+      best && !isTied && best.set.apart.length ? h("span", { class: "chosen" }, toldApart(best.set.apart)) : null,
     ),
     h(
       "div",
