@@ -436,7 +436,10 @@ def test_runs_that_were_set_otherwise_are_compared_with_the_best_when_it_is_aske
         page.get_by_text("The first difference of slow").click()
         page.get_by_text("First bitwise difference").wait_for()
         drawn(page)
-        assert "Step 1, after the update of step 0, stem.weight (weights)" in page.locator(".two details").first.inner_text()
+        assert (
+            "Step 1, after the update of step 0, stem.weight (weights)"
+            in page.locator(".two details").first.inner_text()
+        )
         page.goto("about:blank")
         page.goto(f"http://127.0.0.1:{server.port}/#/slow/compare?with=same")
         drawn(page)

@@ -57,4 +57,4 @@ def own(package: str, *names: str) -> str:
     lines = (line.strip() for text in texts for line in text.split("\n"))
     kept = (line for line in lines if line and not line.startswith("//"))
     whole = "".join(line if line[-1] in "([{,;" and "//" not in line else f"{line}\n" for line in kept)
-    return re.sub(r" (=>|[=!]==|&&|\|\|) ", r"\1", whole)
+    return re.sub(r" (=>|[=!]==|&&|\|\||[<>+*-]=) ", r"\1", whole)
