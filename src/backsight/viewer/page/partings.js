@@ -111,7 +111,7 @@ function drawComparison(answer, state, title_, script) {
       "p",
       { class: "soft" },
       withOptions(
-        `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : ` To see the operation that differs first, trace both as well: \`backsight run --record --trace steps=0,1 ${script ?? "train"}.py\`.`}`,
+        `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.${answer.traced ? "" : ` To see the operation that differs first, trace both as well: \`backsight run --record --trace steps=0,1 ${(script ?? "train").replace(/(\.py)?$/, ".py")}\`.`}`,
       ),
     ),
     ...(answer.steps.both && answer.tensors.both ? parted(answer, same, parting) : [nothingShared(answer)]),
