@@ -184,8 +184,11 @@ def test_arguments_stand_as_they_were_given(view):
 
 def test_tables_of_several_runs_fit_a_narrow_screen(view):
     page = view("#/good/compare?with=early,nan,spike", **PHONE)
-    for table in page.locator(".compared .table").all():
-        assert table.evaluate("(t) => t.scrollWidth <= t.clientWidth && t.scrollHeight <= t.clientHeight")
+    losses, settings = page.locator(".compared .table").all()
+    assert losses.evaluate("(t) => t.scrollWidth <= t.clientWidth && t.scrollHeight <= t.clientHeight")
+    # Names of settings are whole, so that this one is scrolled sideways, and the page is not.
+    assert settings.evaluate("(t) => getComputedStyle(t).overflowX") == "auto"
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def test_what_is_touched_is_large_enough(view):
