@@ -110,6 +110,13 @@ class TestWhatIsPassedOver:
         _, visited = found([data, [[[[[target]]]]]], target)
         assert visited < MANY + 64 * 64  # the batch with the tensor in it is visited
 
+    def test_a_data_set_after_circles_and_batches_that_lead_somewhere_is_passed_over_too(self):
+        judge = Barren(walk.Walk([], (torch.Tensor,), False, 1000).referents, [])
+        assert not judge.without(circle(MANY))
+        for _ in range(3):
+            assert judge.without([*rows(8), torch.ones(1)])
+        assert not judge.without(rows(MANY))
+
 
 class TestDataOfTensors:
     @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ class Barren:
         return not (kinds.keys() & self._referents.collected or (self._sought and kinds.keys() & _DATA.keys()))
 
     def _leads_nowhere(self, batch: list[object]) -> bool:
-        found = None if self._nowhere else self._follow(batch)
+        found = None if self._nowhere and self._tries else self._follow(batch)
         if found is None and self._tries:
             met = set[int]()
             found = self._follow(batch, met)
