@@ -6,12 +6,17 @@ parameter; so it holds neither the parameter nor the optimizer.
 
 from __future__ import annotations
 
+import inspect
+import math
+import sys
+import warnings
+
 import torch
 
 from backsight.gradient_release._torch import bytes_of
-from backsight.gradient_release.errors import AlreadyStepped
-from backsight.gradient_release.late_clipping import warn_of_clipping
+from backsight.gradient_release.errors import AlreadyStepped, ReleaseWarning
 from backsight.gradient_release.ledger import Ledger
+from backsight.gradient_release.origin import is_of_torch_or_ours, levels_to_program
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.gradient_release.remedy import second_gradient
 
@@ -99,3 +104,35 @@ class Slot:
             ledger.kept -= self.bytes
             if ledger.put(self, parameter):
                 self._full(parameter)
+
+
+_CLIP = getattr(inspect.unwrap(torch.nn.utils.clip_grad_norm_), "__code__", None)  # a library may have replaced it
+
+
+def warn_of_clipping() -> bool:
+    """Say that clipping will raise, if `clip_grad_norm_` multiplies gradients now; return whether it was said.
+
+    A limit of infinity only asks for the norm, and never raises.
+    """
+    most = _max_norm()
+    if most is None or math.isinf(most):
+        return False
+    warnings.warn(
+        f"clip_grad_norm_ after a backward pass with release works only while the norm stays below {most}: longer "
+        f"gradients were used for the step already, and raise GradientGone. Call release.clip({most}) once, before "
+        "the training, in place of clip_grad_norm_.",
+        ReleaseWarning,
+        stacklevel=levels_to_program(),
+    )
+    return True
+
+
+def _max_norm() -> float | None:
+    """Return the limit of the `clip_grad_norm_` that runs, which our caller is called by; None if none does."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_of_torch_or_ours(frame):
+        if frame.f_code is _CLIP:
+            held = frame.f_locals.get("max_norm")
+            return float(held) if isinstance(held, (int, float, torch.Tensor)) else None
+        frame = frame.f_back
+    return None

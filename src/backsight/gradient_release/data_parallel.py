@@ -16,7 +16,6 @@ from torch import distributed
 
 from backsight.gradient_release._torch import at_end_of_backward, is_sharded
 from backsight.gradient_release.ahead import set_gradient
-from backsight.gradient_release.averaging import Averaging
 from backsight.gradient_release.errors import NotReleasable, ReleaseError
 from backsight.gradient_release.ledger import Entry
 from backsight.tape import in_backward
@@ -105,6 +104,32 @@ def expect_ddp(model: object) -> None:
     """Refuse what is given for a DistributedDataParallel and is none."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise TypeError(f"ddp must be the DistributedDataParallel around the model, not a {type(model).__name__}.")
+
+
+class Averaging:
+    """What a release asks whoever averages its gradients; this is the answer of a single rank, where nobody does.
+
+    Attributes:
+        over_ranks: whether gradients are averaged.
+        has_buckets: whether that is done in buckets of its own, and parameters are stepped when it says so.
+    """
+
+    over_ranks = False
+    has_buckets = False
+
+    @property
+    def ddp(self) -> torch.nn.Module | None:
+        """The DistributedDataParallel that averages, if one does."""
+        return None
+
+    def average(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Average the gradients of parameters that are about to be stepped, each once a step."""
+
+    def turn(self) -> None:
+        """Begin the next step."""
+
+    def close(self) -> None:
+        """Leave gradients alone from now on."""
 
 
 class OverDdp(Averaging):

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 
 from backsight.gradient_release.attachments import Attachments, Calls
-from backsight.gradient_release.averaging import Averaging
 from backsight.gradient_release.clipping import Clipping, Method, backward, clip
+from backsight.gradient_release.data_parallel import Averaging
 from backsight.gradient_release.errors import GradientGone, ReleaseError
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.ledger import Ledger

@@ -1,21 +1,22 @@
-"""`Clipping`: the state of a release whose gradients are clipped to a norm of all of them."""
+"""`Clipping`: the state of a release whose gradients are clipped to a norm of all, and what it does with each."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 
+from backsight.gradient_release.attachments import parameter_names
 from backsight.gradient_release.clipping.bound import Bound, scale
 from backsight.gradient_release.clipping.gradient import FactoredGradient
-from backsight.gradient_release.clipping.report import report
-from backsight.gradient_release.clipping.taps import Taps
+from backsight.gradient_release.clipping.taps import Tap, Taps
 from backsight.gradient_release.errors import ReleaseError
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.gradient_release.scaler import undo_scale
+from backsight.text import size
 
 Method = Literal["auto", "two-pass", "factored"]
 
@@ -248,3 +249,46 @@ def _alive(gradient: torch.Tensor) -> int:
     if isinstance(gradient, FactoredGradient) and gradient.factors:
         return sum(factor.nbytes for factor in gradient.factors)
     return gradient.numel() * gradient.element_size()
+
+
+def report(clipping: Any, optimizer: torch.optim.Optimizer) -> str:
+    """Return a line for each matrix, whether it is kept as factors or why not, and one for all vectors."""
+    taps: Mapping[int, Tap] = {} if clipping.taps is None else clipping.taps.last
+    names = parameter_names(optimizer)
+    trained = [each for each in clipping.parameters() if each.requires_grad]
+    matrices = [each for each in trained if each.dim() > 1]
+    kept = [each for each in matrices if id(each) in taps and not taps[id(each)].reason]
+    lines = [_headline(clipping, trained, kept)]
+    if clipping.taps is not None:
+        lines += _columns([_row(names[id(each)], each, taps.get(id(each))) for each in matrices])
+        vectors = [each for each in trained if each.dim() <= 1]
+        if vectors:
+            together = size(sum(each.numel() * each.element_size() for each in vectors))
+            lines.append(f"dense     {len(vectors)} vectors, {together}: smaller than any factors")
+    return "\n".join(lines)
+
+
+def _headline(clipping: Any, trained: list[torch.Tensor], kept: list[torch.Tensor]) -> str:
+    whole = sum(each.numel() * each.element_size() for each in trained)
+    bound = f"Clipping to norm {clipping.bound.max_norm:g} (order {clipping.bound.norm_type:g}), {clipping.method}"
+    if clipping.taps is None:
+        return f"{bound}: release.backward(loss) runs backward twice"
+    now = f"{bound}: {len(kept)} of {len(trained)} gradients are kept as factors"
+    held = clipping.kept_bytes
+    return f"{now}; the last step held {size(held)} for {size(whole)} of gradients" if held else now
+
+
+def _row(name: str, weight: torch.Tensor, tap: Tap | None) -> tuple[str, str, str, str]:
+    if tap is None:
+        return "dense", name, str(tuple(weight.shape)), "no linear layer or embedding was called with it"
+    if tap.reason:
+        return "dense", name, tap.layer, tap.reason
+    whole = size(weight.numel() * weight.element_size())
+    return "factored", name, tap.layer, f"{tap.tokens:,} tokens: {size(tap.factor_bytes)} for {whole}"
+
+
+def _columns(rows: list[tuple[str, str, str, str]]) -> list[str]:
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2].ljust(widths[2]), row[3]]) for row in rows
+    ]

@@ -13,9 +13,13 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from backsight.gradient_release.clipping._torch import before_other_forward_hooks, has_hooks, is_transformed
-from backsight.gradient_release.clipping.embedding import EmbeddingCall, FactoredEmbedding
-from backsight.gradient_release.clipping.linear import FactoredLinear, LinearCall
-from backsight.gradient_release.clipping.passes import Passes
+from backsight.gradient_release.clipping.layers import (
+    EmbeddingCall,
+    FactoredEmbedding,
+    FactoredLinear,
+    LinearCall,
+    Passes,
+)
 
 SAVES = 2
 """Factors are kept if they are at most half as large as the gradient. In float32 that is also where the norm by Gram

@@ -1,4 +1,4 @@
-"""The linear layer that keeps the factors of its weight's gradient."""
+"""The layers that keep the factors of their weight's gradient, and in which passes: linear layers and embeddings."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from typing import Any
 
 import torch
 
-from backsight.gradient_release.clipping._torch import has_hooks
-from backsight.gradient_release.clipping.factor import Product
+from backsight.gradient_release.clipping._torch import has_hooks, runs_in_this_backward
+from backsight.gradient_release.clipping.factor import Product, Rows, embedding_gradient
 from backsight.gradient_release.clipping.gradient import keep
-from backsight.gradient_release.clipping.passes import Passes
+
+
+class Passes:
+    """Tells, in a node's backward, whether the pass is a plain `backward()`, in which a gradient may stay in factors.
+
+    It is not in `autograd.grad` and `backward(inputs=...)`, which want certain gradients and no others, under
+    `create_graph=True`, which differentiates them, and once clipping has ended. The nodes go over to ordinary gradients
+    then.
+    """
+
+    def __init__(self) -> None:
+        self.leaf = torch.zeros((), requires_grad=True)
+        """An input of every node, of which nobody knows: only a plain `backward()` goes on to it."""
+        self.factoring = True
+        self._node = torch.autograd.graph.get_gradient_edge(self.leaf).node
+
+    def keeps_factors(self) -> bool:
+        """Whether a weight gradient that arises now may stay in factors."""
+        return self.factoring and not torch.is_grad_enabled() and runs_in_this_backward(self._node)
 
 
 @dataclass(frozen=True)
@@ -78,3 +96,45 @@ def _kept(call: LinearCall, by_token: torch.Tensor, inputs: torch.Tensor) -> boo
 def _matrix(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor of (..., features) as (tokens, features)."""
     return tensor.reshape(tensor.shape[:-1].numel(), tensor.shape[-1])
+
+
+@dataclass(frozen=True)
+class EmbeddingCall:
+    """A call of an embedding, whose row `padding` is not trained."""
+
+    passes: Passes
+    weight: torch.Tensor
+    padding: int | None
+
+
+class FactoredEmbedding(torch.autograd.Function):
+    """`weight[index]`, whose value is at hand, with a weight gradient that stays in factors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        value: list[torch.Tensor],
+        call: EmbeddingCall,
+        leaf: torch.Tensor,
+        weight: torch.Tensor,
+        index: torch.Tensor,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(index)
+        ctx.call = call
+        return value.pop().detach()  # not a view: what follows may write to it
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        call: EmbeddingCall = ctx.call
+        (index,) = ctx.saved_tensors
+        rows, index = gradients[0].reshape(index.numel(), call.weight.shape[1]), index.flatten()
+        dense = None if _kept_rows(call, rows, index) else embedding_gradient(rows, index, call.weight, call.padding)
+        return None, None, None, dense, None
+
+
+def _kept_rows(call: EmbeddingCall, rows: torch.Tensor, index: torch.Tensor) -> bool:
+    """Keep the factors, if this is the time for it, and say whether."""
+    if not call.passes.keeps_factors() or has_hooks(call.weight):
+        return False
+    # The index is part of a batch, which may be overwritten by the next before the step.
+    return keep(call.weight, Rows(index.clone(), rows.detach(), call.padding))
