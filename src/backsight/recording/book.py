@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -11,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backsight.recording.memory_held import memory_held
 from backsight.recording.observed import numbered
 from backsight.recording.page import Page, Row, Slot, Value
 from backsight.recording.reading import joined, skipped
@@ -153,3 +154,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(held) for key, held in value.items()}
     return [_plain(held) for held in value] if isinstance(value, (list, tuple)) else value
+
+
+_STATM = "/proc/self/statm"
+"""Where Linux says it, in pages."""
+
+
+def memory_held() -> dict[str, int]:
+    """Return bytes: `memory`, what is resident of the process, and `device_memory_peak`, the most that tensors held.
+
+    What the system does not tell is left out; no device is waited for.
+    """
+    found: dict[str, int] = {}
+    if sys.platform == "linux":
+        try:
+            with open(_STATM, encoding="ascii") as file:
+                found["memory"] = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):  # no /proc in some containers
+            pass
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # without annotations
+        found["device_memory_peak"] = torch.cuda.max_memory_allocated()
+    return found

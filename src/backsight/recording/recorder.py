@@ -14,23 +14,20 @@ import torch
 from backsight.naming.roots import ours
 from backsight.recording import processes
 from backsight.recording._torch import hooks_traced, in_functional_call
-from backsight.recording.backwards import Backwards
 from backsight.recording.cost import Cost
 from backsight.recording.hook import turn
-from backsight.recording.marking import Marking, has_begun
 from backsight.recording.metrics import Metric, Metrics
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Form, Observed
-from backsight.recording.page import Page
+from backsight.recording.page import UNSEEN, Page, unseen_in
 from backsight.recording.schedule import SHARE, Pace, Schedule
 from backsight.recording.sink import Sink
-from backsight.recording.steps import StepEnds
+from backsight.recording.steps import Backwards, Marking, StepEnds, has_begun
 from backsight.recording.tables import settle
 from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
 from backsight.recording.taps.gradients import GradientTap
 from backsight.recording.taps.graph import GraphTap, owners
 from backsight.recording.taps.scalars import Scalars, ScalarTap
-from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
 from backsight.runs import EVALUATION
 from backsight.tape import unseen

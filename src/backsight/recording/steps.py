@@ -1,4 +1,7 @@
-"""Where a training step ends: at an optimizer's step, by PyTorch's own hooks."""
+"""Where a training step ends, by PyTorch's own hooks: at an optimizer's step, or between a backward pass and a call.
+
+And which step a mark is about: the one under way, or the one that has just ended.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from backsight.recording.held import parameters_of, plain_of, size_of
 from backsight.recording.hook import Hook
 from backsight.recording.observed import Observed
 from backsight.recording.optimizer_steps import leave, listen
+from backsight.recording.page import Page
 from backsight.snapshot import stepping
 
 Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | Mapping[str, torch.optim.Optimizer] | None
@@ -237,3 +241,83 @@ def given_optimizers(optimizer: Any) -> list[torch.optim.Optimizer] | None:
             f"optimizer must be a torch.optim.Optimizer or several of them, not {type(optimizer).__name__}."
         )
     return [stepping(each) for each in found]
+
+
+class Marking:
+    """Tells of each tag its step.
+
+    Between the end of a step and the next forward pass both are meant by somebody: `epoch` is told at the head of a
+    loop, and `loss` at its foot, after the optimizer's step. A tag of the first sort is there before any step has
+    ended, and one of the second is not. So the first time that a tag is given says where it is given always.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: set[str] = set()
+        """Tags that were first given in the step that they are about."""
+        self._behind: set[str] = set()
+        """Tags that were first given when that step had ended."""
+
+    def steps(self, under_way: int, page: Page | None, tags: dict[str, Any]) -> dict[int, dict[str, Any]]:
+        """Return the tags of each step."""
+        begun = under_way == 0 or has_begun(page)
+        found: dict[int, dict[str, Any]] = {}
+        for name, value in tags.items():
+            if name not in self._ahead and name not in self._behind:
+                (self._ahead if begun else self._behind).add(name)
+            ended = name in self._behind and not begun
+            found.setdefault(under_way - ended, {})[name] = value
+        return found
+
+
+_AT_REST = ("weight", "buffer", "eval_input", "eval_output")
+"""Kinds of rows that evaluation between two steps leaves as well."""
+
+
+def has_begun(page: Page | None) -> bool:
+    """Whether training has been recorded of the step under way; the newest rows are the likeliest to tell."""
+    return page is not None and any(row[0].kind not in _AT_REST for row in reversed(page.rows))
+
+
+PASSES = 16
+"""Backward passes after which an optimizer that the program has is not waited for any longer; twice as many as it took
+before, if that is more."""
+
+
+class Backwards:
+    """Counts steps by backward passes, while it is clear that no optimizer of the program ends them.
+
+    An optimizer that is there is waited for, as it may accumulate gradients first. But where a parameter is written to
+    meanwhile, a step was taken by hand.
+    """
+
+    def __init__(self, observed: Observed, ends: StepEnds):
+        self._observed, self._ends = observed, ends
+        self._passed = 0
+        """Backward passes since a parameter was written to, or an optimizer has stepped."""
+        self._patience = PASSES
+        self._without = False
+        """Whether the program had no optimizer when it was asked."""
+        self.counting = False
+        """Whether steps are counted so."""
+
+    def end_steps(self, arrived: Mapping[int, int | None]) -> bool:
+        """Whether a step ends here, between a backward pass and a call.
+
+        arrived: the parameters that the pass has given gradients, by id, each with its version then.
+        """
+        if self._ends.amid:  # the optimizer itself asks for this pass
+            return False
+        by_hand = self._observed.written(arrived)
+        self._passed = 0 if by_hand else self._passed + 1
+        self.counting = by_hand or self._passed >= self._patience or self._has_none()
+        return self.counting
+
+    def stepped(self) -> None:
+        """Note that an optimizer has stepped: steps end there."""
+        self._patience = max(self._patience, 2 * (self._passed + 1))
+        self._passed, self._without, self.counting = 0, False, False
+
+    def _has_none(self) -> bool:
+        """Whether the program has no optimizer; a search is too dear for every pass."""
+        self._without = self._without or not self._ends.expected()
+        return self._without

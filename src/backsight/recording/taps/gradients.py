@@ -1,4 +1,4 @@
-"""Gradients of parameters as they arrive, by the hook that PyTorch calls when a gradient has been accumulated."""
+"""Gradients of parameters: as they arrive, by the hook that PyTorch calls then, and as all ranks of DDP share them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
-from backsight.tape import backward_number, in_backward, uncompiled, version
+from backsight.tape import backward_number, in_backward, is_captured, uncompiled, version
 
 SMALL = 64 * 1024
 """Bytes of a gradient that may wait for the end of the backward pass, to be read together with others."""
@@ -226,3 +226,42 @@ class _Parameter:
         notebook = self.tap.notebook
         if call < notebook.calls or not notebook.full(call, self.slot.name):
             self.tap.take(page, self, call, gradient, at)
+
+
+class AveragedTap(Tap):
+    """Takes `parameter.grad` right before the optimizer steps, where every rank has the same weights.
+
+    By then DDP has averaged it, and it may have been unscaled and clipped: what each rank has added itself are the rows
+    of `GradientTap`. Their norm does not tell that of the average, so it has to be read. Elsewhere nothing is read: the
+    two are the same but for clipping.
+    """
+
+    name = "averaged_grad"
+
+    def __init__(self, notebook: Notebook, observed: Observed):
+        super().__init__(notebook)
+        self.observed = observed
+        self._places: list[tuple[Place | HeldPlace, Slot]] = []
+        self._page: Page | None = None
+        self._counts: dict[Slot, int] = {}
+
+    def survey(self) -> None:
+        self._places = [
+            (place, Slot(place.name, "averaged_grad", place.owner)) for place in self.observed.parameters().values()
+        ]
+
+    @torch.no_grad()
+    def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
+        if not page.replicated or optimizer is None or is_captured():
+            return
+        if self._page is not page:
+            self._page, self._counts = page, {}
+        held, entries = parameters_of(optimizer), list[Entry]()
+        for place, slot in self._places:
+            tensor = place.tensor()
+            if tensor is not None and id(tensor) in held and tensor.is_leaf and tensor.grad is not None:
+                call = self._counts.get(slot, 0)
+                self._counts[slot] = call + 1
+                if not self.notebook.full(call, "an optimizer"):
+                    entries.append((slot, call, tensor.grad))
+        page.note_all(entries)
