@@ -306,7 +306,7 @@ def test_two_hundred_layers() -> None:
 def test_a_bar_shows_progress_on_stderr_where_it_is_wanted(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backsight.verification.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("backsight.verification.running.PATIENCE", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal then
     bs.verify(nn.Sequential(nn.Linear(3, 3), nn.Tanh()), normal(2, 3), progress=True)
     out, err = capfd.readouterr()

@@ -1,16 +1,18 @@
-"""`tested`: run a function once, and test each operation that it ran."""
+"""`tested`: run a function once, and test each operation that it ran, with a progress bar if that takes long."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
+from torch.utils.checkpoint import CheckpointFunction
 
 from backsight.findings import SEVERITIES
 from backsight.quiet import quietly
@@ -18,13 +20,11 @@ from backsight.source import Place
 from backsight.surface import require
 from backsight.verification._torch import seed as set_seed
 from backsight.verification.check import Outcome
-from backsight.verification.checkpoints import opened
 from backsight.verification.errors import CannotTest, raised
 from backsight.verification.inputs import copied, nothing, whole
-from backsight.verification.operation import Operation
+from backsight.verification.operation import Kept, Operation
 from backsight.verification.point import Clock
-from backsight.verification.progress import progressing
-from backsight.verification.recorder import recording
+from backsight.verification.recorder import Recorder, Unkept, recording
 from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
 from backsight.verification.state import kept, restore
 
@@ -203,3 +203,73 @@ def _eager() -> Any:
     Where torch._dynamo was never imported nothing is compiled, and its import takes a second.
     """
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+def opened(recorder: Recorder) -> list[Operation]:
+    """Return the operations of a recorder, with those that a checkpoint runs in place of the checkpoint.
+
+    Each runs once more, with gradients, as in its backward.
+    """
+    for operation in (opening := recorder.operations):  # what a checkpoint runs is added: it may be a checkpoint too
+        if operation.custom is CheckpointFunction:
+            before = len(opening)
+            function, arguments = _given(operation)
+            try:
+                with recording(recorder):
+                    function(*arguments)
+            except Exception as error:  # of the program
+                recorder.failed[operation.name] = Unkept(operation.name, f"rerun, it raises {raised(error)}", True)
+            if len(opening) == before and not recorder.unseen:
+                why = "the function it runs has no backward"
+                recorder.failed.setdefault(operation.name, Unkept(operation.name, why, own=True))
+    return [each for each in opening if each.custom is not CheckpointFunction]
+
+
+def _given(checkpoint: Operation) -> tuple[Callable[..., Any], list[Any]]:
+    """Return the function that a checkpoint runs, and copies of what it runs it with: no leaves, as in its forward."""
+    function, _, *arguments = checkpoint.arguments  # the second says whether to keep the state of the generators
+    return function, [
+        each.value.clone().requires_grad_(each.wanted).clone() if type(each) is Kept else each for each in arguments
+    ]
+
+
+PATIENCE = 1.0
+"""Seconds without a bar."""
+
+
+@contextmanager
+def progressing(total: int, wanted: bool | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function to call when one of `total` things is done, with its name.
+
+    The bar stands on stderr and is gone at the end. By default it is shown in a terminal only.
+    """
+    if wanted is None:
+        wanted = sys.stderr.isatty()
+    if not wanted:
+        yield lambda name: None
+        return
+    from backsight.text.console import Console
+    from backsight.text.rich import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("verifying"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=total)
+    began, shown = time.monotonic(), False
+
+    def advance(name: str) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - began > PATIENCE:
+            bar.start()
+            shown = True
+        bar.update(task, advance=1, description=name)
+
+    try:
+        yield advance
+    finally:
+        if shown:
+            bar.stop()

@@ -11,16 +11,13 @@ from backsight.verification.hypotheses.cross_terms import missing_cross_terms
 from backsight.verification.hypotheses.explanation import Explanation, Hypothesis
 from backsight.verification.hypotheses.factor import constant_factor
 from backsight.verification.hypotheses.ignores_grad_output import for_ones, ignores_grad_output
-from backsight.verification.hypotheses.last_step import missing_last_step
 from backsight.verification.hypotheses.mask import wrong_mask
-from backsight.verification.hypotheses.missing_factor import missing_factor
+from backsight.verification.hypotheses.missing_factor import missing_factor, missing_last_step
 from backsight.verification.hypotheses.none import nothing_returned
 from backsight.verification.hypotheses.not_finite import not_finite
 from backsight.verification.hypotheses.not_linear import not_linear
-from backsight.verification.hypotheses.one_sample import of_one_sample
 from backsight.verification.hypotheses.order import wrong_order
-from backsight.verification.hypotheses.shape import wrong_shape
-from backsight.verification.hypotheses.shifted import shifted
+from backsight.verification.hypotheses.shape import of_one_sample, shifted, wrong_shape
 from backsight.verification.hypotheses.sign import wrong_sign
 from backsight.verification.hypotheses.surrogate import surrogate
 from backsight.verification.hypotheses.transpose import missing_transpose

@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from backsight.verification.case import Case, Known
 from backsight.verification.differences import central, step_for
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.documented import direction_of
-from backsight.verification.fitting import Fitting, get_ready
 from backsight.verification.operation import Kept
 from backsight.verification.point import Point
 from backsight.verification.trial import pulled
@@ -279,3 +281,48 @@ _FORMULAS: dict[str, Callable[[int], float]] = {
     "-n": lambda n: -n,
     "-1/n": lambda n: -1 / n,
 }
+
+
+class Fitting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
+    """Within it an operation raises, and does not run, where its arguments do not fit one another.
+
+    ```python
+    with Fitting():
+        function(*tensors_of_other_sizes)
+    ```
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # as above
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func.namespace == "aten" and not func.is_view and not _BY_VALUE.intersection(func.tags):
+            _ask(func, args, kwargs)
+        return func(*args, **kwargs)
+
+
+def get_ready() -> None:
+    """Load what operations are asked with: at the first of a process PyTorch imports its compiler, for seconds."""
+    with Fitting():
+        torch.zeros(1, device="cpu") + 1
+
+
+_BY_VALUE = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+
+
+def _ask(func: Any, args: Any, kwargs: Any) -> None:
+    """Call an operation for its shapes alone; lets pass what it raises of arguments that do not fit."""
+    given = tree_leaves((args, kwargs))
+    if any(isinstance(each, torch.Tensor) and each.layout != torch.strided for each in given):
+        return
+    if any(isinstance(each, torch.Generator) for each in given):  # of the CPU, which an operation on meta refuses
+        return
+    args, kwargs = tree_map_only(torch.Tensor, _shape, (args, kwargs))
+    args, kwargs = tree_map_only(torch.device, lambda _: torch.device("meta"), (args, kwargs))
+    with suppress(NotImplementedError):  # there is no kernel for meta tensors
+        func(*args, **kwargs)
+
+
+def _shape(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")

@@ -6,16 +6,16 @@ not touch what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
 from backsight.tape import input_metadata
 from backsight.tape.rows import dtype_name
+from backsight.verification.case import Case, Draw, Known
 from backsight.verification.conduct import Changed, Coarse, Conduct, told
 from backsight.verification.custom import place_of
 from backsight.verification.hypotheses import Explanation, explained
-from backsight.verification.live.called import Called
 from backsight.verification.live.trial import Trial
 from backsight.verification.report import WrongGradient
 
@@ -95,3 +95,48 @@ def _finding(trial: Trial, code: str, explanation: Explanation, of: str = "") ->
         forward=place_of(written.forward) if written is not None else None,
         backward=backward,
     )
+
+
+class Called(Case):
+    """The gradient of one input of a live node."""
+
+    known = Known.BACKWARD
+
+    def __init__(self, trial: Trial, number: int):
+        self._trial = trial
+        self.number = number
+        self.subject = trial.subject
+        self.argument = trial.inputs[number]
+        self.grad_output = trial.grad_output
+        self.definition = trial.definition
+        self.outputs = tuple(k for k, u in enumerate(trial.u) if u is not None)
+        self.returned_none = trial.cls is not None and trial.raw[number] is None
+        if self.returned_none:
+            self.draws = []
+            return
+        first, second, together = trial.of_u[number], trial.of_v[number], trial.of_both[number]
+        assert first is not None and second is not None and together is not None
+        self.together = together
+        self.positions = torch.arange(first.numel())
+        us, vs = ([each for each in made if each is not None] for made in (trial.u, trial.v))
+        self.draws = [
+            Draw(us, first, (together - second).reshape(-1)),
+            Draw(vs, second, (together - first).reshape(-1)),
+        ]
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.draws[0].got.shape
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        return self._trial.place_of(self.number)
+
+    def equal(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return self._trial.apart(a, b, [draw.got for draw in self.draws]) <= self._trial.precision
+
+    def backward(self, us: Sequence[torch.Tensor]) -> torch.Tensor | None:
+        full: list[torch.Tensor | None] = [None] * len(self._trial.u)
+        for k, u in zip(self.outputs, us, strict=True):
+            full[k] = u
+        return self._trial.called(full)[self.number]
