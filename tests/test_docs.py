@@ -15,12 +15,12 @@ from columns import needs_columns
 from backsight.diagnosis import UNKNOWN
 from backsight.diagnosis.aliased import CODES as ALIASED
 from backsight.diagnosis.collapsed import CODES as COLLAPSED
+from backsight.diagnosis.data_changed import CODES as GROWING
 from backsight.diagnosis.drifting import CODES as DRIFTING
 from backsight.diagnosis.dropped import CODES as DROPPED
 from backsight.diagnosis.errors import ERRORS, known
 from backsight.diagnosis.evaluated import CODES as EVALUATED
 from backsight.diagnosis.freezing import CODES as FREEZING
-from backsight.diagnosis.growing import CODES as GROWING
 from backsight.diagnosis.live.culprit import LEAK
 from backsight.diagnosis.live.deaf import DEAF
 from backsight.diagnosis.misplaced import CODES as MISPLACED

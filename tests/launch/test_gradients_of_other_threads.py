@@ -7,8 +7,7 @@ import threading
 import pytest
 import torch
 
-from backsight.launch.first_steps import FirstSteps
-from backsight.launch.one_thread import OneThread
+from backsight.launch.first_steps import FirstSteps, OneThread
 
 
 class Told(torch.nn.Parameter):

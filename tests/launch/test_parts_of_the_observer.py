@@ -36,7 +36,7 @@ sys.exit(main(command))
 
 PARTS = {
     "not watching": ("backsight.launch.first_steps", "FirstSteps", ()),
-    "errors that end a thread are not explained": ("backsight.launch.threads", "ThreadErrors", ()),
+    "errors that end a thread are not explained": ("backsight.launch.caught", "ThreadErrors", ()),
     "warnings are not explained": ("backsight.diagnosis.heeding", "Heeding", ()),
     "not looking for leaks": ("backsight.launch.leaks", "LeakWatch", ("--leaks",)),
     "not looking for NaN": ("backsight.launch.births", "BirthWatch", ("--nonfinite",)),

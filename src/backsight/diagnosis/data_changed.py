@@ -1,25 +1,28 @@
-"""BS140: the data that a data set stores are changed in place by its own `__getitem__`."""
+"""BS140: stored data are changed in place where they are read: by `__getitem__`, through a batch, or as inputs grow."""
 
 from __future__ import annotations
 
 import ast
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import numbered, shown
+from backsight.diagnosis.program import program_frames
+from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.body import callee, calls_in, functions, statements
 from backsight.source.stored import changed_where_read
-from backsight.tape.saved import is_readable
+from backsight.tape.saved import is_readable, memory
+from backsight.tracing import Change
 
 CODES = ("BS140",)
 
@@ -116,3 +119,70 @@ def _attributes(body: Body) -> set[str]:
         and isinstance(node.value.value, ast.Name)
         and node.value.value.id == "self"
     }
+
+
+_ARITHMETIC = frozenset({"add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__"})
+"""What is done to values that are there. What writes others into a memory, as a replay memory is filled, is meant."""
+
+
+def changed_batch(batch: torch.Tensor, changes: Sequence[Change], since: int) -> Finding | None:
+    """Return the finding that rows of stored data are changed in place, some of them more than once.
+
+    A batch that is the whole of what is stored may be a state that moves; rows that are taken one after the other are
+    data.
+    """
+    if not changes or any(each.kind != "in place" or each.op not in _ARITHMETIC for each in changes):
+        return None
+    key, stored, own = memory(batch)
+    lines = {each.line for each in changes}
+    times = sum(each.count for each in changes)
+    line = next(iter(lines))
+    if len(lines) != 1 or line is None or times * own <= stored:
+        return None
+    held = [
+        (each, name.path)
+        for each, name in search((), collect=(torch.Tensor,)).found
+        if isinstance(each, torch.Tensor) and memory(each)[0] == key and each.numel() > batch.numel()
+    ]
+    name = max(held, key=lambda each: each[0].numel())[1] if held else "The stored data"
+    return warning(
+        "BS140",
+        f"{name} changes while it is read: what it returns depends on how often it was read before.",
+        (
+            f"The batches are slices of it, which share its memory. They were changed in place {times} times: each "
+            "row more than once.",
+            shown(line, "modifies the stored values themselves."),
+        ),
+        "Create a new tensor there, as x = x + noise does: without the underscore in add_(), or with x.clone() first.",
+        line,
+        since=since,
+    )
+
+
+def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) -> Finding | None:
+    """Return the finding that inputs change in size, if one statement of the program may be what changes them.
+
+    sizes: the steps at which they were looked at, and the root of their mean square.
+    """
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    found = [place for file in files for place in changed_where_read(file)]
+    if len(found) != 1:
+        return None
+    (first, before), (last, after) = sizes[0], sizes[-1]
+    grows = after > before
+    factor = after / before if grows else before / after
+    steps = listed([f"{size:.3g} at step {numbered(step)}" for step, size in sizes])
+    return Finding(
+        "BS140",
+        "warning",
+        f"The input of {model} {'grows' if grows else 'shrinks'}: it is {factor:.3g} times as "
+        f"{'large' if grows else 'small'} at step {numbered(last)} as at step {numbered(first)}.",
+        (
+            f"The RMS of its inputs is {steps}.",
+            shown(found[0], "modifies stored data in place each time it is read.", "read"),
+        ),
+        "Create a new tensor there, as x = (x - mean) / std does. Or modify a copy of the stored data.",
+        source=str(found[0]),
+        exact=False,
+        since=first,
+    )

@@ -9,35 +9,39 @@ import ast
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import ModuleType
 
 import torch
 
-from backsight.diagnosis.errors.anomaly import born, may_have_been_born
+from backsight.diagnosis.births import told
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
 from backsight.diagnosis.errors.released import is_own, released
-from backsight.diagnosis.errors.remedies import remedy_of
+from backsight.diagnosis.errors.remedies import Remedy, remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
-from backsight.diagnosis.evidence.assigned import assigned_parameter
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal, read_by
+from backsight.diagnosis.evidence.singular import kept_away, may_be_infinite, singular
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Certainty, Fact, evidence_of
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, function_at
-from backsight.source.bindings import spots
+from backsight.snapshot import survey
+from backsight.source import Body, Place, assignments, function_at
+from backsight.source.bindings import spots, uses
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.source.freezing import freezings
+from backsight.source.rewriting import rewritten
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
-from backsight.story.failure import failure_of, method
+from backsight.story.failure import Level, around_engine, failure_of, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.tape import parameters_in
+from backsight.tracing import current
 
 _LONGEST = 160
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -349,3 +353,90 @@ def _of_dtypes(tensors: Sequence[tuple[str, torch.Tensor]], custom: bool) -> str
 
 def _dtype(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+_MOST = 4
+
+
+def assigned_parameter(found: Refusal) -> str:
+    """Return how the module computes with the tensor; empty where it has no graph, or the text does not show both."""
+    level, statement = found.level, found.level.statement
+    targets = _computed(level, statement)
+    if level.body is None or not isinstance(statement, ast.Assign) or not targets:
+        return ""
+    if any(use.name == targets[0] and not use.binds for use in uses(statement)):
+        return ""  # it is computed from the parameter, which therefore cannot go first
+    owner, _, name = targets[0].rpartition(".")
+    value = level.body.text(statement.value)
+    overwrite = f"To overwrite only the values: `with torch.no_grad(): {targets[0]}.copy_({value})`."
+    if any(each.function.rpartition(".")[2] == "__init__" for each in found.failure.users):
+        own = all(use.name.startswith("self") for use in uses(statement.value) if not use.binds)
+        called = _call_of(found, owner, name, value) if own else ""
+        if called:
+            return f"Compute it in each forward: remove line {statement.lineno}, and {called}. {overwrite}"
+        return ""
+    also = [each for each in statements(level.body.node) if each.lineno > statement.lineno and _computed(level, each)]
+    lines = [str(each.lineno) for each in also]
+    alike = "; ".join(f"`del {_computed(level, each)[0]}` above line {each.lineno}" for each in also[:_MOST])
+    more = f"; and so for lines {listed(lines[_MOST:])}" if len(lines) > _MOST else ""
+    return (
+        f"Remove the parameter first, so that {owner} computes with the tensor and its graph: put `del {targets[0]}` "
+        f"above line {statement.lineno}{f'; {alike}' if alike else ''}{more}. {overwrite}"
+    )
+
+
+def _computed(level: Level, statement: ast.stmt | None) -> list[str]:
+    """The parameter that a statement assigns a tensor with a graph to, which is no parameter."""
+    if not isinstance(statement, ast.Assign):
+        return []
+    value = value_of(level, statement.value)
+    known = is_tensor(value) and (not needs_gradient(value) or isinstance(value, torch.nn.Parameter))
+    names = [dotted(each) for each in statement.targets]
+    return [each for each in names if each and isinstance(level.value(each), torch.nn.Parameter) and not known]
+
+
+def _call_of(found: Refusal, owner: str, name: str, value: str) -> str:
+    """The only statement that calls a module, with the tensor in place of its parameter."""
+    calls: list[tuple[Body, ast.stmt, ast.Call]] = [
+        (body, each, call)
+        for file in user_files(found.failure)
+        for body in functions(file)
+        for each in statements(body.node)
+        for call in calls_in(each)
+        if dotted(call.func) == owner and not call.keywords
+    ]
+    if len(calls) != 1:
+        return ""
+    body, statement, call = calls[0]
+    given = "".join(f"{body.text(each)}, " for each in call.args).rstrip(" ")
+    new = rewritten(body, statement, {call: f"torch.func.functional_call({owner}, {{'{name}': {value}}}, ({given}))"})
+    return f"on line {statement.lineno} write `{new}`" if new else ""
+
+
+_MESSAGE = re.compile(r"Function '(?P<name>\w+?)(?:Backward)?\d*' returned nan values in its")
+
+
+def born(found: Refusal) -> Finding | None:
+    """Return the origin of the NaN at which anomaly mode stopped, if a watch has seen it."""
+    match, watch = _MESSAGE.search(found.failure.message), current()
+    origin = told(watch.nonfinite, watch.lost) if match and watch is not None else None
+    if match is None or origin is None:
+        return None
+    stopped = shown(found.level.place, f"is where anomaly mode stopped, at the gradient of {match['name'].lower()}.")
+    return replace(origin, evidence=(*origin.evidence, stopped))
+
+
+def may_have_been_born(found: Refusal) -> Remedy | None:
+    """Return the operations of the loss whose gradient may be infinite: infinity times 0 is NaN."""
+    roots = tuple(each for each in around_engine(found.failure).roots if isinstance(each, torch.Tensor))
+    if not _MESSAGE.search(found.failure.message) or not roots:
+        return None
+    every = singular(survey(roots, frames=found.failure.frames).graph)
+    if not every:
+        return None
+    sure = "To be sure, run" if len(every) == 1 else "Run"
+    return Remedy(
+        f"{kept_away(every)}{sure} it with `backsight run --nonfinite`: it names the line that produces the first NaN.",
+        tuple(shown(each.place, may_be_infinite(each)) for each in every),
+        every[0].place if len(every) == 1 else None,
+    )

@@ -1,4 +1,4 @@
-"""Errors of autograd that the program catches: `except RuntimeError: continue` hides them for a whole training."""
+"""Errors that do not end the program: caught by `except RuntimeError: continue`, or in a thread that they end alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from backsight.launch.program import tidy
 from backsight.naming.roots import ours
 
 if TYPE_CHECKING:
@@ -93,4 +94,39 @@ class CaughtErrors:
         try:
             self.finish()
         except BaseException as failure:  # the worker ends as without us
+            ours(failure)
+
+
+Tell = Callable[[BaseException, str], None]
+
+
+class ThreadErrors:
+    """Calls `tell` with the error that ended a thread and the thread's name, once Python has printed its traceback.
+
+    Takes the place of `threading.excepthook`, Python's own way to learn of these, and calls the one that was there.
+    A program that sets a hook of its own later has its way.
+    """
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._process = os.getpid()
+        self._before = threading.excepthook
+        self._hook = self._ended  # one object: a bound method is a new one each time
+        threading.excepthook = self._hook
+
+    def stop(self) -> None:
+        """Put the earlier hook back, unless another has taken its place."""
+        if threading.excepthook is self._hook:
+            threading.excepthook = self._before
+
+    def _ended(self, args: threading.ExceptHookArgs, /) -> None:
+        error = args.exc_value
+        if error is not None:
+            tidy(error)
+        self._before(args)
+        if error is None or isinstance(error, (SystemExit, KeyboardInterrupt)) or os.getpid() != self._process:
+            return
+        try:
+            self._tell(error, args.thread.name if args.thread is not None else "")
+        except BaseException as failure:  # the thread has ended, and the program goes on as without us
             ours(failure)

@@ -1,7 +1,8 @@
-"""Audits of the first training steps, from inside their backward."""
+"""Audits of the first training steps, from inside their backward, in the one thread that is followed."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,6 @@ from backsight.diagnosis.causes import NOT_FINITE, in_order, one_for_each_cause
 from backsight.diagnosis.peculiar import hidden
 from backsight.launch.attention import CALLS, Attention, is_spaced
 from backsight.launch.ending import Ending, newest_loss
-from backsight.launch.one_thread import OneThread
 from backsight.launch.passes import PASSES, Passes
 from backsight.launch.ranks import ranks
 from backsight.launch.sign import caller, site
@@ -39,8 +39,6 @@ from backsight.tape import (
 )
 from backsight.tracing import Level, finest, has_compiled, watch
 from backsight.tracing.moves import LOOKS
-
-__all__ = ["PASSES", "FirstSteps", "closest"]
 
 _MOST_MARKS = 256
 """Outputs that may wait for a backward; beyond that (evaluation with gradients on) the optimizer step is waited for."""
@@ -332,3 +330,30 @@ class FirstSteps:
 def _from_zero(finding: Finding) -> Finding:
     """Count its step as users do, the first being step 0; here a step is known by how many there were with it."""
     return replace(finding, since=finding.since - 1) if finding.since else finding
+
+
+class OneThread:
+    """Knows the thread that made a step first; once it has ended, the next one that makes a step.
+
+    A gradient is read in the thread that trains with it, and in no other: the backward of another thread replaces it
+    without Python's lock (`accumulateGrad` in PyTorch's torch/csrc/autograd/functions/accumulate_grad.h), and who reads
+    `.grad` meanwhile ends the program with a segmentation fault.
+    """
+
+    def __init__(self) -> None:
+        self._ident = 0
+        self._thread: threading.Thread | None = None
+
+    def steps_here(self) -> bool:
+        """Whether a step in this thread is one of those to be followed."""
+        this = threading.get_ident()
+        if this != self._ident and (self._thread is None or not self._thread.is_alive()):
+            self._ident, self._thread = this, threading.current_thread()
+        return this == self._ident
+
+    def is_here(self) -> bool:
+        """Whether this is that thread, or none has made a step."""
+        return self._thread is None or threading.get_ident() == self._ident
+
+
+__all__ = ["PASSES", "FirstSteps", "closest"]

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from backsight.diagnosis import Finding
     from backsight.diagnosis.heeding import Heeding
     from backsight.launch.births import BirthWatch
-    from backsight.launch.caught import CaughtErrors
+    from backsight.launch.caught import CaughtErrors, ThreadErrors
     from backsight.launch.first_steps import FirstSteps
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.recording import RecordingObserver
-    from backsight.launch.threads import ThreadErrors
     from backsight.tracing import Level
 
 
@@ -92,7 +91,7 @@ class TrainingObserver:
         return FirstSteps(self._level, nonfinite=self.nonfinite)
 
     def _thread_errors(self) -> ThreadErrors:
-        from backsight.launch.threads import ThreadErrors
+        from backsight.launch.caught import ThreadErrors
 
         return ThreadErrors(self._explain)
 

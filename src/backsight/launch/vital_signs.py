@@ -15,7 +15,6 @@ import torch
 
 from backsight.diagnosis import Finding, Report, Site
 from backsight.launch.audits import Audits
-from backsight.launch.batches import Batches
 from backsight.launch.collapsing import Collapsing
 from backsight.launch.drifting import Drifting
 from backsight.launch.ending import Lost
@@ -23,7 +22,7 @@ from backsight.launch.evaluating import Evaluating
 from backsight.launch.freezing import Attributes, LeftFrozen, Thawed
 from backsight.launch.functional import Functional
 from backsight.launch.hearing import SILENT, Hearing
-from backsight.launch.inputs import Inputs
+from backsight.launch.inputs import Batches, Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.likelihoods import Likelihoods
 from backsight.launch.modes import Modes

@@ -1,4 +1,4 @@
-"""BS210: a checkpointed function did something else when backward ran it again."""
+"""BS210: a checkpointed function did something else when backward ran it again: the first tensor that differs."""
 
 from __future__ import annotations
 

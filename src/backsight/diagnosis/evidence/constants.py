@@ -1,14 +1,13 @@
-"""Values of a loss that were cut off without anybody meaning to: derivatives, and new leaves made of results."""
+"""The terms of a loss, and values in it that nobody meant to cut off: derivatives, and new leaves made of results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from backsight.diagnosis.evidence.holders import leaves_below
-from backsight.diagnosis.evidence.summands import summands
+from backsight.diagnosis.evidence.holders import given, leaves_below
 from backsight.diagnosis.scene import Scene
-from backsight.tape import Leaf
+from backsight.tape import Graph, Leaf, Node
 from backsight.tracing import Met, Severed, current
 
 _DIFFERENCES = frozenset(
@@ -72,3 +71,25 @@ def renewed(scene: Scene) -> Iterator[Renewed]:
         cuts = watch.severed(tensor) if tensor is not None and behind[0].kind != "parameter" else ()
         if cuts and cuts[0].by == "rewrapped" and cuts[0].line is not None:
             yield Renewed(term.index, behind[0], cuts[0])
+
+
+_SUMS = ("Add", "Sub")
+_FACTORS = ("Mul", "Div", "Neg")
+
+
+def summands(graph: Graph) -> tuple[set[int], list[Node]]:
+    """Return the sums that a loss is made of, and what they are the sums of: nodes with or without a factor.
+
+    What is subtracted further inside, and squared, is a target and no term.
+    """
+    sums, found = set(), []
+    stack = [*graph.roots]
+    for node in stack:  # grows as we go
+        inputs = given(node)
+        is_sum = node.op in _SUMS or (node.op in _FACTORS and len(inputs) == 1)
+        if is_sum and node.shape == ():
+            sums.add(node.index)
+            stack += inputs
+        else:
+            found.append(node)
+    return sums, found

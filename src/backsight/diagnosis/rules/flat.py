@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from backsight.diagnosis.evidence.constants import summands
 from backsight.diagnosis.evidence.holders import below
-from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene

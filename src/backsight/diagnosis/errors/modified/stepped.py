@@ -5,22 +5,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from backsight.diagnosis.errors.modified.closures import within_closure
-from backsight.diagnosis.errors.modified.once import Once, before_loop
-from backsight.diagnosis.errors.modified.shared import Cut
 from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.local import computed_along
 from backsight.diagnosis.evidence.carried import Carried, carried, detaching
-from backsight.diagnosis.evidence.case import Case
+from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_in
 from backsight.diagnosis.evidence.joints import Joint, is_of_this_pass, joint_of, passed_on_by_one
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, unwatched
 from backsight.findings.evidence import Certainty
-from backsight.source import Place, statement_at
-from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source import Body, Place, statement_at
+from backsight.source.bindings import bound, uses
+from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
+from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -229,3 +231,116 @@ def _through_history(
         source=str(found.assigned if found else step.place),
         exact=seen,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Once:
+    """The variable, the statement that computes it, and the loop below that reads it."""
+
+    level: Level
+    name: str
+    made: Place
+    loop: Place
+
+    @property
+    def fix(self) -> str:
+        loop = statement_at(self.level.body, *self.loop.position)
+        first = loop.body[0].lineno if isinstance(loop, ast.For | ast.While) else 0
+        along = computed_along(self.level, self.made)
+        lines = [str(each) for each in (*along, self.made.line)]
+        again = f"run lines {listed(lines)} again" if along else f"put `{self.made.text}`"
+        where = f"above line {first}" if first > self.loop.line else f"inside the loop at line {self.loop.line}"
+        retained = " Then backward needs no retain_graph=True either." if "retain_graph" in self._text else ""
+        return (
+            f"Recompute {self.name} in each iteration, because the step changes the weights that it was computed "
+            f"with: {again} {where}.{retained}"
+        )
+
+    @property
+    def _text(self) -> str:
+        return self.level.place.text
+
+
+def before_loop(case: Case, joint: Joint) -> Once | None:
+    """What holds the old result, where the running function computes it before the loop in which backward fails."""
+    level = case.failure.user
+    for facts in loops(level) if level is not None else ():
+        for name, made in facts.outside.items():
+            statement = statement_at(level.body, *made.position) if level is not None else None
+            if level is None or statement is None or not any(True for _ in calls_in(statement)):
+                continue
+            if joint.old.index in made_in(case.graph, level.value(name)):
+                return Once(level, name, made, facts.loop)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The variable to detach for one loss, and where the loss reads it."""
+
+    case: Case
+    level: Level
+    name: str
+    read: Place
+
+    @property
+    def text(self) -> str:
+        """What to do, after "If the loss should not train those parameters, "; empty where it would also cut another
+        loss off, and no second computation of the line is possible."""
+        body = self.level.body
+        others = [place for place in self._readers(body) if place not in self._chain] if body else []
+        if not others:
+            return f"use {self.name}.detach() on line {self.read.line}"
+        return self._again(others)
+
+    @property
+    def _chain(self) -> set[Place]:
+        return {place for each in self.case.ancestors(self.level).values() for place in (*each.bound, each.read)}
+
+    @property
+    def _between(self) -> set[str]:
+        """The variables of the loss that are computed from the one to detach."""
+        graph, nodes = self.case.graph, set(made_in(self.case.graph, self.level.value(self.name)))
+        return {
+            name
+            for name in self.case.ancestors(self.level)
+            if name != self.name and nodes & set(below(graph, made_in(graph, self.level.value(name))))
+        }
+
+    def _readers(self, body: Body, names: set[str] | None = None) -> list[Place]:
+        """The statements below that compute with those variables: a result with a graph, or a backward."""
+        names = self._between if names is None else names
+        return [
+            place
+            for each in statements(body.node)
+            if self.read.position < (place := body.place(each)).position < self.level.place.position
+            and not isinstance(each, SCOPES)
+            and any(use.name in names and not use.binds for use in uses(each))
+            and (
+                any(results_in(self.level.value(name)) for name in bound(each))
+                or any(callee(call)[1] == "backward" for call in calls_in(each))
+            )
+        ]
+
+    def _again(self, others: list[Place]) -> str:
+        """The line a second time with the variable detached, below all that the other loss reads of the first."""
+        body, level = self.level.body, self.level
+        statement = statement_at(body, *self.read.position) if body else None
+        if body is None or statement is None:
+            return ""
+        own = set(bound(statement))
+        mine = [place for place in self._readers(body, own) if place in self._chain]
+        inner = self._between - own - {self.case.receiver}
+        if (
+            not mine
+            or set(self._readers(body, inner)) & set(others)
+            or mine[0].position < max(others, key=_at).position
+        ):
+            return ""
+        nodes = [node for node in expressions(statement) if dotted(node) == self.name]
+        new = rewritten(body, statement, dict.fromkeys(nodes, f"{self.name}.detach()"))
+        return f"put `{new}` above line {mine[0].line}" if new and level.place.file == self.read.file else ""
+
+
+def _at(place: Place) -> tuple[int, int]:
+    return place.position

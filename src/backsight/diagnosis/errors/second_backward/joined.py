@@ -11,8 +11,8 @@ import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.containers import filled, kept_detached
-from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
 from backsight.diagnosis.errors.second_backward.local import local_of
+from backsight.diagnosis.errors.second_backward.losses import keeping_graph
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in, structure
 from backsight.diagnosis.evidence.joints import (

@@ -1,15 +1,14 @@
-"""The same loss twice, and two losses over one forward pass."""
+"""The same loss twice, two losses over one forward pass, and several calls of `torch.autograd.grad`."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.kept_graph import keeping_graph
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
 from backsight.diagnosis.evidence.case import Case, loops, names_read
 from backsight.diagnosis.evidence.holders import border, made_in, node_of, results_held, results_in, structure
@@ -18,8 +17,8 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, backward_roots, function_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import are_alternatives
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.bindings import are_alternatives, uses
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, function_of
@@ -398,3 +397,21 @@ def _shared_leaves(case: Case, shared: set[int]) -> set[int]:
 def _feeds(case: Case, leaf: int, shared: set[int]) -> bool:
     columns = case.graph.columns
     return any(leaf in columns.inputs[columns.start[i] : columns.start[i + 1]] for i in shared)
+
+
+def keeping_graph(level: Level, assigned: Collection[str] = ()) -> str:
+    """Return the statement of a level with `retain_graph=True` in its one call of `grad`; empty if it has none, or one
+    that says already what becomes of the graph, or if it asks for what is `assigned` anew."""
+    body, statement = level.body, level.statement
+    calls = [each for each in calls_in(statement) if callee(each)[1] == "grad"] if statement is not None else []
+    if body is None or statement is None or len(calls) != 1 or len(calls[0].args) > 3:
+        return ""
+    asked = {use.name for each in calls[0].args[1:2] for use in uses(each)}
+    if keyword(calls[0], "retain_graph", "create_graph") is not None or asked & {*assigned}:
+        return ""
+    text = body.text(calls[0])
+    return (
+        rewritten(body, statement, {calls[0]: f"{text[:-1].rstrip(', ')}, retain_graph=True)"})
+        if "…" not in text
+        else ""
+    )
