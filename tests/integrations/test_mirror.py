@@ -13,8 +13,7 @@ from torch import nn
 import backsight as bs
 import backsight.runs
 from backsight.integrations.mirror import Mirror, Sink, TensorBoard
-from backsight.integrations.mirror.digest import has_histograms, is_point
-from backsight.integrations.mirror.parts import PARTS, parts_of
+from backsight.integrations.mirror.digest import PARTS, has_histograms, is_point, parts_of
 
 
 class Kept(Sink):

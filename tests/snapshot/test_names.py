@@ -13,7 +13,7 @@ import torch
 
 import backsight
 from backsight.naming import Name
-from backsight.snapshot.orphans import described
+from backsight.snapshot.names import described
 
 
 def leaf() -> torch.Tensor:

@@ -40,26 +40,25 @@ Source: https://github.com/raynardj/torchember
 
 from __future__ import annotations
 
+import functools
+import inspect
+import operator
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from backsight.compat.ember_disarm import Disarm, attached
 from backsight.compat.ember_hook import Hook
-from backsight.compat.ember_metrics import Metric, Metrics
 from backsight.compat.ember_modules import Found, Watched, survey
 from backsight.compat.ember_rows import Row, Rows, get_stats, plain
 from backsight.compat.ember_tracker import claimed, emberTracker, last_words, spelt
-from backsight.recording import in_transform
+from backsight.recording import in_transform, registered
 from backsight.recording.voice import Voice, told
 from backsight.tape import in_backward
 from backsight.text import printable
-
-__all__ = ["emberTracker", "get_stats", "torchEmber"]
 
 MOST_ROWS, MOST_LOGGED = 1_000, 10_000
 """Rows that wait to be written, and entries of `mt_log`."""
@@ -299,3 +298,99 @@ class torchEmber:
         model = self.model
         if model is not None:
             self._disarm.detach(model)
+
+
+Metric = Callable[[torch.Tensor], Mapping[str, Any]]
+
+
+class Metrics:
+    """A function for each kind of tensor that has one.
+
+    Attributes:
+        running: whether one is running: modules that it calls are not part of the training.
+    """
+
+    def __init__(self, voice: Voice):
+        self.running = False
+        self._voice = voice
+        self._by_kind: dict[str, Metric] = {}
+
+    def __contains__(self, kind: str) -> bool:
+        return kind in self._by_kind
+
+    def put(self, kind: str, metric: Metric) -> None:
+        """Apply `metric` to every tensor of this kind from now on."""
+        self._by_kind[kind] = metric
+
+    def ask(self, kind: str, tensor: torch.Tensor) -> Row | None:
+        """Return what is said of a tensor; None if there is no function for it, or it fails, and is dropped."""
+        metric = self._by_kind.get(kind)
+        if metric is None:
+            return None
+        self.running = True
+        try:
+            with torch.no_grad():
+                return plain(metric(tensor.detach()))
+        except Exception as failure:  # the user's function, in the middle of the user's training
+            self._by_kind.pop(kind, None)
+            name = getattr(metric, "__name__", type(metric).__name__)
+            self._voice.say(
+                f"{kind} {name}", f"the metric {name!r} for {kind!r} failed and is dropped: {told(failure)}"
+            )
+            return None
+        finally:
+            self.running = False
+
+
+class Armed(Protocol):
+    """What is to be disarmed."""
+
+    @property
+    def model(self) -> torch.nn.Module | None: ...
+
+    def disarm(self) -> None: ...
+
+
+class Disarm:
+    """Disarms, and returns the model."""
+
+    def __init__(self, armed: Armed):
+        self._armed = armed
+
+    def __call__(self) -> torch.nn.Module | None:
+        self._armed.disarm()
+        return self._armed.model
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return, for copies and pickles of the model, a call of the standard library that returns that copy.
+
+        A pickle cannot leave out an attribute, and has to load where backsight is not installed.
+        """
+        return functools.partial, (operator.itemgetter(0), (self._armed.model,))
+
+    def attach(self, model: torch.nn.Module) -> None:
+        """Become an attribute of the model, unless it or its class has one of this name."""
+        tables = ("_parameters", "_buffers", "_modules")
+        known = any("disarm" in registered(model, table) for table in tables)
+        if not known and inspect.getattr_static(model, "disarm", None) is None:
+            _own(model)["disarm"] = self
+
+    def detach(self, model: torch.nn.Module) -> None:
+        """Leave the model."""
+        if attached(model) is self:
+            del _own(model)["disarm"]
+
+
+def attached(model: torch.nn.Module) -> Disarm | None:
+    """Return what is on the model, if it is ours."""
+    found = _own(model).get("disarm")
+    return found if type(found) is Disarm else None
+
+
+def _own(model: torch.nn.Module) -> dict[str, Any]:
+    """Return the attributes of the model itself without asking its `__getattr__`."""
+    own: dict[str, Any] = object.__getattribute__(model, "__dict__")
+    return own
+
+
+__all__ = ["emberTracker", "get_stats", "torchEmber"]

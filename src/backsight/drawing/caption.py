@@ -1,14 +1,14 @@
-"""The words around the picture: title and summary above, legend and remarks below."""
+"""The words around the picture: title and summary above, legend (also a page's) and remarks below."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from backsight.drawing.card import CHIP_HEIGHT, Tag, Text, tag
-from backsight.drawing.legend import Entry, legend
 from backsight.drawing.metrics import fitted, text_width
-from backsight.drawing.scene import Scene
+from backsight.drawing.scene import STATUSES, Box, Scene
 
 LINE = 20.0
 SAMPLE_HEIGHT = CHIP_HEIGHT - 2
@@ -102,3 +102,44 @@ def _wrapped(text: str, room: float) -> list[str]:
         else:
             lines.append(fitted(word, room, _SMALL))
     return lines
+
+
+class Entry(NamedTuple):
+    """A sample and what it stands for.
+
+    `pill` and `mark` are styles: of a pill, or of a box with a heat such as "h2", a rim such as "hot", or none.
+    """
+
+    words: str
+    mark: str = ""
+    pill: str = ""
+
+
+def legend(scene: Scene, boxes: Iterable[Box]) -> Iterator[tuple[Entry, ...]]:
+    """Yield what stands in one line of the legend of `boxes` each: only what occurs.
+
+    ```python
+    [[entry.words for entry in line] for line in legend(scene, scene.boxes)]    # [["≤ 1%", ...], ["leaf"], ...]
+    ```
+    """
+    boxes = list(boxes)
+    name, classes = scene.scale
+    if name and any(box.heat for box in boxes):
+        yield (*(Entry(words, mark=f"h{k}") for k, words in enumerate(classes, 1)), Entry(name))
+    met = {chip.status for box in boxes for chip in box.chips}
+    for status, words in STATUSES.items():
+        if status in met:
+            yield (Entry(words, pill=status),)
+    if any(box.hot for box in boxes):
+        yield (Entry("on the path", mark="hot"),)
+    if any(box.shared for box in boxes):
+        yield (Entry("in both graphs", mark="shared"),)
+    verdicts = {box.verdict for box in boxes}
+    if verdicts & {"bad", "gone"}:
+        yield (Entry("saved tensors freed or modified", mark="bad"),)
+    if "hooked" in verdicts:
+        yield Entry("hooked", pill="hooked"), Entry("packed, as by a checkpoint: size unknown")
+    if any(box.is_group and not box.opened for box in boxes):
+        yield (Entry("closed: more inside", mark="closed"),)
+    for note in scene.notes:
+        yield (Entry(note),)

@@ -20,9 +20,10 @@ import re
 import sys
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
+from itertools import islice
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
 
@@ -34,7 +35,6 @@ from torch.utils.data import DataLoader
 from backsight.gradient_release import Release
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.memory._torch import FakeTensor, forget_fakes, without_modes
-from backsight.memory.few_batches import FewBatches
 
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, Enum, BuiltinFunctionType)
 _NOT_ENTERED = {
@@ -252,3 +252,26 @@ def _like(tensor: torch.Tensor) -> torch.Tensor:
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(fake, requires_grad=tensor.requires_grad)
     return fake.requires_grad_(tensor.requires_grad)
+
+
+BATCHES = 2
+"""As many as steps are done: a forecast is of a step, and not of an epoch."""
+
+
+class FewBatches:
+    """The first batches of a loader, read for real and then imagined; it has the length of the loader."""
+
+    def __init__(self, loader: Any, imagine: Callable[[Any], Any]) -> None:
+        self._loader = loader
+        self._imagine = imagine
+
+    def __iter__(self) -> Iterator[Any]:
+        with without_modes():
+            batches = list(islice(iter(self._loader), BATCHES))
+        yield from map(self._imagine, batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import linecache
 import logging
 import os
+import sys
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,17 +19,26 @@ from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from backsight.gradient_release import release
 from backsight.memory import checkpointed
-from backsight.memory._torch import FAKE_DISPATCH, FAKE_LOG, NO_VALUES, NOT_FAKE, FakeTensorMode, without_modes
+from backsight.memory._torch import (
+    FAKE_DISPATCH,
+    FAKE_LOG,
+    NO_VALUES,
+    NOT_FAKE,
+    DataDependentOutput,
+    FakeTensorMode,
+    without_modes,
+)
 from backsight.memory.follow import Follow
 from backsight.memory.inside import Doubt, Inside
 from backsight.memory.ledger import History
 from backsight.memory.like_cuda import LikeCUDA
-from backsight.memory.made_up import MadeUpValues
 from backsight.memory.on_cpu import OnCPU
-from backsight.memory.strictness import stricter
+from backsight.memory.tensors import tensors_of
 from backsight.memory.training import NotAStep, Recipe, Script, Training
 from backsight.memory.way import Implementation, Way
 from backsight.quiet import quietly
@@ -273,3 +284,84 @@ def _where(error: BaseException) -> str:
             line = linecache.getline(frame.filename, frame.lineno or 0).strip()
             return f", at `{line}`, {os.path.basename(frame.filename)}:{frame.lineno}"
     return ""
+
+
+_MOST = 2**28
+"""Bytes of arguments with which an operator is tried for real."""
+
+
+def stricter(error: BaseException) -> str | None:
+    """Return the operator whose fake form raised an error that the real one does not raise.
+
+    None if the real one does too, since then the program is wrong, or if its arguments are too large to try.
+    """
+    frame = _refused(error)
+    if frame is None:
+        return None
+    func, args, kwargs = (frame.f_locals.get(name) for name in ("func", "args", "kwargs"))
+    size = sum(each.numel() * each.element_size() for each in tensors_of((args, kwargs)))
+    if not callable(func) or size > _MOST:
+        return None
+    with without_modes(), torch.no_grad():
+        try:
+            args, kwargs = tree_map_only(torch.Tensor, _real, (args, kwargs))
+            func(*args, **(kwargs or {}))
+        except Exception:
+            return None
+    return str(func)
+
+
+def _real(fake: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(fake.size(), fake.stride(), dtype=fake.dtype).zero_()
+
+
+def _refused(error: BaseException) -> types.FrameType | None:
+    """Return the innermost frame in which the fake form of an operator was called, among those of an error."""
+    trace, found = error.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_code is FAKE_DISPATCH:
+            found = trace.tb_frame
+        trace = trace.tb_next
+    return found
+
+
+_READERS = {
+    torch.Tensor.item: None,
+    torch.Tensor.__float__: float,
+    torch.Tensor.__int__: int,
+    torch.Tensor.__bool__: bool,
+}
+
+_DEPTH = 12
+"""Frames between a `step` and where it reads a value, at most."""
+
+
+class MadeUpValues(TorchFunctionMode):
+    """Answer 1 where the step of an optimizer reads a value that is not known.
+
+    Adafactor reads the norm of each weight, others their step count. Such a value changes the size of the update, and
+    not that of a tensor; a model or a loop that reads one may well do something else then, and gets the error.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func not in _READERS:
+            return func(*args, **(kwargs or {}))
+        try:
+            return func(*args, **(kwargs or {}))
+        except DataDependentOutput:
+            if not _optimizing():
+                raise
+        convert = _READERS[func] or (float if args[0].is_floating_point() else int)
+        return convert(1)
+
+
+def _optimizing() -> bool:
+    """Whether this is called from the step of an optimizer."""
+    frame = sys._getframe(2)
+    for _ in range(_DEPTH):
+        if frame.f_code.co_name == "step" and isinstance(frame.f_locals.get("self"), Optimizer):
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False

@@ -17,12 +17,11 @@ from backsight.runs.errors import (
     RunWarning,
 )
 from backsight.runs.journal import EVALUATION, Event, Mark, add_event
-from backsight.runs.nonfinite import NonFinite
 from backsight.runs.opening import open_run, runs_begun_as, runs_in
 from backsight.runs.packed import PackedHistograms
 from backsight.runs.places import TRACE
 from backsight.runs.rank import Damage
-from backsight.runs.run import Run
+from backsight.runs.run import NonFinite, Run
 from backsight.runs.scalars import Scalar, loss_names
 from backsight.runs.schema import BINS, LOWEST_EXPONENT, STATISTICS
 from backsight.runs.series import Histograms, Series

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.runs import frame, gathering, journal, tags
-from backsight.runs.catalogue import Names, Tensor, metric_of
+from backsight.runs.catalogue import Catalogue, Names, Tensor, metric_of
 from backsight.runs.derived import derivation
 from backsight.runs.documents import Documents, Stored
 from backsight.runs.frame import As
-from backsight.runs.gathering import Query, Steps, sliced
+from backsight.runs.gathering import Query, Steps, sliced, statistics
 from backsight.runs.heatmap import Heatmap, heatmaps
 from backsight.runs.journal import EVALUATION, Event, Mark
-from backsight.runs.nonfinite import NonFinite, first_nonfinite
 from backsight.runs.ordering import newest
 from backsight.runs.outward import Outward
-from backsight.runs.rank import Damage
+from backsight.runs.rank import Damage, Rank
 from backsight.runs.ranks import MANY, Ranks
 from backsight.runs.scalars import Scalar, scalars
 from backsight.runs.schema import Columns
@@ -386,3 +386,35 @@ class Run(Outward):
 
     def __repr__(self) -> str:
         return f"<Run {str(self.path)!r}, {len(self._ranks.held)} of {self.world} ranks>"
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """A tensor that held NaN or infinite elements, and when."""
+
+    tensor: str
+    kind: str
+    module: str | None
+    step: int
+    call: int
+    rank: int
+    nans: int
+    infs: int
+
+
+def first_nonfinite(ranks: dict[int, Rank], known: Catalogue) -> NonFinite | None:
+    """Return the first row that was not finite: of the earliest such step, in the order in which they came about."""
+    for step in sorted({step for rank in ranks.values() for step in rank.nonfinite_steps()}):
+        if found := min(_in_step(ranks, known, step), key=lambda each: each[0], default=None):
+            return found[1]
+    return None
+
+
+def _in_step(ranks: dict[int, Rank], known: Catalogue, step: int) -> Iterator[tuple[tuple[int, int], NonFinite]]:
+    query = Query(tuple(known.tensors), slice(step, step + 1))
+    for number, rank in ranks.items():
+        rows = statistics({number: rank}, known, query)
+        for k in np.flatnonzero(rows["nans"] + rows["infs"] > 0).tolist():
+            held = known.entries[int(rows["entry"][k])]
+            call, nans, infs, order = (int(rows[name][k]) for name in ("call", "nans", "infs", "order"))
+            yield (order, number), NonFinite(held.name, held.kind, held.module, step, call, number, nans, infs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +13,7 @@ from typing import Any
 
 import torch
 
-from backsight.tables.abstract import unwritten
+from backsight.source import function_at
 from backsight.tables.cases import Case, Input, cases
 from backsight.tables.printing import complain, show
 from backsight.tables.signature import NoCase, is_function
@@ -199,3 +201,32 @@ def _reports(case: Case, options: Options) -> Iterator[Verification]:
     yield verify(case.function, *case.inputs, **given)
     if options.second_order:
         yield verify_second_order(case.function, *case.inputs, **given)
+
+
+_METHODS = {"forward": ("forward",), "backward": ("backward", "vjp")}
+
+
+def unwritten(function: type[torch.autograd.Function]) -> str:
+    """Return `forward` or `backward` where a Function, a base of others, does not define it; "" where it has both."""
+    return next((name for name, spelt in _METHODS.items() if not any(_written(function, each) for each in spelt)), "")
+
+
+def _written(function: type, name: str) -> bool:
+    found = inspect.getattr_static(function, name, None)
+    if found is inspect.getattr_static(torch.autograd.Function, name, None):
+        return False
+    plain = inspect.unwrap(getattr(found, "__func__", found))
+    if getattr(found, "__isabstractmethod__", False):
+        return False
+    body = function_at(plain.__code__) if inspect.isfunction(plain) else None
+    return body is None or not isinstance(body.node, ast.FunctionDef) or not all(map(_is_stub, body.node.body))
+
+
+def _is_stub(statement: ast.stmt) -> bool:
+    """Whether a statement does nothing, or says that this is not implemented."""
+    match statement:
+        case ast.Pass() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Raise(exc=ast.Name(id=name)) | ast.Raise(exc=ast.Call(func=ast.Name(id=name))):
+            return name == "NotImplementedError"
+    return False

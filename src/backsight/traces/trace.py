@@ -1,4 +1,4 @@
-"""`trace`: the one call that writes a trace of a training."""
+"""`trace`: the one call that writes a trace of a training, of steps that were checked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,7 +15,6 @@ from backsight.recording.arguments import given
 from backsight.surface import require
 from backsight.text import inert
 from backsight.traces.errors import TraceWarning
-from backsight.traces.steps import checked
 from backsight.traces.tracer import Tracer
 
 
@@ -69,3 +69,28 @@ def _tell(text: str) -> None:
     except TraceWarning:  # warnings are errors here, and a failure of ours must not become one of the training
         if sys.stderr is not None:
             print(inert(line), file=sys.stderr, flush=True)
+
+
+MOST_STEPS = 1000
+
+
+def checked(steps: Any) -> tuple[int, ...]:
+    """Return the steps that were asked for.
+
+    Raises:
+        TypeError: if they are no whole numbers.
+        ValueError: if there are none, too many, or negative ones.
+    """
+    if isinstance(steps, int) and not isinstance(steps, bool):
+        steps = (steps,)
+    elif isinstance(steps, (str, bytes)) or not isinstance(steps, Iterable):
+        raise TypeError(f"steps must be whole numbers, not {given(steps)}: steps=0, or steps=(0, 1, 100).")
+    chosen = tuple(steps)
+    wrong = [each for each in chosen if isinstance(each, bool) or not isinstance(each, int)]
+    if wrong:
+        raise TypeError(f"steps must be whole numbers, not {given(wrong[0])}: steps=0, or steps=(0, 1, 100).")
+    if not chosen or min(chosen) < 0:
+        raise ValueError(f"steps must name at least one step, counted from 0, not {given(steps)}: steps=(0, 1, 100).")
+    if len(set(chosen)) > MOST_STEPS:
+        raise ValueError(f"steps names {len(set(chosen)):,} steps, but a trace can hold at most {MOST_STEPS:,}.")
+    return chosen

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
@@ -25,8 +26,8 @@ from backsight.traces.beginnings import Beginnings, Early
 from backsight.traces.ledger import Ledger
 from backsight.traces.mode import FRESH, Call, Operations
 from backsight.traces.modules import ModuleCalls
+from backsight.traces.records import Shard
 from backsight.traces.settings import hyperparameters, random_states, settings
-from backsight.traces.sharding import parts
 from backsight.traces.store import Writer, free_folder
 from backsight.traces.summaries import Summaries
 from backsight.traces.taking import MOST, Page, Values
@@ -431,3 +432,38 @@ _BY_HAND = (
 def _without_gradients(take: Callable[..., Any], *args: Any) -> Any:
     with torch.no_grad():
         return take(*args)
+
+
+def parts(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, Shard]]:
+    """Return tensors with the local part in place of each DTensor, and which part of it that is, where it can be said.
+
+    To be called without gradients, within hooks of ours.
+    """
+    module = sys.modules.get("torch.distributed.tensor")
+    kind: Any = getattr(module, "DTensor", None)
+    if kind is None or not any(issubclass(type(each), kind) for each in tensors.values()):
+        return dict(tensors), {}
+    local, shards = {}, {}
+    for name, tensor in tensors.items():
+        local[name] = tensor
+        if issubclass(type(tensor), kind) and (found := _shard(module, tensor)) is not None:
+            local[name] = kind.to_local(tensor)
+            shards[name] = found
+    return local, shards
+
+
+def _shard(module: Any, tensor: Any) -> Shard | None:
+    """Return which part of a tensor is here; None where two dimensions of a mesh split it, and for partial sums.
+
+    Over the other dimensions of a mesh it is replicated, as FSDP2 with replicas does.
+    """
+    mesh, placements = tensor.device_mesh, tensor.placements
+    place = mesh.get_coordinate()
+    splits = [k for k, each in enumerate(placements) if not each.is_replicate()]
+    if place is None or len(splits) > 1 or any(not placements[k].is_shard() for k in splits):
+        return None
+    shape = tuple(map(int, tensor.shape))
+    if not splits:
+        return Shard(shape, -1, 0, 1)
+    (split,) = splits
+    return Shard(shape, int(placements[split].dim), int(place[split]), int(mesh.size(split)))

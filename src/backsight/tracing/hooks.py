@@ -16,7 +16,6 @@ from backsight.tape import CallLog, Hushed, modules_in, uncompiled, unnumbered
 from backsight.tracing._torch import has_compiled, must_not_see_a_mode
 from backsight.tracing.changes import StepChanges
 from backsight.tracing.exact import Exact
-from backsight.tracing.headroom import Headroom
 from backsight.tracing.log import Log
 from backsight.tracing.program import innermost
 from backsight.tracing.steps import StepLog, parameters
@@ -173,3 +172,29 @@ class StepHooks:
             site = log.sites.of_call(frame, op, None) if frame is not None else 0
             changes.end(parameters(optimizer), op, site)
         self._steps.stepped(optimizer)
+
+
+_OURS = 150
+"""Frames that our own code needs above the program's."""
+
+_limits: list[int] = []  # while anybody has raised it: the program's, and the one it was raised to
+_users = 0
+
+
+class Headroom:
+    """Raises the limit of recursion by a third until `remove`; one that the program sets meanwhile stays."""
+
+    def __init__(self) -> None:
+        global _users
+        if not _users:
+            before = sys.getrecursionlimit()
+            _limits[:] = before, before + before // 3 + _OURS
+            sys.setrecursionlimit(_limits[1])
+        _users += 1
+
+    def remove(self) -> None:
+        """Set it back, unless another still needs it."""
+        global _users
+        _users -= 1
+        if not _users and sys.getrecursionlimit() == _limits[1]:
+            sys.setrecursionlimit(_limits[0])

@@ -11,16 +11,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge
 
 from backsight.random_state import RandomStream, random_state_kept
-from backsight.tape import NO_SEQUENCE, input_metadata
+from backsight.tape import NO_SEQUENCE, calling, input_metadata
 from backsight.tape.walk import Walk
 from backsight.walkthrough._torch import inside, recompute_once
-from backsight.walkthrough.call import call, fitted
+from backsight.walkthrough.errors import WalkError
 
 Results = tuple[torch.Tensor | None, ...]
 
@@ -150,3 +151,19 @@ class Engine:
     def _push(self, i: int) -> None:
         heapq.heappush(self._ready, (-int(self.live.sequence[i]), self._pushed, i))
         self._pushed += 1
+
+
+def call(node: Any, gradients: calling.Gradients) -> tuple[torch.Tensor | None, ...]:
+    """Return what the backward of `node` makes of `gradients`: one result for each of its `next_functions`."""
+    try:
+        return calling.call(node, gradients)
+    except calling.BackwardRaises as error:
+        raise WalkError(str(error)) from None
+
+
+def fitted(gradient: torch.Tensor, node: Any, output: int) -> torch.Tensor:
+    """Return `gradient` as the engine hands it to output number `output` of `node`."""
+    try:
+        return calling.fitted(gradient, node, output)
+    except calling.BackwardRaises as error:
+        raise WalkError(str(error)) from None

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from backsight.drawing.caption import Entry, legend
 from backsight.drawing.layout import Frame
-from backsight.drawing.legend import Entry, legend
 from backsight.drawing.palette import DARK, LIGHT, css, substituted
 from backsight.drawing.scene import Box, Scene
 from backsight.drawing.svg import sample

@@ -2,7 +2,6 @@
 
 from backsight.viewer.answers import (
     about,
-    explained,
     findings,
     heat,
     histograms,
@@ -10,7 +9,6 @@ from backsight.viewer.answers import (
     metrics,
     picture,
     rows,
-    settings,
     tensor,
 )
 from backsight.viewer.answers.comparing import compared
@@ -19,7 +17,6 @@ from backsight.viewer.answers.listing import listing
 __all__ = [
     "about",
     "compared",
-    "explained",
     "findings",
     "heat",
     "histograms",
@@ -28,6 +25,5 @@ __all__ = [
     "metrics",
     "picture",
     "rows",
-    "settings",
     "tensor",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 from backsight.diagnosis.recordings import FOUND
 from backsight.runs import DERIVED, Run
 from backsight.tables.listing import listed
+from backsight.tables.settings import settings_of
 from backsight.tables.tree import Module
 from backsight.viewer.order import modules_of
 from backsight.viewer.packing import plain
@@ -68,3 +69,17 @@ def _events(run: Run) -> list[dict[str, Any]]:
 
 def _at(steps: Any, index: int) -> int | None:
     return int(steps[index]) if len(steps) else None
+
+
+MOST_PARAMETERS = 500
+"""So many tell whether two runs are of one model."""
+
+
+@question("settings")
+def settings(run: Run, asked: Asked) -> Answer:
+    """Script, arguments, what optimizers are set to, commit, seed, versions; and by what name parameters are known."""
+    parameters = {each.name for each in run.tensors if each.kind in ("weight", "grad", "averaged_grad")}
+    return {
+        "settings": [[group, name, plain(value)] for group, name, value in settings_of(run)],
+        "parameters": sorted(parameters)[:MOST_PARAMETERS],
+    }
