@@ -35,7 +35,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import IO, Any
 
-_LATER = "first_steps threads caught summary lines newness"
+_LATER = "first_steps caught summary lines newness"
 BEFOREHAND = (
     ("backsight", "backsight.cli", "backsight.launch", "backsight.launch.training"),
     (
