@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, FunctionType, MappingProxyType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -24,18 +24,23 @@ from backsight.tracing._torch import HANDLE, PLAIN_TYPES, dispatch_modes, functi
 from backsight.tracing.asking import who_asked
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
-from backsight.tracing.callers import callers, passing_for
-from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monitor, tracer
+from backsight.tracing.callers import callers, passing_code, passing_for
+from backsight.tracing.debuggers import is_debugged
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
 from backsight.tracing.peculiar import LOOKS
+from backsight.tracing.program import is_programs
+from backsight.tracing.sites import Place
 from backsight.tracing.spots import Closer
 
 SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
-_NONE: Mapping[str, Any] = MappingProxyType({})
-"""No named arguments."""
+_MOST_PLACES = 10_000
+
+_NONE: Mapping[str, Any] = {}
+"""No named arguments: a dict, with which Python makes a call four times as fast as with a mapping that nobody can
+change."""
 
 
 class Functions(TorchFunctionMode):
@@ -48,7 +53,8 @@ class Functions(TorchFunctionMode):
         self._notes = Notes(log, births)
         self._looks = births is not None
         self._lines = log.spots.lines
-        self._axes = log.axes
+        self._axes, self._meetings = log.axes, log.meetings
+        self._places = log.sites.places
 
     @uncompiled
     def __torch_function__(
@@ -60,8 +66,22 @@ class Functions(TorchFunctionMode):
         frame = sys._getframe(1)
         if self.ended or (self._log.budget is not None and not self._may_spend()):
             return self._as_caller(frame, func, args, kwargs)
+        place = self._places.get((id(frame.f_code), frame.f_lasti))
+        if place is not None and place.function is func and not (kwargs or types or is_debugged()):
+            table, first = self._notes.here.table, next_number()
+            if table is not None and first == table.known and not (place.marks and any(place.marks)):
+                result = FunctionType(place.passing, frame.f_globals)(func, args, _NONE)
+                try:
+                    if (end := next_number()) != first:
+                        table.add(first, end, place.site)
+                    else:
+                        self._note(func, args, result, PLAIN, first, frame)
+                except BaseException as failure:
+                    self._fail(failure)
+                return result
         lines = self._lines.get(frame.f_code.co_filename)
-        if lines is None or (lines and self._is_spot(lines.get(frame.f_lineno), func)):
+        spot = lines is None or (lines and self._is_spot(lines.get(frame.f_lineno), func))
+        if spot:
             self._lightly(self._log.spots.note, func, args, kwargs or {}, frame)
         try:
             kind = known.get(func) if type(func) in BY_IDENTITY else None
@@ -79,7 +99,9 @@ class Functions(TorchFunctionMode):
             return self._thoroughly(Call(func, args, kwargs or {}, kind, first, frame), types)
         result = self._as_caller(frame, func, args, kwargs)
         try:
-            self._note(func, args, result, kind, first, frame)
+            site = self._note(func, args, result, kind, first, frame)
+            if site and not spot and not self._axes.is_open and self._meetings.is_settled(site):
+                self._settle(site, func, frame)
         except BaseException as failure:
             self._fail(failure)
         return result
@@ -88,11 +110,11 @@ class Functions(TorchFunctionMode):
         """Whether a call may be the one that is looked at closer at its line, by its name."""
         return spot is not None and (type(func) not in BY_IDENTITY or func.__name__ == spot.method)
 
-    def _note(self, func: Any, args: Sequence[Any], result: Any, kind: Kind, first: int, frame: FrameType) -> None:
-        """Note what a call did that has only made nodes, as cheaply as can be."""
-        end, name = next_number(), name_of(func)
+    def _note(self, func: Any, args: Sequence[Any], result: Any, kind: Kind, first: int, frame: FrameType) -> int:
+        """Note what a call did that has only made nodes; return the site at which it made some."""
+        end, name, site = next_number(), name_of(func), 0
         if end != first:
-            self._notes.made(name, args, _NONE, first, end, frame)
+            site = self._notes.made(name, args, _NONE, first, end, frame)
         elif type(result) is torch.Tensor:
             if not result.requires_grad:
                 self._notes.cut(Call(func, args, _NONE, kind, first, frame), result)
@@ -100,13 +122,20 @@ class Functions(TorchFunctionMode):
             self._notes.done(Call(func, args, _NONE, kind, first, frame), result, [])
         if (look := LOOKS.get(name)) is not None and self._log.peculiarities.wants(look, args):
             self._lightly(self._log.peculiarities.note, look, name, args, _NONE, result, frame)
-        if not self._axes.is_open:
-            return
-        if function_modes():
-            with no_torch_function():
+        if self._axes.is_open:
+            if function_modes():
+                with no_torch_function():
+                    self._axes.note(name, args, _NONE, result, frame)
+            else:
                 self._axes.note(name, args, _NONE, result, frame)
-        else:
-            self._axes.note(name, args, _NONE, result, frame)
+        return site
+
+    def _settle(self, site: int, func: Any, frame: FrameType) -> None:
+        """Note only the nodes from now on of the calls at a site of the program."""
+        marks = self._log.peculiarities.marks_of(name_of(func))
+        if marks is not None and is_programs(frame) and len(self._places) < _MOST_PLACES:
+            place = Place(frame.f_code, func, site, passing_code(frame), marks)
+            self._places[id(frame.f_code), frame.f_lasti] = place
 
     def _thoroughly(self, call: Call, types: Any) -> Any:
         """Make a call that may do more than make nodes, and have it noted; nobody else sees us look."""
@@ -267,7 +296,7 @@ _Pass = Callable[[Any, Any, Any], Any]
 def _passing(frame: FrameType | None, function: Any) -> _Pass | list[_Pass] | None:
     """Return what to make a call in, innermost first: frames that pass for those of the program, to which a warning is
     then attributed; nothing under a debugger, which would stop in them."""
-    if ((traces := tracer()) is not None and is_debugger(traces)) or (MONITORED and monitor(DEBUGGER) is not None):
+    if is_debugged():
         return None
     if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
         frame = frame.f_back.f_back  # around the function itself, which has asked

@@ -131,6 +131,7 @@ class Watch:
             self.paused = False
             self._log.budget = calls
             self._log.meetings.again()
+            self._log.sites.places.clear()
             self._attend(again=True)
 
     def limit(self, calls: int) -> None:
