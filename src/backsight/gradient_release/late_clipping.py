@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-import warnings
 
 import torch
 
+from backsight.blame import is_of_program, warn
 from backsight.gradient_release.errors import ReleaseWarning
-from backsight.gradient_release.origin import is_of_torch_or_ours, levels_to_program
 
 _CLIP = getattr(inspect.unwrap(torch.nn.utils.clip_grad_norm_), "__code__", None)  # a library may have replaced it
 
@@ -23,12 +22,11 @@ def warn_of_clipping() -> bool:
     most = _max_norm()
     if most is None or math.isinf(most):
         return False
-    warnings.warn(
+    warn(
         f"clip_grad_norm_ after a backward pass with release works only while the norm stays below {most}: longer "
         f"gradients were used for the step already, and raise GradientGone. Call release.clip({most}) once, before "
         "the training, in place of clip_grad_norm_.",
         ReleaseWarning,
-        stacklevel=levels_to_program(),
     )
     return True
 
@@ -36,7 +34,7 @@ def warn_of_clipping() -> bool:
 def _max_norm() -> float | None:
     """Return the limit of the `clip_grad_norm_` that runs, which our caller is called by; None if none does."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and is_of_torch_or_ours(frame):
+    while frame.f_back is not None and not is_of_program(frame.f_code.co_filename):
         if frame.f_code is _CLIP:
             held = frame.f_locals.get("max_norm")
             return float(held) if isinstance(held, (int, float, torch.Tensor)) else None

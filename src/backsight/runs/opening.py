@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from backsight.blame import warn
 from backsight.runs import places
 from backsight.runs.errors import NotARun, RunError, RunNotFound, RunWarning
 from backsight.runs.run import Run
@@ -49,7 +49,7 @@ def runs_in(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
     """
     found, unreadable = told_apart(Path(folder))
     for error in unreadable.values():
-        warnings.warn(str(error), RunWarning, stacklevel=2)
+        warn(str(error), RunWarning)
     return found
 
 

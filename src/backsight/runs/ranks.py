@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.blame import warn
 from backsight.runs import lines, places
 from backsight.runs.catalogue import Catalogue, catalogue
 from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNotFound, RunWarning
 from backsight.runs.rank import Damage, Rank
-from backsight.text import inert
 
 MANY = 64
 """Ranks of a run of which nothing is read unasked but that they are there; see `Run.overview`."""
@@ -112,7 +111,7 @@ class Ranks:
             self._warned = True
             text = f"{self.path} is damaged: {damage.blocks} blocks and {damage.lines} lines of it were skipped."
             text = " ".join((text, *map(str, self._unreadable.values())))
-            warnings.warn(inert(text), RunWarning, stacklevel=3)
+            warn(text, RunWarning)
 
     def _of_this_job(self, rank: Rank) -> Rank:
         """Return the rank, if it was written by the same job as the first: others have nothing to be merged with."""

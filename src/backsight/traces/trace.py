@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
+from backsight.blame import warn_only
 from backsight.recording.arguments import given
 from backsight.surface import require
-from backsight.text import inert
 from backsight.traces.errors import TraceWarning
 from backsight.traces.steps import checked
 from backsight.traces.tracer import Tracer
@@ -63,9 +61,4 @@ def trace(
 
 
 def _tell(text: str) -> None:
-    line = f"backsight: {text}"
-    try:
-        warnings.warn(inert(line), TraceWarning, stacklevel=2)
-    except TraceWarning:  # warnings are errors here, and a failure of ours must not become one of the training
-        if sys.stderr is not None:
-            print(inert(line), file=sys.stderr, flush=True)
+    warn_only(f"backsight: {text}", TraceWarning)
