@@ -36,7 +36,7 @@ def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_doc
 
 @pytest.mark.parametrize(
     ("written", "hint"),
-    [("BS20l", "close to it: BS"), ("BS20", "close to it: BS200, BS201"), ("zzz", "`backsight explain` lists")],
+    [("BS20l", "did you mean 'BS"), ("BS20", "did you mean 'BS200', 'BS201'"), ("zzz", "`backsight explain` lists")],
 )
 def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
     written: str, hint: str, capsys: pytest.CaptureFixture[str]

@@ -104,7 +104,7 @@ def test_where_the_output_is_no_terminal_it_is_shown_once(runs, capsys):
 
 def test_a_run_that_is_not_there_is_said(tmp_path, capsys):
     assert main(["top", str(tmp_path / "none"), "--once"]) == 2
-    assert "There is no run" in capsys.readouterr().err
+    assert "there is no run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", ["0", "nan", "often", "1e9"])
