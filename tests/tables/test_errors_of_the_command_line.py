@@ -26,12 +26,12 @@ def begins(argument: ast.expr) -> str:
 
 
 def messages() -> list[tuple[str, str]]:
-    found = []
-    for file in Path(backsight.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in SAYING | RAISED:
-                found.append((f"{file.name}:{node.lineno}", begins(node.args[0])))
-    return found
+    return [
+        (f"{file.name}:{node.lineno}", begins(node.args[0]))
+        for file in Path(backsight.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in SAYING | RAISED
+    ]
 
 
 def test_every_error_begins_in_lower_case():

@@ -97,12 +97,12 @@ def _explain_text(held: str, known: dict[str, Path]) -> int:
             "tensors; `backsight explain` lists all codes"
         )
         return 2
-    if not _NAMED.search(held):
-        pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
-        note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
-        show(line(f"{note} With your own variables and lines: backsight run {_script(held)}"), "")
     for code in codes:
         show_page(known[code].read_text(encoding="utf-8"))
+    if not _NAMED.search(held):  # last, since a terminal shows the end
+        pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
+        note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
+        show("", line(f"{note} With your own variables and lines: backsight run {_script(held)}"))
     return 0
 
 
