@@ -70,7 +70,7 @@ def test_a_function_is_found_in_a_module_a_file_and_a_class(target, capsys):
     said = capsys.readouterr().out
     assert said.startswith("Peak ")
     assert "released, fused" in said
-    assert "A forecast: the step did not run" in said
+    assert "A forecast for the CPU: the step did not run" in said
 
 
 def test_the_exit_status_says_whether_the_step_fits(capsys):
