@@ -24,8 +24,8 @@ MARGIN = "768MB"
 UNKNOWN = {
     "cuda": (
         "A forecast for CUDA: the step was not run. It does not include the CUDA context and the workspaces of cuBLAS "
-        "and cuDNN (some hundred MB). RMSNorm, dropout, attention, softmax, LSTMs and mixed precision are counted as on "
-        "CUDA, all other operators as on the CPU."
+        "and cuDNN (some hundred MB). RMSNorm, dropout, attention, softmax, LSTMs and mixed precision are counted as "
+        "on CUDA, all other operators as on the CPU."
     ),
     "cpu": (
         "A forecast for the CPU: the step did not run; its operators were tried one by one on small tensors of zeros."
