@@ -56,7 +56,7 @@ class Ranks:
         try:
             names = places.rank_names(self.path)
         except FileNotFoundError:
-            raise RunNotFound(f"There is no run at {self.path}.") from None
+            raise RunNotFound(f"there is no run at {self.path}.") from None
         new = [number for number in names if number not in self.held and number not in self._unreadable]
         for number in new:
             if self.only in (None, number):
@@ -101,7 +101,7 @@ class Ranks:
             NotInRun: if there is no such rank.
         """
         if rank is not None and rank not in (there := self.now()):
-            raise NotInRun(f"The run has no rank {rank}; it has {', '.join(map(str, there))}.")
+            raise NotInRun(f"the run has no rank {rank}; it has {', '.join(map(str, there))}.")
         return rank
 
     def warn(self) -> None:
@@ -119,6 +119,6 @@ class Ranks:
         first = next(iter(self.held.values()), rank)
         if job != first.manifest.get("job"):
             raise DamagedRun(
-                f"Rank {rank.number} was written by a different job than rank {first.number} and is ignored."
+                f"rank {rank.number} was written by a different job than rank {first.number} and is ignored."
             )
         return rank
