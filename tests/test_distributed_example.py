@@ -155,7 +155,7 @@ def test_of_a_run_with_a_killed_rank_all_that_was_written_is_there_and_true(kill
 
 
 def test_a_second_attempt_records_beside_the_first_and_says_so(made):
-    assert made.again.stderr.count("recording into runs/ddp-2 instead: There is already a run in runs/ddp") == 4
+    assert made.again.stderr.count("recording into runs/ddp-2 instead. There is already a run in runs/ddp") == 4
 
 
 def test_in_the_terminal_it_is_one_run_with_the_loss_of_the_first_rank(made, ddp):

@@ -209,6 +209,47 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
+def _cells(page: str, row: str, table: str = "") -> list[str]:
+    """The first row that begins so of a table in docs/ that begins so."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = text[text.index(f"| {table}") :]
+    found = re.search(rf"^\| {re.escape(row)}[^|\n]*\|(.*)\|$", text, re.MULTILINE)
+    assert found is not None, f"{page} has no row {row}"
+    return [cell.strip() for cell in found[1].split("|")]
+
+
+def _figures() -> dict[str, str]:
+    """What the README says in numbers, and the same as what it counts, or as the page that measured it, has it."""
+    perceptron = _cells("performance.md", "10,000 steps of a perceptron")
+    encoder, histograms = (
+        _cells("performance.md", row, "transformer |")[-1] for row in ("backsight", "TensorBoard histograms")
+    )
+    ordinary, released = (_cells("release.md", row)[-1] for row in ("ordinary, fused", "**backsight**"))
+    slower, peak = released.removesuffix(" MiB").split(" · ")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    python, torch = (re.search(rf'{name}>=([\d.]+)"', project) for name in ('requires-python = "', "torch"))
+    assert python is not None and torch is not None
+    return {
+        r"There are (\d+) kinds\s+of findings": str(len(list((ROOT / "docs" / "codes").glob("BS*.md")))),
+        r"\[(\d+) broken scripts\]": str(len(list((ROOT / "examples" / "broken").glob("*.py")))),
+        r"Python ([\d.]+) or later": python[1],
+        r"PyTorch ([\d.]+) or later": torch[1],
+        r"([\d.]+) times for a perceptron's": perceptron[1],
+        r"([\d.]+) times\s+for the perceptron, of which": f"{float(perceptron[2]):.1f}",
+        r"`--record`: ([\d.]+) times for a large encoder": f"{float(encoder):.2f}",
+        r"TensorBoard's histograms take ([\d.]+)": f"{float(histograms):.2f}",
+        r"adds (\d+) MiB at its peak": f"{float(peak):.0f}",
+        r"instead of (\d+), in": f"{float(ordinary.removesuffix(' MiB').split(' · ')[1]):.0f}",
+        r"in ([\d.]+) times the time": slower,
+    }
+
+
+def test_the_figures_of_the_readme_are_those_that_were_counted_and_measured() -> None:
+    readme, figures_ = (ROOT / "README.md").read_text(encoding="utf-8"), _figures()
+    said = {what: found[1] if (found := re.search(what, readme)) else None for what in figures_}
+    assert said == figures_
+
+
 def test_every_code_has_a_page() -> None:
     assert [code for code in CODES if code != UNKNOWN and not (ROOT / "docs" / "codes" / f"{code}.md").exists()] == []
 

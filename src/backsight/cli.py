@@ -7,13 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from backsight import option_values as values
 from backsight._version import __version__
 from backsight.text import inert
+from backsight.text.meant import beside, meant
 
 if TYPE_CHECKING:
     from backsight.launch.recording import RecordingObserver
@@ -100,6 +100,7 @@ examples:
 
 _IN_PYTHON = {
     "audit": "backsight.audit(loss), before backward(); for a script: backsight run train.py",
+    "draw": 'backsight.graph(loss).draw("loss.svg")',
     "graph": "backsight.graph(loss)",
     "memory": "backsight.measure_memory(step)",
     "profile": "with backsight.profile() as p",
@@ -241,8 +242,8 @@ def _meant(words: list[str], parser: _Parser) -> None:
     word, commands = words[0], [each for each in parser.commands if " " not in each]
     if word == "runs" and words[1:] and not Path(words[1]).exists():  # `runs shw`, and not a folder
         word, commands = " ".join(words[:2]), [each for each in parser.commands if " " in each]
-        if near := get_close_matches(word, commands, 1, 0.8):
-            parser.error(f"there is no folder {words[1]!r}; did you mean '{near[0]}'?")
+        if near := meant(word, commands, likeness=0.8):
+            parser.error(f"there is no folder {words[1]!r}{near}")
     elif word.endswith(".py"):
         parser.error(f"{word!r} is not a command; to run a script: backsight run {word}")
     elif word not in parser.commands:
@@ -260,8 +261,7 @@ def _instead(word: str, known: Iterable[str]) -> str:
     if word in _IN_PYTHON:
         return f"; in a program: {_IN_PYTHON[word]}"
     every = list(known)
-    near = get_close_matches(word, every, 2, 0.75) or get_close_matches(word, every, 1)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return meant(word, every, 2, 0.75) or meant(word, every)
 
 
 def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -501,6 +501,8 @@ def _twice(options: argparse.Namespace) -> int:
     from backsight.launch.twice import run_twice
 
     words = ["-m", *options.program] if options.module else list(options.program)
+    if _lacks(words[0]):
+        return 2
     return run_twice(words, options.trace or (0, 1), values=options.values, as_json=options.json)
 
 
@@ -564,13 +566,20 @@ def _diff(options: argparse.Namespace) -> int:
         a, b = ([each] if each in scripts else program_of(each) for each in (options.a, options.b))
     except ValueError as error:
         options.parser.error(str(error))
-    lacking = next((script for script, *_ in (a, b) if script != "-m" and not Path(script).exists()), None)
-    if lacking is not None:
-        from backsight.tables.printing import complain
-
-        complain(f"There is no file {lacking}.")
+    if _lacks(a[0], b[0]):
         return 2
     return run_both(a, b, options.trace or (0, 1), values=options.values, as_json=options.json, report=options.report)
+
+
+def _lacks(*scripts: str) -> bool:
+    """Complain of the first of these scripts that is not there; return whether there was one."""
+    for each in scripts:
+        if each != "-m" and not Path(each).exists():
+            from backsight.tables.printing import complain
+
+            complain(f"there is no file {each}{beside(each) or '.'}")
+            return True
+    return False
 
 
 def _view(options: argparse.Namespace) -> int:

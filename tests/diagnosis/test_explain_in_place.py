@@ -336,7 +336,8 @@ class TestWhereLittleIsLeft:
         finding = bs.explain(failing(self.CODE, readable=False))
         assert finding.title == "y was modified in place after sigmoid had saved it for backward."
         assert (
-            "The statement that modified it is no longer known: `backsight run` would have seen it." in finding.evidence
+            "Where it was saved and modified is no longer known: `backsight run` would have seen it."
+            in finding.evidence
         )
         assert not finding.exact
 

@@ -170,8 +170,9 @@ def test_storing_a_state_in_the_middle_of_a_step_warns():
     model, optimizer = pair()
     release(optimizer, 0)
     square(model).backward()
-    with pytest.warns(ReleaseWarning, match=r"^state_dict\(\) in the middle of a step: model\.4\.bias"):
+    with pytest.warns(ReleaseWarning, match=r"^state_dict\(\) in the middle of a step: model\.4\.bias") as told:
         optimizer.state_dict()
+    assert told[0].filename == __file__
     optimizer.step()
 
 

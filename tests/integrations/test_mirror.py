@@ -207,7 +207,7 @@ def test_a_run_that_cannot_be_read_ends_the_mirror_and_nothing_else(tmp_path, mo
 
 
 def test_a_mirror_needs_a_run_and_a_sink_that_there_is(tmp_path):
-    with pytest.raises(bs.RunError, match="There is no run at"):
+    with pytest.raises(bs.RunError, match="there is no run at"):
         Mirror(tmp_path / "none", "tensorboard")
     train(2, [], tmp_path / "run")
     with pytest.raises(ValueError, match=r"there is no sink 'comet'; choose from mlflow, tensorboard, wandb\."):

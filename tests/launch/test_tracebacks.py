@@ -125,6 +125,13 @@ def test_script_that_cannot_be_opened(bench, name):
     assert ended.status == 2 and "can't open file" in ended.err
 
 
+def test_script_that_was_mistyped_gets_the_one_that_was_meant(bench):
+    bench.write("train.py", "")
+    ended = bench.launched("trian.py")
+    assert ended.status == 2 and "can't open file" in ended.err
+    assert ended.err.endswith("backsight: there is no file trian.py; did you mean 'train.py'?\n")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_script_without_read_permission(bench):
     bench.write("script.py", "print(1)").chmod(0)

@@ -150,7 +150,7 @@ def test_what_is_neither_a_trace_nor_a_command_is_refused(bench):
 def test_a_script_that_is_not_there_is_said_before_anything_runs(bench, words):
     bench.write("train.py", SCRIPT)
     ran = bench._run([sys.executable, "-m", "backsight", "diff", *words])
-    assert (ran.status, ran.out, ran.err) == (2, "", "backsight: There is no file typo.py.\n")
+    assert (ran.status, ran.out, ran.err) == (2, "", "backsight: there is no file typo.py.\n")
 
 
 def test_a_finding_of_one_of_two_programs_says_which_and_shows_its_lines(bench):

@@ -156,6 +156,14 @@ def test_and_shown_when_asked_for(bench):
     assert said(ended).startswith("note BS109  2 of the 4 parameters in optimizer are frozen.")
 
 
+def test_an_optimizer_of_what_the_program_unfreezes_later_is_in_order(bench):
+    """As a fix of BS101 has it."""
+    loop = "for step in range(5):\n"
+    unfrozen = FROZEN.replace(loop, f"{loop}    if step == 2:\n        model[0].requires_grad_(True)\n")
+    assert unfrozen != FROZEN
+    assert observed(bench, unfrozen, "--notes").err.startswith("backsight: nothing found in 5 optimizer steps: ")
+
+
 PLAIN = """
 import torch
 

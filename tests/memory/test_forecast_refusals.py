@@ -95,7 +95,7 @@ def test_a_step_may_return_a_function():
         (lambda: (lambda: 3,), "created no tensor"),
         (lambda: (making,), r"making returned a function and ran no backward.*: forecast\(making\(\)\)"),
         (lambda: (nn.Linear(8, 8), torch.randn(2, 4, 8)), r"cross_entropy\(output.flatten\(0, 1\), target.flatten"),
-        (lambda: (lambda: 3, torch.randn(3)), "The model is a int"),
+        (lambda: (lambda: 3, torch.randn(3)), "the model is a int"),
         (lambda: (nn.Linear(8, 8), torch.randn(2, 8)), r"tensors of shape \(2, 8\), but a step needs a scalar loss"),
         (
             lambda: (nn.LSTM(8, 8), torch.randn(2, 8)),
@@ -105,7 +105,7 @@ def test_a_step_may_return_a_function():
             lambda: (lambda x, /, y, *, z=3: x, torch.randn(3)),
             r"needs x, y\. If it .*: forecast\(lambda: step\(x, y\)\)",
         ),
-        (lambda: (*mlp(), 3), "The optimizer is a int"),
+        (lambda: (*mlp(), 3), "the optimizer is a int"),
         (lambda: (*mlp(), torch.optim.LBFGS), r"LBFGS.step\(\) takes a closure"),
         (lambda: (lambda: MLP(64, 64), mlp()[1], torch.optim.SGD(mlp()[0].parameters())), "Pass its class"),
         (lambda: (lambda: {"model": mlp()[0], "batches": 3},), "Unknown: batches"),

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from backsight.gradient_release import NotReleasable, release
 from backsight.memory import forecast
+from backsight.text import amount
 
 MIB = 1 << 20
 
@@ -243,8 +244,23 @@ def test_it_says_where_the_peak_is_that_it_is_a_forecast_and_what_it_does_not_kn
     text = str(forecast(GPT(words=8000), words(16, 64, 8000), device_memory="24GB"))
     assert text.startswith("Peak ")
     assert "log_softmax" in text.partition("way")[0]
-    assert "A forecast: the step was not run." in text
+    assert "A forecast for CUDA: the step was not run." in text
     assert "cuBLAS" in text
+
+
+def test_what_the_peak_is_made_of_is_a_list_with_the_largest_first():
+    foretold = forecast(GPT(words=8000), words(16, 64, 8000))
+    head, *lines = str(foretold).partition("\n\n")[0].splitlines()
+    assert head == f"Peak {amount(foretold.peak)} {foretold.at_peak.where}:"
+    sizes = [size for size, _ in foretold.at_peak.parts]
+    assert sizes[:-1] == sorted(sizes[:-1], reverse=True) and sum(sizes) == foretold.peak
+    shown = [line.split()[:2] for line in lines if line[:9].strip()]
+    assert shown == [amount(size).split() for size in sizes]
+
+
+def test_the_flag_that_saves_memory_is_one_that_the_optimizer_takes():
+    foreach = forecast(*mlp(), partial(torch.optim.AdamW, foreach=True), device="cpu")
+    assert any(each.startswith(("fused=True of the", "foreach=False of the")) for each in foreach.advice)
 
 
 def test_the_memory_over_time_is_there_as_of_a_measured_step():

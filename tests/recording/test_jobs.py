@@ -164,6 +164,6 @@ def test_ranks_of_two_jobs_in_one_run_are_not_merged(run, monkeypatch):
     manifest.write_bytes(lines.sealed({**lines.opened(manifest.read_bytes()[:-1]), "job": "torchrun another"}))
     assert json.loads(manifest.read_bytes())["job"] == "torchrun another"
     held = bs.open_run(run)
-    with pytest.warns(RunWarning, match="Rank 1 was written by a different job than rank 0"):
+    with pytest.warns(RunWarning, match="rank 1 was written by a different job than rank 0"):
         found = held.frame(tensor="weight", kind="weight", as_="numpy")
     assert held.ranks == (0,) and found["count"].tolist() == [2] and found["ranks"].tolist() == [1]

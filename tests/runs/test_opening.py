@@ -18,9 +18,9 @@ def make_newer(path: Path) -> None:
 
 def test_nothing_there(tmp_path: Path) -> None:
     write(tmp_path / "first", 1)
-    with pytest.raises(RunNotFound, match=r"There is no run at .*frist\. Close to it: first\."):
+    with pytest.raises(RunNotFound, match=r"there is no run at .*frist; did you mean '.*first'\?"):
         open_run(tmp_path / "frist")
-    with pytest.raises(RunNotFound, match=r"There is no run at .*nope\. Runs there: first\."):
+    with pytest.raises(RunNotFound, match=r"there is no run at .*nope\. Runs there: first\."):
         open_run(tmp_path / "nope")
 
 

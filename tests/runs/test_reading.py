@@ -162,7 +162,7 @@ def test_what_is_beside_the_rows(run) -> None:
 @pytest.mark.parametrize(
     ("ask", "text"),
     [
-        (lambda run: run.frame(tensor="fc.wieght"), r"no tensor 'fc\.wieght'\. Close to it: fc\.weight"),
+        (lambda run: run.frame(tensor="fc.wieght"), r"no tensor 'fc\.wieght'; did you mean 'fc\.weight'"),
         (lambda run: run.frame(kind="state"), r"no tensors of kind 'state'; it has grad, output, weight"),
         (lambda run: run.frame(stat="median"), r"no statistic 'median'\. Choose from absmax, count"),
         (lambda run: run.frame(rank=3), r"no rank 3; it has 0"),
@@ -307,11 +307,11 @@ def test_a_column_is_called_as_it_was_asked_for(run) -> None:
 @pytest.mark.parametrize(
     ("tensor", "stat", "kind", "said"),
     [
-        ("fc.weight", "grad_foo", None, r"There is no statistic 'foo'\. Choose from absmax, "),
-        ("fc.weight", "foo", None, r"There is no statistic 'foo'\. Choose from absmax, "),
+        ("fc.weight", "grad_foo", None, r"there is no statistic 'foo'\. Choose from absmax, "),
+        ("fc.weight", "foo", None, r"there is no statistic 'foo'\. Choose from absmax, "),
         ("fc.weight", "mean", None, r"recorded as grad, weight\. Choose one: kind='"),
         ("fc.output", "grad_norm", None, r"'fc\.output' was recorded as output\, not as that kind."),
-        ("fc.wieght", "grad_norm", None, r"no tensor 'fc\.wieght'\. Close to it: fc\.weight\."),
+        ("fc.wieght", "grad_norm", None, r"no tensor 'fc\.wieght'; did you mean 'fc\.weight'"),
     ],
 )
 def test_a_series_that_is_not_there_says_what_is_wrong(run, tensor, stat, kind, said) -> None:

@@ -36,7 +36,7 @@ def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_doc
 
 @pytest.mark.parametrize(
     ("written", "hint"),
-    [("BS20l", "close to it: BS"), ("BS20", "close to it: BS200, BS201"), ("zzz", "`backsight explain` lists")],
+    [("BS20l", "did you mean 'BS"), ("BS20", "did you mean 'BS200', 'BS201'"), ("zzz", "`backsight explain` lists")],
 )
 def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
     written: str, hint: str, capsys: pytest.CaptureFixture[str]
@@ -72,12 +72,10 @@ def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: py
     said = capsys.readouterr().out
     assert main(["explain", *message.split()]) == 0, "as it is without quotes"
     assert capsys.readouterr().out == said
-    of = (
-        ""
-        if code in message
-        else f"This is the page of {code}. With your own variables and lines: backsight run train.py"
-    )
-    assert said.startswith(f"{of}\n\n{code}: " if of else f"{code}: ")
+    assert said.startswith(f"{code}: ")
+    of = f"\n\nThis is the page of {code}. With your own variables and lines: backsight run train.py\n"
+    assert said.endswith(of) != (code in message)
+    assert said.count("With your own") == said.endswith(of), "once, where a terminal shows it"
 
 
 @pytest.mark.parametrize(
@@ -119,9 +117,9 @@ def test_without_an_argument_what_is_piped_in_is_explained(tmp_path: Path) -> No
     held = tmp_path / "error.txt"
     held.write_text("RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn\n")
     with held.open() as file:
-        assert _explain(file.fileno()).startswith("This is the page of BS203. ")
+        assert "\nThis is the page of BS203. " in _explain(file.fileno())
     with subprocess.Popen(["cat", str(held)], stdout=subprocess.PIPE) as cat:
-        assert cat.stdout is not None and _explain(cat.stdout.fileno()).startswith("This is the page of BS203. ")
+        assert cat.stdout is not None and "\nThis is the page of BS203. " in _explain(cat.stdout.fileno())
 
 
 def test_an_empty_stdin_and_a_pipe_that_never_ends_list_the_codes() -> None:
@@ -144,9 +142,7 @@ def test_a_traceback_may_come_from_a_file_or_from_stdin(
     monkeypatch.setattr("sys.stdin", io.StringIO(kept.read_text()))
     assert main(["explain", "-"]) == 0
     assert capsys.readouterr().out == of_file
-    assert of_file.startswith(
-        "This is the page of BS212. With your own variables and lines: backsight run fit.py\n\nBS"
-    )
+    assert of_file.endswith("\n\nThis is the page of BS212. With your own variables and lines: backsight run fit.py\n")
 
 
 def test_a_script_of_this_folder_is_named_as_it_is_typed(
@@ -165,7 +161,7 @@ def test_a_file_that_there_is_not_is_no_code_either(capsys: pytest.CaptureFixtur
 
 def test_words_without_quotes_are_a_message_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *["element", "0", "of", "tensors", "does", "not", "require", "grad"]]) == 0
-    assert "\nBS203: " in capsys.readouterr().out
+    assert "BS203: " in capsys.readouterr().out
 
 
 def test_a_message_that_no_page_is_about_ends_with_2_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,7 +70,7 @@ def test_a_function_is_found_in_a_module_a_file_and_a_class(target, capsys):
     said = capsys.readouterr().out
     assert said.startswith("Peak ")
     assert "released, fused" in said
-    assert "A forecast: the step did not run" in said
+    assert "A forecast for the CPU: the step did not run" in said
 
 
 def test_the_exit_status_says_whether_the_step_fits(capsys):
@@ -124,10 +124,10 @@ def test_a_piped_answer_ends_no_line_with_spaces(capsys):
     ("target", "said"),
     [
         ("training_program", "does not name a function. Write module:function"),
-        ("training_program:mae", "There is no mae in training_program. Is it make?"),
-        ("not_a_module_here:make", "There is no module not_a_module_here here"),
-        ("trainings.py:make", "There is no file trainings.py."),
-        ("training_program:Net", "The function only returned a model"),
+        ("training_program:mae", "there is no mae in training_program; did you mean 'make'?"),
+        ("not_a_module_here:make", "there is no module not_a_module_here here"),
+        ("trainings.py:make", "there is no file trainings.py; did you mean 'training_program.py'?"),
+        ("training_program:Net", "the function only returned a model"),
         (
             "training_program:make_step",
             "returned a function and ran no backward, so it is no step. Name a function",

@@ -121,7 +121,7 @@ def test_a_run_that_cannot_be_read_is_a_line_beside_the_others(command: Command,
 def test_an_empty_folder_and_none_at_all_tell_how_to_record(command: Command, tmp_path: Path) -> None:
     ended = command()
     assert ended.returncode == 2
-    assert ended.stderr == "backsight: There is no folder runs. Record one: backsight run --record train.py\n"
+    assert ended.stderr == "backsight: there is no folder runs. Record one: backsight run --record train.py\n"
     (tmp_path / "runs").mkdir()
     ended = command()
     assert ended.returncode == 0
@@ -238,7 +238,7 @@ def test_a_kind_that_the_latest_step_has_not_is_shown_in_the_newest_that_has(
 def test_a_kind_that_the_chosen_step_has_not_is_said_in_a_line(command: Command, evaluated: Path) -> None:
     ended = command("show", "run", "--kind", "eval_output", "--step", "2")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "backsight: Step 2 holds no eval_output; the newest step that does is 3.\n"
+    assert ended.stderr == "backsight: step 2 holds no eval_output; the newest step that does is 3.\n"
 
 
 def test_what_is_called_several_times_is_explained_below(command: Command, tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_a_run_may_be_named_by_its_script_and_is_then_the_newest(command: Comman
 
 def test_a_folder_that_was_mistyped_gets_the_one_that_was_meant(command: Command, tmp_path: Path) -> None:
     record(tmp_path / "runs" / "2026-01-01-00-00-00-train", torch.nn.Linear(4, 1))
-    assert command("rusn").stderr == "backsight: There is no folder rusn. Did you mean runs?\n"
-    meant = "backsight: There is no folder train. Did you mean runs/2026-01-01-00-00-00-train?\n"
+    assert command("rusn").stderr == "backsight: there is no folder rusn; did you mean 'runs'?\n"
+    meant = "backsight: there is no folder train; did you mean 'runs/2026-01-01-00-00-00-train'?\n"
     assert command("train").stderr == meant
 
 
@@ -87,22 +87,22 @@ def newer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "fist"], "There is no run at runs/fist. Close to it: first."),
-        (["show", "nope"], "There is no run at runs/nope. Runs there: "),
-        (["show", "other/fist"], "There is no run at other/fist."),
+        (["show", "fist"], "there is no run at runs/fist; did you mean 'runs/first'?"),
+        (["show", "nope"], "there is no run at runs/nope. Runs there: "),
+        (["show", "other/fist"], "there is no run at other/fist."),
         (["show", "foreign"], "foreign is not a recording: it contains no rank folder."),
         (["show", "newer"], "has format 2, but this backsight reads up to 1. Upgrade it:"),
         (["show", "empty"], "empty holds no step yet."),
-        (["show", "first", "--step", "99"], "The run has no step 99: it has 12, from 0 to 11, and 11 is the nearest."),
-        (["show", "first", "--kind", "wieght"], "The run has no tensors of kind 'wieght'; it has"),
-        (["show", "first", "--stat", "median"], "There is no statistic 'median'. Choose from"),
+        (["show", "first", "--step", "99"], "the run has no step 99: it has 12, from 0 to 11, and 11 is the nearest."),
+        (["show", "first", "--kind", "wieght"], "the run has no tensors of kind 'wieght'; it has"),
+        (["show", "first", "--stat", "median"], "there is no statistic 'median'. Choose from"),
         (
             ["export", "first", "rows.xls"],
             ("A run can be exported to .csv, .jsonl, .parquet, but 'rows.xls' ends in '.xls'."),
         ),
         (["export", "first", "nowhere/rows.csv"], "No such file or directory"),
-        (["audit", "fist"], "There is no run at runs/fist. Close to it: first."),
-        (["nowhere"], "There is no folder nowhere."),
+        (["audit", "fist"], "there is no run at runs/fist; did you mean 'runs/first'?"),
+        (["nowhere"], "there is no folder nowhere."),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(command: Command, runs: Path, words: list[str], said: str) -> None:

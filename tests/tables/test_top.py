@@ -92,6 +92,14 @@ def test_the_time_of_a_step_is_without_the_first_ones_where_there_are_others(tmp
     assert re.fullmatch(r"long  finished, step 99, 1\.8 s, mean \S+ steps/s *", heading)
 
 
+def test_it_says_what_is_seen_and_where_findings_are_told_in_full(runs):
+    text = screen(runs / "broken", 200, 40)
+    assert re.search(r"^ +last +min +max *$", text, re.MULTILINE), "it has ended: nothing is now"
+    steps = text.index("gradient norms, steps 0 to 29: ")
+    assert steps < text.index("█", text.index("█", steps) + 1), "above what it is about"
+    assert f"with evidence and fixes: backsight runs audit {runs / 'broken'}" in text
+
+
 def test_a_run_without_a_step_says_so(tmp_path):
     RunWriter(tmp_path / "empty").close()
     assert "no step has been recorded yet" in screen(tmp_path / "empty")
@@ -99,12 +107,12 @@ def test_a_run_without_a_step_says_so(tmp_path):
 
 def test_where_the_output_is_no_terminal_it_is_shown_once(runs, capsys):
     assert main(["top", str(runs / "slow")]) == 0
-    assert "norm of gradients by module" in capsys.readouterr().out
+    assert "gradient norms, steps 0 to " in capsys.readouterr().out
 
 
 def test_a_run_that_is_not_there_is_said(tmp_path, capsys):
     assert main(["top", str(tmp_path / "none"), "--once"]) == 2
-    assert "There is no run" in capsys.readouterr().err
+    assert "there is no run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", ["0", "nan", "often", "1e9"])

@@ -92,7 +92,7 @@ def test_residual_blocks_fork_join_and_repeat():
           ●─┘   1  Add                5×8         –
           ◉     0  Sum             scalar         ◉ loss
         # is the index in g.nodes · ‹leaf› · saved: kept for backward, counted once
-        modules inferred; exact if the forward runs in bs.watch() · ⟳ unfold: g.text(fold=False)
+        modules guessed from parameters; bs.watch() records them · ⟳ unfold: g.text(fold=False)
         8 views hidden: g.text(views=True)
         """,
     )

@@ -110,6 +110,20 @@ CASES = [
         (x,),
         "as if sigmoid in `lambda x: x * x.sigmoid()` were a constant",
     ),
+    (
+        "BS416",
+        lambda x: x * x.sigmoid(),
+        lambda g, x: g * (x.sigmoid() + x * x.sigmoid()),
+        (x,),
+        "with the result of sigmoid in `lambda x: x * x.sigmoid()` in place of its derivative",
+    ),
+    (
+        "BS416",
+        lambda x, gate: x * gate.tanh(),
+        lambda g, x, gate: (g * gate.tanh(), g * x * gate.tanh()),
+        (x, normal(4, 6, seed=1).requires_grad_()),
+        "with the result of tanh in `lambda x, gate: x * gate.tanh()` in place of its derivative",
+    ),
     ("BS416", torch.tanh, lambda g, x: g * (1 - x * x), (x,), "with the input of tanh"),
     ("BS416", torch.sigmoid, lambda g, x: g * x * (1 - x), (x,), "with the input of sigmoid"),
     (

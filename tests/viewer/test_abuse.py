@@ -63,7 +63,7 @@ def test_a_long_name_that_is_not_there_is_not_said_at_length(folder):
     with Server(Library(folder)) as server:
         status, answer = asked(server, f"/api/ask/lines?run=run&kind=grad&tensor={'x' * 9_000}")
     assert (status, len(answer["error"]) < 1_300) == (400, True)
-    assert answer["error"].startswith("The run has no tensor 'xxx")
+    assert answer["error"].startswith("the run has no tensor 'xxx")
 
 
 def test_many_tensors_have_fewer_columns(folder):
@@ -123,7 +123,7 @@ def test_a_run_that_is_removed_while_it_is_looked_at_is_gone(folder):
         shutil.rmtree(folder / "gone")
         for question in ("about", "marks", "heatmap?stat=l2&kind=grad", "findings"):
             status, answer = asked(server, f"/api/ask/{question}{'&' if '?' in question else '?'}run=gone")
-            assert (status, "There is no run at" in answer["error"]) == (410, True)
+            assert (status, "there is no run at" in answer["error"]) == (410, True)
         assert [run["name"] for run in asked(server, "/api/runs")[1]["runs"]] == ["there"]
 
 

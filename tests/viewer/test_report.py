@@ -108,9 +108,9 @@ def test_the_newest_of_a_folder_is_shown(runs):
 
 
 def test_what_cannot_be_shown_is_said(tmp_path, runs):
-    with pytest.raises(bs.RunError, match="There is no run in"):
+    with pytest.raises(bs.RunError, match="there is no run in"):
         view(tmp_path)
-    with pytest.raises(bs.RunError, match="There is no run at"):
+    with pytest.raises(bs.RunError, match="there is no run at"):
         view(tmp_path / "nothing")
     with pytest.raises(ValueError, match="at least 100 pixels, not 5"):
         view(runs / "first", height=5)

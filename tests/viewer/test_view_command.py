@@ -47,7 +47,7 @@ def status(*arguments):
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path, capsys):
     assert status(tmp_path / "nothing") == 2
-    assert capsys.readouterr().err == f"backsight: There is no folder {tmp_path / 'nothing'}.\n"
+    assert capsys.readouterr().err == f"backsight: there is no folder {tmp_path / 'nothing'}.\n"
 
 
 def test_a_port_that_is_taken_is_an_error(runs, server, capsys):
@@ -72,7 +72,7 @@ def test_without_the_extra_it_says_what_to_install(runs, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert status(runs) == 2
     assert capsys.readouterr().err == (
-        'backsight: The viewer needs starlette and uvicorn: pip install "backsight[view]".\n'
+        'backsight: the viewer needs starlette and uvicorn: pip install "backsight[view]".\n'
     )
 
 

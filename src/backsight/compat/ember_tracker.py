@@ -6,7 +6,6 @@ import json
 import os
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from importlib import import_module
@@ -14,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from backsight.blame import warn
 from backsight.compat.ember_rows import Row, plain
 from backsight.runs import RunWarning
 
@@ -242,7 +242,7 @@ def _parsed(data: bytes, path: Path) -> list[Row]:
         except ValueError:
             torn += bool(line)
     if torn:
-        warnings.warn(f"{torn} lines of {path} are damaged and were skipped.", RunWarning, stacklevel=4)
+        warn(f"{torn} lines of {path} are damaged and were skipped.", RunWarning)
     return rows
 
 

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import partial
 from types import ModuleType
@@ -46,6 +45,7 @@ import torch
 from torch.autograd.graph import get_gradient_edge
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from backsight.blame import warn
 from backsight.naming import Name, search
 from backsight.tape import grad_fn as read_grad_fn
 from backsight.tape import no_torch_function
@@ -136,7 +136,7 @@ def identify_tensors(
         known = [*_tags.get(tensor, ()), *_spelt(filter(believed, names[i]))]
         tensor.nmm = known or [_approximated(paths[i], producers) if paths else UNIDENTIFIED]
     if not found.complete:
-        warnings.warn("there were too many objects to look at them all: a tensor may have other names.", stacklevel=2)
+        warn("there were too many objects to look at them all: a tensor may have other names.", UserWarning)
     return [tensor.nmm[0] for tensor in tensors]
 
 

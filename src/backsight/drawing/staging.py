@@ -22,7 +22,7 @@ from backsight.drawing.places import leaf_nodes, root_names, row_by_node
 from backsight.drawing.scene import Box, BoxKind, Chip, Scene, Status
 from backsight.drawing.totals import Totals
 from backsight.tape import Graph
-from backsight.tape.caption import facts, title
+from backsight.tape.caption import GUESSED, facts, is_guessed, title
 from backsight.tape.cells import harmless
 from backsight.tape.ops import op_name
 from backsight.tape.rows import Rows, visible
@@ -90,8 +90,8 @@ def _model(graph: Graph) -> Iterator[str]:
 
 def _notes(graph: Graph, rows: Rows) -> tuple[str, ...]:
     notes = [f"{rows.hidden:,} view{'s' * (rows.hidden != 1)} hidden"] if rows.hidden else []
-    if any(rows.module) and not graph.calls:
-        notes.append("modules inferred; exact if the forward runs in bs.watch()")
+    if is_guessed(graph, rows):
+        notes.append(GUESSED)
     return tuple(notes)
 
 

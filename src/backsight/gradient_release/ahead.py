@@ -11,17 +11,16 @@ handed out later come from here.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from typing import Any, ClassVar
 
 import torch
 
+from backsight.blame import warn
 from backsight.gradient_release._torch import make_alike, no_subclass_function, shares_memory
 from backsight.gradient_release.arrival import Slot
 from backsight.gradient_release.errors import AlreadyStepped, ReleaseWarning
 from backsight.gradient_release.ledger import Ledger
-from backsight.gradient_release.origin import levels_to_program
 from backsight.gradient_release.reads import tensors_in
 from backsight.gradient_release.remedy import read_in_backward, read_too_early, thrown_away, used_too_early
 from backsight.tape import in_backward
@@ -131,7 +130,7 @@ class Ahead:
             self._warn(thrown_away([slot for slot, _ in ledger.stepped]))
 
     def _warn(self, text: str) -> None:
-        warnings.warn(text, ReleaseWarning, stacklevel=levels_to_program())
+        warn(text, ReleaseWarning)
 
     def _slot_of(self, parameter: torch.Tensor) -> Slot:
         return next(slot for slot, each in self._ledger.stepped if each is parameter)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-import warnings
 
 import torch
 
+from backsight.blame import is_of_program, warn
 from backsight.gradient_release._torch import bytes_of
 from backsight.gradient_release.errors import AlreadyStepped, ReleaseWarning
 from backsight.gradient_release.ledger import Ledger
-from backsight.gradient_release.origin import is_of_torch_or_ours, levels_to_program
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.gradient_release.remedy import second_gradient
 
@@ -117,12 +116,11 @@ def warn_of_clipping() -> bool:
     most = _max_norm()
     if most is None or math.isinf(most):
         return False
-    warnings.warn(
+    warn(
         f"clip_grad_norm_ after a backward pass with release works only while the norm stays below {most}: longer "
         f"gradients were used for the step already, and raise GradientGone. Call release.clip({most}) once, before "
         "the training, in place of clip_grad_norm_.",
         ReleaseWarning,
-        stacklevel=levels_to_program(),
     )
     return True
 
@@ -130,7 +128,7 @@ def warn_of_clipping() -> bool:
 def _max_norm() -> float | None:
     """Return the limit of the `clip_grad_norm_` that runs, which our caller is called by; None if none does."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and is_of_torch_or_ours(frame):
+    while frame.f_back is not None and not is_of_program(frame.f_code.co_filename):
         if frame.f_code is _CLIP:
             held = frame.f_locals.get("max_norm")
             return float(held) if isinstance(held, (int, float, torch.Tensor)) else None

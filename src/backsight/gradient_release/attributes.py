@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
+from backsight.blame import warn
 from backsight.gradient_release.errors import ReleaseWarning
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -65,13 +65,12 @@ class SetSince:
             was = self._known.get(name, getattr(kind, name, None))
             if name not in self._told and value != was and value == value:
                 self._told.add(name)
-                warnings.warn(
+                warn(
                     f"{kind.__name__}.{name} was set to {value!r} after release() checked its step, when it was "
                     f"{was!r}. Steps with another value were not checked. If it decides whether parameters are "
                     "stepped separately, set it before release(): call release.remove() and release the optimizer "
                     "again.",
                     ReleaseWarning,
-                    stacklevel=2,
                 )
         self._known = now
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
 import torch
 
+from backsight.blame import warn
 from backsight.gradient_release._torch import (
     bytes_of,
     compiled_backwards,
@@ -16,7 +16,6 @@ from backsight.gradient_release._torch import (
     leaves_of,
 )
 from backsight.gradient_release.errors import NotReleasable, ReleaseWarning
-from backsight.gradient_release.origin import levels_to_program
 from backsight.text import size
 
 
@@ -64,12 +63,11 @@ def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: object = None) -> None:
 
 def warn_of_waiting(names: str) -> None:
     """Say that gradients are not released, because the memory of their parameters has other holders."""
-    warnings.warn(
+    warn(
         f"The gradients of {names} wait for optimizer.step(), which is exact but saves less: another live tensor "
         "(detach(), .data, a view, a NumPy array) shares the memory of the parameter and might read or modify it "
         "during backward.",
         ReleaseWarning,
-        stacklevel=levels_to_program(),
     )
 
 
@@ -78,10 +76,9 @@ def warn_of_compiled(parameters: Sequence[torch.Tensor], bucket: float) -> None:
     ours = {id(each): bytes_of(each) for each in parameters}
     most = max((sum(ours.get(id(leaf), 0) for leaf in leaves_of(node)) for node in compiled_backwards()), default=0)
     if most > max(bucket, 2 * max(ours.values(), default=0)):  # twice: a layer's weight and bias come together
-        warnings.warn(
+        warn(
             f"One compiled backward returns {size(most)} of gradients at once, so releasing them saves almost "
             "nothing; the weights are still right. Compile the model's blocks instead of the whole model: "
             "`for block in model.blocks: block.compile()`.",
             ReleaseWarning,
-            stacklevel=2,
         )

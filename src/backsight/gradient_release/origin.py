@@ -12,7 +12,6 @@ import torch
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent)
-_BACKSIGHT = str(Path(__file__).parent.parent)
 
 
 class Line(NamedTuple):
@@ -54,19 +53,6 @@ def line_of_failure(failure: BaseException) -> Line:
             found = Line(file, trace.tb_lineno)
         trace = trace.tb_next
     return found
-
-
-def levels_to_program() -> int:
-    """Return the `stacklevel` with which a warning of the caller's is blamed on the program."""
-    levels, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and is_of_torch_or_ours(frame):
-        levels, frame = levels + 1, frame.f_back
-    return levels
-
-
-def is_of_torch_or_ours(frame: FrameType) -> bool:
-    """Whether a frame runs code of PyTorch's or of backsight's, and not the program's."""
-    return frame.f_code.co_filename.startswith((_TORCH, _BACKSIGHT))
 
 
 class Trail:

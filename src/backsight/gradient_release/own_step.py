@@ -6,12 +6,12 @@ once.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from backsight.blame import warn
 from backsight.gradient_release._torch import bytes_of
 from backsight.gradient_release.arrival import STEPPED
 from backsight.gradient_release.errors import AlreadyStepped, ReleaseError, ReleaseWarning
@@ -68,11 +68,10 @@ class OwnStep:
     def storing(self) -> None:
         """Say that a state is stored which belongs to no step."""
         if self._stepping.ledger.stepped:
-            warnings.warn(
+            warn(
                 f"state_dict() in the middle of a step: {listed(self._stepping.stepped, 3)} took it inside backward "
                 "already. Save model and optimizer after optimizer.step().",
                 ReleaseWarning,
-                stacklevel=4,
             )
 
     def loaded(self) -> None:

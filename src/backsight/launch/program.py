@@ -30,6 +30,8 @@ from typing import Any
 
 from backsight.launch.observer import Guarded, Observer
 from backsight.launch.uncaught import die_of_interrupt, handled_by, report, traceback_of
+from backsight.launch.voice import say
+from backsight.text.meant import beside
 
 # What C's main() itself calls for `-m`, folders and archives (Modules/main.c, pymain_run_module), with the frames that
 # Python's own traceback shows for them. Private, yet unchanged since Python 2.6 because C calls it by this name.
@@ -200,4 +202,6 @@ def _run_elsewhere(path: str, argv: list[str]) -> int:
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     _flush()
     status = subprocess.call([sys.orig_argv[0], *flags, path, *argv], executable=sys.executable)
+    if not os.path.exists(path) and (near := beside(path)):
+        say(f"backsight: there is no file {path}{near}")
     return status if status >= 0 else 128 - status  # a shell's way to tell of a signal

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _SAME = 0.005
 """Peaks nearer than this part are the same: a forecast is not better."""
 
+_FLAG = {"fused": "fused=True", "foreach": "foreach=True", "loop": "foreach=False"}
+"""What an optimizer is given for each implementation."""
+
 _WHY_NOT = {
     None: "and not from the gradients",
     "forward": "before there are gradients",
@@ -30,8 +33,9 @@ def sentences(variants: Sequence[Variant]) -> Iterator[str]:
     asked = variants[0]
     checkpointing = bool(asked.way.checkpointing)
     base = _least(variants, release=False, checkpointing=checkpointing) or asked
-    if asked.way.release is None and base.peak < asked.peak * (1 - _SAME):
-        yield f"{base.way.implementation}=True alone saves {_saved(asked, base)}."
+    other = base.way.implementation
+    if asked.way.release is None and other and base.peak < asked.peak * (1 - _SAME):
+        yield f"{_FLAG[other]} of the optimizer alone saves {_saved(asked, base)}."
     released = _least(variants, release=True, checkpointing=checkpointing)
     if released is not None and released is not base:
         yield _verdict("Gradient release saves", released, base, _WHY_NOT[base.at_peak.phase])

@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from backsight.memory.training import NotAStep
+from backsight.text.meant import offered
 
 _SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
 """What models of transformers call it, the newer name first."""
@@ -67,8 +68,7 @@ def _blocks(model: nn.Module, where: bool | Sequence[str]) -> list[nn.Module]:
     for name in where or ():
         if name not in modules:
             near = [known for known in modules if known and name.split(".")[-1] in known][:3]
-            known = f" Close to it: {', '.join(near)}." if near else ""
-            raise NotAStep(f"{type(model).__name__} has no module {name!r} to checkpoint.{known}")
+            raise NotAStep(f"{type(model).__name__} has no module {name!r} to checkpoint{offered(near) or '.'}")
     return [modules[name] for name in where or ()]
 
 

@@ -66,8 +66,13 @@ class Peak:
             f"in the {_PASS[self.phase]}{_at(self.node, self.op, self.phase)}{f' in {self.module}' * bool(self.module)}"
         )
 
+    @property
+    def parts(self) -> tuple[tuple[int, str], ...]:
+        """What it is made of, the largest first: bytes and words, `(163840000, "4 × 39.1 MB of shape ...")`."""
+        return tuple((part.bytes, part.listed) for part in _told(self))
+
     def __str__(self) -> str:
-        return f"peak {amount(self.bytes)} {self.where}: {'; '.join(_told(self))}"
+        return f"peak {amount(self.bytes)} {self.where}: {'; '.join(part.said for part in _told(self))}"
 
 
 _PASS = {
@@ -176,29 +181,42 @@ def _called(block: Block, kind: Kind | None) -> str:
     return label(block) if kind is not None or not NOUNS[block.kind] else f"{label(block)} ({NOUNS[block.kind]})"
 
 
-def _told(peak: Peak) -> list[str]:
-    """Return the parts of the sentence, the largest first; what is small is summed up."""
-    parts = [(n, f"{kind} {amount(n)}") for kind in STANDING if (n := peak.by_kind.get(kind, 0))]
-    parts += [(each.bytes, _phrase(each)) for each in peak.held if each.kind not in STANDING and _tells(each, peak)][
-        :_MOST
-    ]
-    parts = sorted((part for part in parts if part[0] >= _LEAST * peak.bytes), key=lambda part: -part[0])
-    rest = peak.bytes - sum(size for size, _ in parts)
-    told = [text for _, text in parts]
-    return [*told, f"{'all else' if told else 'in small tensors'} {amount(rest)}"] if rest > 0 or not told else told
+@dataclass(frozen=True)
+class _Part:
+    """A part of the peak, as a sentence says it and as a list does, beside its bytes."""
+
+    bytes: int
+    said: str
+    listed: str
+
+
+def _told(peak: Peak) -> list[_Part]:
+    """Return the parts of the peak, the largest first; what is small is summed up."""
+    standing = [_sum(kind, n) for kind in STANDING if (n := peak.by_kind.get(kind, 0))]
+    groups = [_group(each) for each in peak.held if each.kind not in STANDING and _tells(each, peak)][:_MOST]
+    told = [part for part in (*standing, *groups) if part.bytes >= _LEAST * peak.bytes]
+    told.sort(key=lambda part: -part.bytes)
+    rest = peak.bytes - sum(part.bytes for part in told)
+    return [*told, _sum("all else" if told else "in small tensors", rest)] if rest > 0 or not told else told
+
+
+def _sum(what: str, size: int) -> _Part:
+    return _Part(size, f"{what} {amount(size)}", what)
 
 
 def _tells(held: Held, peak: Peak) -> bool:
     return held.bytes >= _LEAST * peak.bytes
 
 
-def _phrase(held: Held) -> str:
+def _group(held: Held) -> _Part:
     """Return a group in words: `3 × 823 MB of shape (4096, 50257): logits, log_softmax (saved for backward) ...`."""
     shape = f" of shape {held.shape}" if held.shape else ""
     kind = f", {NOUNS[held.kind]}" if held.kind and NOUNS[held.kind] else ""
-    count = f"{held.count} × " if held.count > 1 else ""
     made = f", made at {lines}" if (lines := lines_of(held)) else ""
-    return f"{count}{amount(held.each)}{shape}{kind}: {names_of(held, 3)}{made}"
+    what, each = f"{shape}{kind}: {names_of(held, 3)}{made}", amount(held.each)
+    if held.count > 1:
+        return _Part(held.bytes, f"{held.count} × {each}{what}", f"{held.count} × {each}{what}")
+    return _Part(held.bytes, f"{each}{what}", f"a tensor{what}")
 
 
 _NUMBER = re.compile(r"(?<=[. ])\d+(?=[., ]|$)")

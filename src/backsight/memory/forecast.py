@@ -159,7 +159,7 @@ def _subject(
     """Return what is to be imagined. Raises where the arguments do not belong together."""
     if isinstance(given, nn.Module):
         if batch is None:
-            raise NotAStep(f"A forecast of a step of {type(given).__name__} needs a batch: forecast(model, batch).")
+            raise NotAStep(f"a forecast of a step of {type(given).__name__} needs a batch: forecast(model, batch).")
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
     if not callable(given):
         raise NotAStep(f"forecast() takes a model or a function that does a step, not a {type(given).__name__}.")
@@ -167,18 +167,18 @@ def _subject(
     if batch is not None and needed:
         names = ", ".join(needed)
         raise NotAStep(
-            "With a batch, the first argument is a model or a function without arguments that builds one, and this "
+            "with a batch, the first argument is a model or a function without arguments that builds one, and this "
             f"function needs {names}. If it does a step, call it with them: forecast(lambda: step({names}))."
         )
     if batch is not None:
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
     if needed:
         raise NotAStep(
-            f"The step is called without arguments, but this function needs {', '.join(needed)}. Use forecast(lambda: "
+            f"the step is called without arguments, but this function needs {', '.join(needed)}. Use forecast(lambda: "
             "step(...)), or pass the model and a batch."
         )
     if optimizer is not None or loss is not None:
-        raise NotAStep("An optimizer and a loss are for a model and a batch: forecast(model, batch, optimizer).")
+        raise NotAStep("an optimizer and a loss are for a model and a batch: forecast(model, batch, optimizer).")
     return Script(given, dtype, autocast)
 
 

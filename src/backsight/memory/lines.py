@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
-
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
-_OURS = (*(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])), "<")
-"""Where code lies that is not the program's."""
+from backsight.blame import is_of_program
 
 _RELATIVE = ("torch/", "backsight/", "<", "contextlib.py", "functools.py", "threading.py")
-"""The same, as PyTorch's profiler names files: without the folders that modules are imported from."""
+"""What is not the program's, as PyTorch's profiler names files: without the folders that modules are imported from."""
 
 
 def source_here() -> str:
     """Return the line of the program that is at work, as `model.py:41`; empty if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _is_the_programs(frame.f_code.co_filename):
-            return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        file = frame.f_code.co_filename
+        if is_of_program(file) and not file.startswith("<"):
+            return f"{os.path.basename(file)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
@@ -49,10 +44,3 @@ def _source(said: Any) -> str:
     if caller is None or caller.file_name.startswith(_RELATIVE):
         return ""
     return f"{os.path.basename(caller.file_name)}:{caller.line_number}"
-
-
-@cache
-def _is_the_programs(file: str) -> bool:
-    if file.startswith(_OURS):
-        return False
-    return not file.startswith(_LIBRARY) or "site-packages" in file

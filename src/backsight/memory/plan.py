@@ -23,11 +23,13 @@ MARGIN = "768MB"
 
 UNKNOWN = {
     "cuda": (
-        "A forecast: the step was not run. It does not include the CUDA context and the workspaces of cuBLAS and "
-        "cuDNN (some hundred MB). RMSNorm, dropout, attention, softmax, LSTMs and mixed precision are counted as on "
-        "CUDA, all other operators as on the CPU."
+        "A forecast for CUDA: the step was not run. It does not include the CUDA context and the workspaces of cuBLAS "
+        "and cuDNN (some hundred MB). RMSNorm, dropout, attention, softmax, LSTMs and mixed precision are counted as "
+        "on CUDA, all other operators as on the CPU."
     ),
-    "cpu": "A forecast: the step did not run; its operators were tried one by one on small tensors of zeros.",
+    "cpu": (
+        "A forecast for the CPU: the step did not run; its operators were tried one by one on small tensors of zeros."
+    ),
 }
 
 _PIPED = 100
@@ -135,7 +137,9 @@ class Forecast:
         table = Table(box=None, pad_edge=False, header_style="dim")
         columns = self._columns()
         for name in columns:
-            table.add_column(name, justify="right" if name in ("peak", "reserved") else "left")
+            table.add_column(
+                name, justify="right" if name in ("peak", "reserved") else "left", no_wrap=name != "where the peak is"
+            )
         for variant in self.variants:
             asked = variant is self.variants[0] and len(self.variants) > 1
             table.add_row(*(cell(variant) for cell in columns.values()), style="bold" if asked else None)
@@ -165,7 +169,7 @@ class Forecast:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what `str` says, as wide as the terminal."""
-        yield f"P{str(self.at_peak)[1:]}."
+        yield from self._heading()
         yield ""
         yield self.table()
         yield ""
@@ -173,8 +177,21 @@ class Forecast:
             kept = size(bytes_of(MARGIN))
             yield f"`fits` leaves {kept} for the CUDA context and the workspaces of libraries (margin= of `fits()`)."
         yield from self.advice
+        yield ""
         yield from self.notes
         yield self.unknown
+
+    def _heading(self) -> Iterator[str | Table]:
+        """Yield how much the step needs and where, and a line for each part of it, the largest first."""
+        from backsight.text.rich import Table, Text
+
+        peak = self.at_peak
+        yield f"Peak {amount(peak.bytes)} {peak.where}:"
+        parts = Table.grid(padding=(0, 2, 0, 0))
+        parts.add_column(justify="right", no_wrap=True)
+        for held, what in peak.parts:
+            parts.add_row(Text(f"  {amount(held)}"), Text(what))
+        yield parts
 
 
 def requests(history: History) -> Iterator[tuple[int, int]]:

@@ -136,7 +136,7 @@ def rehearse(
             "Name a function that does the step, or returns (model, batch, optimizer).",
         )
     if not history.blocks:
-        raise NotAStep("The step created no tensor, so there is nothing to forecast.")
+        raise NotAStep("the step created no tensor, so there is nothing to forecast.")
     return Rehearsal(history, _trained(training) if isinstance(subject, Recipe) else None, tuple(follow.doubts))
 
 
@@ -186,9 +186,9 @@ def implementation(optimizer: Optimizer, device: str) -> Implementation | None:
 def _prepare(training: Training, way: Way, device: str) -> None:
     """Put a way on a training. Raises NotAStep where there is nothing to put it on."""
     if way.release is not None and not training.optimizers:
-        raise NotAStep(f"The function has no optimizer for gradient release. {_RETURN}")
+        raise NotAStep(f"the function has no optimizer for gradient release. {_RETURN}")
     if way.checkpointing and not training.models:
-        raise NotAStep(f"The function has no model for checkpointing. {_RETURN}")
+        raise NotAStep(f"the function has no model for checkpointing. {_RETURN}")
     for optimizer in training.optimizers:
         known = implementations(optimizer)
         wanted = way.implementation if way.implementation in known else implementation(optimizer, device)
@@ -255,13 +255,13 @@ def _explained() -> Iterator[None]:
         yield
     except NO_VALUES as error:
         raise CannotForecast(
-            f"The step reads tensor values, but a forecast only knows shapes: {error.func}{_where(error)}. "
+            f"the step reads tensor values, but a forecast only knows shapes: {error.func}{_where(error)}. "
             "Remove what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices), "
             "or pass forecast the model, a batch and the optimizer instead of the step."
         ) from error
     except NOT_FAKE as error:
         raise CannotForecast(
-            f"An operator of the step has no fake implementation, which gives the shapes of its results: "
+            f"an operator of the step has no fake implementation, which gives the shapes of its results: "
             f"{error}{_where(error)}. Register one for your own operator with torch.library.register_fake."
         ) from error
     except Exception as error:

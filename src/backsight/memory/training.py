@@ -80,7 +80,7 @@ class Recipe:
         if isinstance(self.optimizer, Optimizer):
             if not isinstance(self.model, nn.Module):
                 raise NotAStep(
-                    f"An {type(self.optimizer).__name__} object already has parameters, not those of the model that "
+                    f"an {type(self.optimizer).__name__} object already has parameters, not those of the model that "
                     "the forecast builds. Pass its class, or `functools.partial(torch.optim.AdamW, lr=1e-4)`."
                 )
             copied: Optimizer = imagination.copy(self.optimizer)
@@ -89,7 +89,7 @@ class Recipe:
         made = make(model.parameters()) if callable(make) else make
         if not isinstance(made, Optimizer):
             raise NotAStep(
-                f"The optimizer is a {type(made).__name__}. Give an optimizer of the model, its class, or a function "
+                f"the optimizer is a {type(made).__name__}. Give an optimizer of the model, its class, or a function "
                 "that is called with the parameters and returns one."
             )
         closure = inspect.signature(type(made).step).parameters.get("closure")
@@ -116,7 +116,7 @@ class Script:
         """Call the function to see which of the two it is, and return the script that knows."""
         result = Imagination(mode).copy(self.function)()
         if isinstance(result, nn.Module):
-            raise NotAStep("The function only returned a model. Return a batch too: `return model, batch`.")
+            raise NotAStep("the function only returned a model. Return a batch too: `return model, batch`.")
         parts = isinstance(result, Mapping) and isinstance(result.get("model"), nn.Module)
         parts = parts or (isinstance(result, tuple) and len(result) > 0 and isinstance(result[0], nn.Module))
         if not parts and (self.dtype or self.autocast):
@@ -140,7 +140,7 @@ class Script:
         unknown = sorted(set(parts) - set(names))
         if unknown or "batch" not in parts:
             said = f"Unknown: {', '.join(unknown)}." if unknown else "The batch is missing."
-            raise NotAStep(f"The parts of a step are model, batch, optimizer and loss. {said}")
+            raise NotAStep(f"the parts of a step are model, batch, optimizer and loss. {said}")
         return replace(Recipe(**parts), dtype=self.dtype, autocast=self.autocast)
 
 
@@ -170,7 +170,7 @@ class Step:
             output = _called(self.model, self.batch)
             return output, loss_in(output)
         if not isinstance(self.batch, (tuple, list)) or len(self.batch) != 2:
-            raise NotAStep("With a loss, the batch is a pair: what the model is called with, and the target.")
+            raise NotAStep("with a loss, the batch is a pair: what the model is called with, and the target.")
         inputs, target = self.batch
         output = _called(self.model, inputs)
         return output, loss_in(self.loss(output, target))
@@ -193,7 +193,7 @@ def loss_in(output: Any) -> torch.Tensor:
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors_of(output))
     what = f"tensors of shape {shapes}" if shapes else f"a {type(output).__name__} without a loss"
     raise NotAStep(
-        f"The model returned {what}, but a step needs a scalar loss.",
+        f"the model returned {what}, but a step needs a scalar loss.",
         f"Pass one: forecast(model, (input, target), loss={_loss_of(output)}). Or compute it in the model, or in a "
         "function that does the step.",
         "Let the function return a model that computes its loss, or (model, (input, target), optimizer, loss), or let "
@@ -224,7 +224,7 @@ def _built(builder: Any) -> nn.Module:
     model = builder() if callable(builder) else builder
     if not isinstance(model, nn.Module):
         raise NotAStep(
-            f"The model is a {type(model).__name__}. Give a module, or a function without arguments that builds one."
+            f"the model is a {type(model).__name__}. Give a module, or a function without arguments that builds one."
         )
     return model
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from backsight.blame import warn
 from backsight.profiling._torch import device_in, is_empty, is_profiling, mark, new_profiler, results, trace_of
 from backsight.profiling.attribution import Attribution, Meaning
 from backsight.profiling.hush import hush_kineto
@@ -73,7 +73,7 @@ class Profiling:
                 raise ProfilingError(
                     "PyTorch's profiler returned nothing; was another one started or stopped inside the block?"
                 ) from failure
-            warnings.warn(f"backsight: no profile, {type(failure).__name__}: {failure}", RuntimeWarning, stacklevel=2)
+            warn(f"backsight: no profile, {type(failure).__name__}: {failure}", RuntimeWarning)
 
     def _end(self) -> None:
         """Stop, and remove everything; the profiler first, so that it does not see how."""

@@ -186,7 +186,7 @@ def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter 
         else:
             if why is not None:
                 still = f" open_run({str(folder)!r}) still opens the earlier run." if type(why) is RunExists else ""
-                voice.say("run", f"recording into {path} instead: {why}{still}")
+                voice.say("run", f"recording into {path} instead. {why}{still}")
             return writer
     raise AssertionError("numbers do not end")
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
-import warnings
 from pathlib import Path
 
-from backsight.text import inert
+from backsight.blame import warn_only
 
 
 class RecordingWarning(UserWarning):
@@ -25,11 +23,7 @@ class Voice:
         if cause in self._said:
             return False
         self._said.add(cause)
-        try:
-            warnings.warn(inert(f"backsight: {text}"), RecordingWarning, stacklevel=2)
-        except RecordingWarning:  # warnings are errors here, and a failure of ours must not become one of the training
-            if sys.stderr is not None:
-                print(inert(f"backsight: {text}"), file=sys.stderr, flush=True)
+        warn_only(f"backsight: {text}", RecordingWarning)
         return True
 
 

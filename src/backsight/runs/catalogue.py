@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from backsight.runs.derived import DERIVED, derivation
 from backsight.runs.errors import NotInRun
 from backsight.runs.rank import Rank
+from backsight.text.meant import meant
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Catalogue:
         kinds = None if kind is None else {kind} if isinstance(kind, str) else set(kind)
         known = {held for _, held in self.tensors}
         if kinds is not None and self.tensors and not kinds <= known:
-            raise NotInRun(f"The run has no tensors of kind {min(kinds - known)!r}; it has {_listed(known)}.")
+            raise NotInRun(f"the run has no tensors of kind {min(kinds - known)!r}; it has {_listed(known)}.")
         keys = [key for key in self.tensors if kinds is None or key[1] in kinds]
         if tensor is None:
             return keys
@@ -146,7 +146,7 @@ class Catalogue:
         """Raise `NotInRun` if one of these is neither a statistic nor a metric."""
         for stat in stats:
             if not self.knows(stat):
-                raise NotInRun(f"There is no statistic {stat!r}. Choose from {_listed([*DERIVED, *self.metrics])}.")
+                raise NotInRun(f"there is no statistic {stat!r}. Choose from {_listed([*DERIVED, *self.metrics])}.")
 
     def knows(self, stat: str) -> bool:
         """Whether this is the name of a statistic or of a metric; `name[0]` is an element of a metric."""
@@ -155,9 +155,9 @@ class Catalogue:
     def _no_tensor(self, name: str, names: set[str]) -> NotInRun:
         if kinds := [kind for held, kind in self.tensors if held == name]:
             return NotInRun(f"{name!r} was recorded as {_listed(kinds)}, not as that kind.")
-        close = difflib.get_close_matches(name, names, 3)
-        hint = f" Close to it: {_listed(close)}." if close else " `run.tensors` lists all of them."
-        return NotInRun(f"The run has no tensor {name!r}.{hint}")
+        return NotInRun(
+            f"the run has no tensor {name!r}{meant(name, names, 3) or '. `run.tensors` lists all of them.'}"
+        )
 
 
 def metric_of(column: str) -> tuple[str, int]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from backsight.blame import warn
 from backsight.runs import places
 from backsight.runs.errors import NotARun, RunError, RunNotFound, RunWarning
 from backsight.runs.run import Run
+from backsight.text import meant
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
@@ -26,13 +26,13 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     """
     found = Path(path)
     if not os.path.exists(found):
-        raise RunNotFound(f"There is no run at {found}.{_hint(found)}")
+        raise RunNotFound(f"there is no run at {found}{_hint(found)}")
     try:
         is_run = found.is_dir() and bool(places.ranks_in(found))
     except OSError as error:
         raise RunNotFound(f"{found} cannot be read: {error.strerror or error}.") from error
     if not is_run:
-        raise NotARun(f"{found} is not a recording: {_instead(found) or f'it contains no rank folder.{_hint(found)}'}")
+        raise NotARun(f"{found} is not a recording: {_instead(found) or f'it contains no rank folder{_hint(found)}'}")
     return Run(found)
 
 
@@ -49,7 +49,7 @@ def runs_in(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
     """
     found, unreadable = told_apart(Path(folder))
     for error in unreadable.values():
-        warnings.warn(str(error), RunWarning, stacklevel=2)
+        warn(str(error), RunWarning)
     return found
 
 
@@ -60,7 +60,7 @@ def told_apart(root: Path) -> tuple[tuple[Run, ...], dict[Path, RunError]]:
         RunNotFound: if there is no such folder.
     """
     if not root.is_dir():
-        raise RunNotFound(f"There is no folder {root}.{beside(root)}")
+        raise RunNotFound(f"there is no folder {root}{beside(root)}")
     found: list[Run] = []
     unreadable: dict[Path, RunError] = {}
     for path in run_folders(root):
@@ -122,31 +122,28 @@ def _instead(path: Path) -> str:
 
 
 def _hint(path: Path) -> str:
-    """What may have been meant: the runs inside, or beside."""
+    """The end of an error about a run: what may have been meant, the runs inside, or beside."""
     if inside := _names_in(path):
-        return f" There are runs in it: {', '.join(inside[:5])}."
-    beside = _names_in(path.parent)
-    if close := difflib.get_close_matches(path.name, beside, 3):
-        return f" Close to it: {', '.join(close)}."
-    return f" Runs there: {', '.join(beside[-5:])}." if beside else ""
+        return f". There are runs in it: {', '.join(inside[:5])}."
+    there = _names_in(path.parent)
+    others = f". Runs there: {', '.join(there[-5:])}." if there else "."
+    return meant.beside(path, _is_run, 3) or others
 
 
 def beside(path: Path) -> str:
-    """Which folder may have been meant by one that is not there: one beside it, or a run in ./runs."""
-    try:
-        there = [each.name for each in path.parent.iterdir() if each.is_dir() and not each.name.startswith(".")]
-    except OSError:
-        there = []
-    if close := difflib.get_close_matches(path.name, there, 1):
-        return f" Did you mean {path.parent / close[0]}?"
+    """The end of an error about a folder: which may have been meant, one beside it, or a run in ./runs."""
     runs = Path("runs")
-    inside = [each for each in _names_in(runs) if path.name in each] if path.name else []
-    return f" Did you mean {runs / inside[-1]}?" if inside else ""
+    inside = [str(runs / each) for each in _names_in(runs) if path.name in each] if path.name else []
+    return meant.beside(path, Path.is_dir) or meant.offered(inside[-1:]) or "."
 
 
 def _names_in(folder: Path) -> list[str]:
     """Return the names of the runs in a folder, in order; none where it cannot be looked into."""
     try:
-        return sorted(found.name for found in folder.iterdir() if found.is_dir() and places.ranks_in(found))
+        return sorted(found.name for found in folder.iterdir() if _is_run(found))
     except OSError:
         return []
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and bool(places.ranks_in(path))

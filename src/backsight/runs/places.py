@@ -189,6 +189,5 @@ def _exists(run: Path) -> RunExists:
 
 def _unwritable(run: Path, error: OSError) -> RunNotWritable:
     return RunNotWritable(
-        f"The run cannot be written to {run}: {error.strerror or error}. Choose a writable folder on a disk with free "
-        "space."
+        f"{run} cannot be written to: {error.strerror or error}. Choose a writable folder on a disk with free space."
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.blame import warn
 from backsight.runs import lines, places
 from backsight.runs.catalogue import Catalogue, catalogue
 from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNotFound, RunWarning
 from backsight.runs.rank import Damage, Rank
-from backsight.text import inert
 
 MANY = 64
 """Ranks of a run of which nothing is read unasked but that they are there; see `Run.overview`."""
@@ -57,7 +56,7 @@ class Ranks:
         try:
             names = places.rank_names(self.path)
         except FileNotFoundError:
-            raise RunNotFound(f"There is no run at {self.path}.") from None
+            raise RunNotFound(f"there is no run at {self.path}.") from None
         new = [number for number in names if number not in self.held and number not in self._unreadable]
         for number in new:
             if self.only in (None, number):
@@ -102,7 +101,7 @@ class Ranks:
             NotInRun: if there is no such rank.
         """
         if rank is not None and rank not in (there := self.now()):
-            raise NotInRun(f"The run has no rank {rank}; it has {', '.join(map(str, there))}.")
+            raise NotInRun(f"the run has no rank {rank}; it has {', '.join(map(str, there))}.")
         return rank
 
     def warn(self) -> None:
@@ -112,7 +111,7 @@ class Ranks:
             self._warned = True
             text = f"{self.path} is damaged: {damage.blocks} blocks and {damage.lines} lines of it were skipped."
             text = " ".join((text, *map(str, self._unreadable.values())))
-            warnings.warn(inert(text), RunWarning, stacklevel=3)
+            warn(text, RunWarning)
 
     def _of_this_job(self, rank: Rank) -> Rank:
         """Return the rank, if it was written by the same job as the first: others have nothing to be merged with."""
@@ -120,6 +119,6 @@ class Ranks:
         first = next(iter(self.held.values()), rank)
         if job != first.manifest.get("job"):
             raise DamagedRun(
-                f"Rank {rank.number} was written by a different job than rank {first.number} and is ignored."
+                f"rank {rank.number} was written by a different job than rank {first.number} and is ignored."
             )
         return rank

@@ -12,6 +12,7 @@ from backsight.source.body import (
     LOOPS,
     Body,
     Place,
+    body_around,
     callee,
     calls_in,
     dotted,
@@ -107,7 +108,15 @@ def unfreezings(file: str) -> Iterator[Place]:
     return _turning(file, on=True)
 
 
-def own_unfreezings(body: Body) -> list[Place]:
+def unfreezings_after(built: Place) -> list[Place]:
+    """The statements that unfreeze something after an optimizer was built: those of its function, else the calls."""
+    body = body_around(built.file, built.line)
+    own = _own_unfreezings(body) if body is not None else []
+    after = [each for each in own if each.line > built.last]
+    return after or list(dict.fromkeys(each for each in unfreezings(built.file) if each.line > built.last))
+
+
+def _own_unfreezings(body: Body) -> list[Place]:
     """The statements of a function itself that turn requires_grad on."""
     found = ((body.place(spot.node), _turned_to(spot.node)) for spot in spots(body.node))
     return [place for place, value in found if value is not None and is_constant(value, True)]

@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from select import select
@@ -16,6 +15,7 @@ from textwrap import TextWrapper, indent
 from backsight.tables.printing import complain, output, show
 from backsight.tables.text import line
 from backsight.text import inert, listed
+from backsight.text.meant import beside, meant, offered
 
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 _LINK = re.compile(r"(```.*?```|`[^`]*`)|\[([^\]]*)\]\(([^)]*)\)", re.DOTALL)
@@ -97,12 +97,12 @@ def _explain_text(held: str, known: dict[str, Path]) -> int:
             "tensors; `backsight explain` lists all codes"
         )
         return 2
-    if not _NAMED.search(held):
-        pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
-        note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
-        show(line(f"{note} With your own variables and lines: backsight run {_script(held)}"), "")
     for code in codes:
         show_page(known[code].read_text(encoding="utf-8"))
+    if not _NAMED.search(held):  # last, since a terminal shows the end
+        pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
+        note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
+        show("", line(f"{note} With your own variables and lines: backsight run {_script(held)}"))
     return 0
 
 
@@ -123,18 +123,18 @@ def _read(text: str) -> str:
 
 
 def _none(word: str, known: dict[str, Path]) -> int:
-    """Say what there is instead of a code that there is not: codes close to it, or pages about this word."""
+    """Say what there is instead of a code that there is not: pages about this word, or codes and files close to it."""
     about = [] if re.match(r"(?:bs)?\d", word, re.IGNORECASE) else _about(word, known)
     if about:
         show_all({code: known[code] for code in about})
         return 0
     wanted = word.upper() if word.upper().startswith("BS") else f"BS{word}"
-    near = [each for each in known if each.startswith(wanted)] if len(wanted) > 3 else []
-    near = near or get_close_matches(wanted, known, 3, 0.7)
-    more = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
-    hint = f"close to it: {', '.join(near[:_MOST])}{more}" if near else "`backsight explain` lists all codes"
-    what = "code and no file" if re.search(r"[./\\]", word) else "code"
-    complain(f"there is no {what} {word!r}; {hint}")
+    begun = [each for each in known if each.startswith(wanted)] if len(wanted) > 3 else []
+    if re.search(r"[./\\]", word):
+        what, near = "code and no file", beside(word, Path.is_file)
+    else:
+        what, near = "code", offered(begun[:_MOST]) or meant(wanted, known, 3, 0.7)
+    complain(f"there is no {what} {word!r}{near or '; `backsight explain` lists all codes'}")
     return 2
 
 

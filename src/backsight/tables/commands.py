@@ -166,7 +166,7 @@ def _opened(run: str | None) -> Run:
     """Return a run by its folder, by its name in ./runs or the beginning of that, or the newest of those."""
     if run is None:
         if not os.path.isdir(RUNS) or not (found := runs_in(RUNS)):
-            raise RunNotFound(f"There is no run in ./{RUNS}. {RECORD_ONE}")
+            raise RunNotFound(f"there is no run in ./{RUNS}. {RECORD_ONE}")
         return found[-1]
     inside = Path(RUNS) / run
     try:

@@ -64,13 +64,13 @@ def label(scalar: Scalar) -> str:
     return NAMES.get(scalar.name, printable(scalar.name))
 
 
-def lines(scalars: list[Scalar], width: int) -> Table:
-    """Return a table of numbers: now, the least and the greatest, and a line over the steps."""
+def lines(scalars: list[Scalar], width: int, latest: str) -> Table:
+    """Return a table of numbers: the `latest`, the min and the max, and a line over the steps."""
     from backsight.text.rich import Table, Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     room = max(10, width - 18 - 3 * 12)
-    for heading, side in (("", "left"), ("now", "right"), ("min", "right"), ("max", "right")):
+    for heading, side in (("", "left"), (latest, "right"), ("min", "right"), ("max", "right")):
         grid.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis", max_width=16)  # type: ignore[arg-type]  # one of rich's words
     grid.add_column("", no_wrap=True)
     for each in scalars:

@@ -121,7 +121,7 @@ def _holding(run: Run, step: int, kinds: list[str], chosen: bool) -> int:
     if not len(held):
         raise NotInRun(f"{run.path} holds no {what} in any step yet.")
     if chosen:
-        raise NotInRun(f"Step {step} holds no {what}; the newest step that does is {held.max()}.")
+        raise NotInRun(f"step {step} holds no {what}; the newest step that does is {held.max()}.")
     return int(held.max())
 
 
@@ -142,7 +142,7 @@ def _checked(step: int, steps: list[int]) -> int:
         return step
     nearest = min(steps, key=lambda each: abs(each - step))
     around = f"it has {len(steps):,}, from {steps[0]} to {steps[-1]}, and {nearest} is the nearest"
-    raise NotInRun(f"The run has no step {step}: {around}.")
+    raise NotInRun(f"the run has no step {step}: {around}.")
 
 
 def _usual(run: Run) -> list[str]:

@@ -6,13 +6,13 @@ import importlib
 import importlib.util
 import os
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 
 from backsight.text import printable
+from backsight.text.meant import beside, meant
 
 
 class TargetNotFound(Exception):
@@ -35,8 +35,7 @@ def found(target: str, example: str, inside: ModuleType | None = None) -> Any:
         owner = here
         here = getattr(owner, name, None)
         if here is None:
-            near = get_close_matches(name, dir(owner), 1)
-            raise TargetNotFound(f"There is no {name} in {printable(place)}." + (f" Is it {near[0]}?" if near else ""))
+            raise TargetNotFound(f"there is no {name} in {printable(place)}{meant(name, dir(owner)) or '.'}")
     return here
 
 
@@ -54,12 +53,15 @@ def module(place: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
             raise  # the module is there, and something that it needs is not
-        raise TargetNotFound(f"There is no module {printable(place)} here or on Python's module path.") from None
+        near = meant(place, (each.removesuffix(".py") for each in os.listdir()))
+        raise TargetNotFound(
+            f"there is no module {printable(place)} here or on Python's module path{near or '.'}"
+        ) from None
 
 
 def _run(file: Path) -> ModuleType:
     if not file.is_file():
-        raise TargetNotFound(f"There is no file {printable(str(file))}.")
+        raise TargetNotFound(f"there is no file {printable(str(file))}{beside(file, Path.is_file) or '.'}")
     sys.path.insert(0, str(file.parent.resolve()))
     spec = importlib.util.spec_from_file_location(f"_backsight_{file.stem}", file)
     if spec is None or spec.loader is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,8 @@ class Top:
             return [*parts, "no step has been recorded yet"]
         found, below = told(self.run), self._told(len(steps))
         kept = found[: max(3, (height - FRAME) // 2)]
-        parts += [lines(kept, width), ""]
+        latest = "now" if listed(self.run).state == "recording" else "last"
+        parts += [lines(kept, width, latest), ""]
         room = height - len(kept) - FRAME - len(below)
         if room >= LEAST_ROWS:
             parts += self._gradients(width, min(ROWS, room))
@@ -95,14 +97,15 @@ class Top:
         wide = min(22, max(map(len, names)))
         positive = values[np.isfinite(values) & (values > 0)]
         low, high = (np.log(np.quantile(positive, (0.005, 0.995)))) if len(positive) else (0.0, 1.0)
-        parts: list[RenderableType] = []
+        ends = f"{number(math.exp(low))} {SHADES[1:]} {number(math.exp(high))}"
+        blank = "; blank: not recorded" if np.isnan(values).all(axis=0).any() else ""
+        steps = f"steps {int(self.run.steps[0]):,} to {int(self.run.steps[-1]):,}"
+        parts: list[RenderableType] = [Text(f"gradient norms, {steps}: {ends}{blank}", "dim", no_wrap=True)]
         for name, row, wrong in zip(names, values, bad, strict=True):
             text = Text(f"{_cut(name, wide):<{wide}} ", no_wrap=True)
             for value, lost in zip(row.tolist(), wrong.tolist(), strict=True):
                 text.append(*_shade(value, bool(lost), float(low), float(high)))
             parts.append(text)
-        ends = f"{number(math.exp(low))} {SHADES[1:]} {number(math.exp(high))}"
-        parts.append(Text(f"norm of gradients by module: {ends}", "dim", no_wrap=True))
         return [*parts, ""]
 
     def _by_depth(self, rows: int, width: int) -> tuple[list[str], NDArray[np.float64], NDArray[np.bool_]]:
@@ -142,8 +145,9 @@ class Top:
         ]
         for each in told_:
             each.overflow = "ellipsis"
-        more = len(self._findings) - FINDINGS
-        return [*told_, *([Text(f"and {more} more", "dim")] if more > 0 else [])]
+        more = f"and {len(self._findings) - FINDINGS} more; " if len(self._findings) > FINDINGS else ""
+        audit = f"{more}with evidence and fixes: backsight runs audit {shlex.quote(str(self.run.path))}"
+        return [*told_, Text(printable(audit), "dim")]
 
 
 def _shade(value: float, lost: bool, low: float, high: float) -> tuple[str, str]:

@@ -13,6 +13,9 @@ from backsight.text import size
 MARKS = {"op": "●", "leaf": "○", "custom": "◆", "compiled": "■", "checkpoint": "■"}
 ROOT = "◉"
 
+GUESSED = "modules guessed from parameters; bs.watch() records them"
+"""What is said where no call of a module was seen: operations are shown in the modules whose parameters they use."""
+
 
 def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:
     """Return `loss · 5 operations, 2 leaves, 1.2 KB saved for backward`, and what is wrong if something is."""
@@ -41,7 +44,7 @@ def facts(graph: Graph) -> Iterator[tuple[str, Style]]:
         yield f"{modified:,} modified in place: will raise", "red"
 
 
-def _is_inferred(graph: Graph, rows: Rows) -> bool:
+def is_guessed(graph: Graph, rows: Rows) -> bool:
     """Whether modules are shown that no logged call confirms."""
     return any(rows.module) and not graph.calls
 
@@ -68,7 +71,7 @@ def legend(graph: Graph, rows: Rows, folds: Sequence[Fold], *, lanes_cut: bool, 
     parts += ["‹leaf›"] if any(rows.chips) else []
     parts += ["saved: kept for backward, counted once"] if any(rows.saved) else []
     parts += ["hooked: packed, size unknown"] if "hooked" in rows.state else []
-    parts += ["modules inferred; exact if the forward runs in bs.watch()"] if _is_inferred(graph, rows) else []
+    parts += [GUESSED] if is_guessed(graph, rows) else []
     parts += ["… more lanes"] if lanes_cut else []
     parts += ["⟳ unfold: g.text(fold=False)"] if folds else []
     parts += [f"{_count(rows.hidden, 'view')} hidden: g.text(views=True)"] if rows.hidden else []

@@ -88,3 +88,8 @@ class Living(Generic[V]):
     def __len__(self) -> int:
         self.bury()
         return len(self._entries)
+
+    def __bool__(self) -> bool:
+        if self._dead:
+            self.bury()
+        return bool(self._entries)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import linecache
-import os
 import sys
 from functools import cache
-from pathlib import Path
 from types import FrameType
 
-import torch
-
+from backsight.blame import is_of_program
 from backsight.tape import ENGINE_CALLS
 from backsight.traces.records import Place
-
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
-_OURS = (*(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])), "<frozen")
-"""Where code lies that is not the program's."""
 
 
 def place_here(*, within_backward: bool = False) -> Place | None:
@@ -29,7 +22,7 @@ def place_here(*, within_backward: bool = False) -> Place | None:
         code = frame.f_code
         if within_backward and code in ENGINE_CALLS:
             return None
-        if _is_the_programs(code.co_filename):
+        if is_of_program(code.co_filename):
             return _place(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
@@ -38,10 +31,3 @@ def place_here(*, within_backward: bool = False) -> Place | None:
 @cache
 def _place(file: str, line: int, function: str) -> Place:
     return Place(file, line, function, linecache.getline(file, line).strip()[:200])
-
-
-@cache
-def _is_the_programs(file: str) -> bool:
-    if file.startswith(_OURS) or "torchinductor_" in file:  # what torch.compile has written
-        return False
-    return not file.startswith(_LIBRARY) or "site-packages" in file

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from backsight.blame import warn_only
 from backsight.recording.arguments import given
 from backsight.surface import require
-from backsight.text import inert
 from backsight.traces.errors import TraceWarning
 from backsight.traces.tracer import Tracer
 
@@ -63,12 +61,7 @@ def trace(
 
 
 def _tell(text: str) -> None:
-    line = f"backsight: {text}"
-    try:
-        warnings.warn(inert(line), TraceWarning, stacklevel=2)
-    except TraceWarning:  # warnings are errors here, and a failure of ours must not become one of the training
-        if sys.stderr is not None:
-            print(inert(line), file=sys.stderr, flush=True)
+    warn_only(f"backsight: {text}", TraceWarning)
 
 
 MOST_STEPS = 1000

@@ -40,6 +40,11 @@ _codes: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
 
 def passing_for(frame: FrameType) -> Callable[[Any, Any, Any], Any]:
     """Return what calls the function that it is given, with arguments and named ones, in a frame like `frame`."""
+    return FunctionType(passing_code(frame), frame.f_globals)
+
+
+def passing_code(frame: FrameType) -> CodeType:
+    """Return the code of what passes for `frame` at the instruction that it is at."""
     code = frame.f_code
     key = (id(code), frame.f_lasti)
     found = _codes.get(key)
@@ -47,7 +52,7 @@ def passing_for(frame: FrameType) -> Callable[[Any, Any, Any], Any]:
         if len(_codes) >= _MOST:
             _codes.clear()
         found = _codes[key] = _code_at(frame), code
-    return FunctionType(found[0], frame.f_globals)
+    return found[0]
 
 
 _LEVELS = 3

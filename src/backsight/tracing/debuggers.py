@@ -38,3 +38,9 @@ if sys.version_info >= (3, 12):
     MONITORED = True
 else:
     monitor, DEBUGGER, MONITORED = _none, 0, False
+
+
+def is_debugged() -> bool:
+    """Whether a debugger may trace this thread."""
+    traces = tracer()
+    return (traces is not None and is_debugger(traces)) or (MONITORED and monitor(DEBUGGER) is not None)

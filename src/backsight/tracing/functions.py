@@ -9,10 +9,9 @@ Source: torch/overrides.py, `TorchFunctionMode`, `redispatch_function`.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FrameType, FunctionType, MappingProxyType, MethodWrapperType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -22,20 +21,26 @@ from torch.overrides import TorchFunctionMode
 from backsight.naming.roots import is_user, ours
 from backsight.tape import no_torch_dispatch, no_torch_function, uncompiled
 from backsight.tracing._torch import HANDLE, PLAIN_TYPES, dispatch_modes, function_modes, next_number, run_with
+from backsight.tracing.asking import who_asked
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
-from backsight.tracing.callers import callers, passing_for
-from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monitor, tracer
-from backsight.tracing.kinds import BY_IDENTITY, Kind, is_pytorchs, known, learn, name_of
+from backsight.tracing.callers import callers, passing_code, passing_for
+from backsight.tracing.debuggers import is_debugged
+from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
 from backsight.tracing.peculiar import LOOKS
+from backsight.tracing.program import is_programs
+from backsight.tracing.sites import Place
 from backsight.tracing.spots import Closer
 
 SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
-_NONE: Mapping[str, Any] = MappingProxyType({})
-"""No named arguments."""
+_MOST_PLACES = 10_000
+
+_NONE: Mapping[str, Any] = {}
+"""No named arguments: a dict, with which Python makes a call four times as fast as with a mapping that nobody can
+change."""
 
 
 class Functions(TorchFunctionMode):
@@ -48,7 +53,8 @@ class Functions(TorchFunctionMode):
         self._notes = Notes(log, births)
         self._looks = births is not None
         self._lines = log.spots.lines
-        self._axes = log.axes
+        self._axes, self._meetings = log.axes, log.meetings
+        self._places = log.sites.places
 
     @uncompiled
     def __torch_function__(
@@ -60,8 +66,22 @@ class Functions(TorchFunctionMode):
         frame = sys._getframe(1)
         if self.ended or (self._log.budget is not None and not self._may_spend()):
             return self._as_caller(frame, func, args, kwargs)
+        place = self._places.get((id(frame.f_code), frame.f_lasti))
+        if place is not None and place.function is func and not (kwargs or types or is_debugged()):
+            table, first = self._notes.here.table, next_number()
+            if table is not None and first == table.known and not (place.marks and any(place.marks)):
+                result = FunctionType(place.passing, frame.f_globals)(func, args, _NONE)
+                try:
+                    if (end := next_number()) != first:
+                        table.add(first, end, place.site)
+                    else:
+                        self._note(func, args, result, PLAIN, first, frame)
+                except BaseException as failure:
+                    self._fail(failure)
+                return result
         lines = self._lines.get(frame.f_code.co_filename)
-        if lines is None or (lines and self._is_spot(lines.get(frame.f_lineno), func)):
+        spot = lines is None or (lines and self._is_spot(lines.get(frame.f_lineno), func))
+        if spot:
             self._lightly(self._log.spots.note, func, args, kwargs or {}, frame)
         try:
             kind = known.get(func) if type(func) in BY_IDENTITY else None
@@ -79,7 +99,9 @@ class Functions(TorchFunctionMode):
             return self._thoroughly(Call(func, args, kwargs or {}, kind, first, frame), types)
         result = self._as_caller(frame, func, args, kwargs)
         try:
-            self._note(func, args, result, kind, first, frame)
+            site = self._note(func, args, result, kind, first, frame)
+            if site and not spot and not self._axes.is_open and self._meetings.is_settled(site):
+                self._settle(site, func, frame)
         except BaseException as failure:
             self._fail(failure)
         return result
@@ -88,11 +110,11 @@ class Functions(TorchFunctionMode):
         """Whether a call may be the one that is looked at closer at its line, by its name."""
         return spot is not None and (type(func) not in BY_IDENTITY or func.__name__ == spot.method)
 
-    def _note(self, func: Any, args: Sequence[Any], result: Any, kind: Kind, first: int, frame: FrameType) -> None:
-        """Note what a call did that has only made nodes, as cheaply as can be."""
-        end, name = next_number(), name_of(func)
+    def _note(self, func: Any, args: Sequence[Any], result: Any, kind: Kind, first: int, frame: FrameType) -> int:
+        """Note what a call did that has only made nodes; return the site at which it made some."""
+        end, name, site = next_number(), name_of(func), 0
         if end != first:
-            self._notes.made(name, args, _NONE, first, end, frame)
+            site = self._notes.made(name, args, _NONE, first, end, frame)
         elif type(result) is torch.Tensor:
             if not result.requires_grad:
                 self._notes.cut(Call(func, args, _NONE, kind, first, frame), result)
@@ -100,13 +122,20 @@ class Functions(TorchFunctionMode):
             self._notes.done(Call(func, args, _NONE, kind, first, frame), result, [])
         if (look := LOOKS.get(name)) is not None and self._log.peculiarities.wants(look, args):
             self._lightly(self._log.peculiarities.note, look, name, args, _NONE, result, frame)
-        if not self._axes.is_open:
-            return
-        if function_modes():
-            with no_torch_function():
+        if self._axes.is_open:
+            if function_modes():
+                with no_torch_function():
+                    self._axes.note(name, args, _NONE, result, frame)
+            else:
                 self._axes.note(name, args, _NONE, result, frame)
-        else:
-            self._axes.note(name, args, _NONE, result, frame)
+        return site
+
+    def _settle(self, site: int, func: Any, frame: FrameType) -> None:
+        """Note only the nodes from now on of the calls at a site of the program."""
+        marks = self._log.peculiarities.marks_of(name_of(func))
+        if marks is not None and is_programs(frame) and len(self._places) < _MOST_PLACES:
+            place = Place(frame.f_code, func, site, passing_code(frame), marks)
+            self._places[id(frame.f_code), frame.f_lasti] = place
 
     def _thoroughly(self, call: Call, types: Any) -> Any:
         """Make a call that may do more than make nodes, and have it noted; nobody else sees us look."""
@@ -267,7 +296,7 @@ _Pass = Callable[[Any, Any, Any], Any]
 def _passing(frame: FrameType | None, function: Any) -> _Pass | list[_Pass] | None:
     """Return what to make a call in, innermost first: frames that pass for those of the program, to which a warning is
     then attributed; nothing under a debugger, which would stop in them."""
-    if ((traces := tracer()) is not None and is_debugger(traces)) or (MONITORED and monitor(DEBUGGER) is not None):
+    if is_debugged():
         return None
     if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
         frame = frame.f_back.f_back  # around the function itself, which has asked
@@ -276,58 +305,3 @@ def _passing(frame: FrameType | None, function: Any) -> _Pass | list[_Pass] | No
     if type(function) is FunctionType:  # it may attribute a warning to who has called its caller
         return [passing_for(each) for each in callers(frame)]
     return passing_for(frame)
-
-
-_found: dict[int, tuple[CodeType, FunctionType | None]] = {}
-"""By the id of a code, the code and the function that it is of."""
-
-
-def who_asked(function: Any, frame: FrameType) -> Any:
-    """Return the function to call for one that a mode was handed in `frame`: itself, unless a wrapper took its name."""
-    if frame.f_code is not HANDLE:
-        return _method_behind(function)
-    asking = frame.f_back
-    if asking is None or _is_of_torch(function):
-        return function
-    if not str(asking.f_globals.get("__name__", "")).startswith("torch."):
-        return function  # one of the program's own, which may say what it likes
-    return _function_of(asking) or function
-
-
-def _method_behind(function: Any) -> Any:
-    """Return the method or property written in C that has asked where the program has put `function` in its place."""
-    is_property = type(function) is MethodWrapperType
-    held = function.__self__ if is_property else function
-    if type(held) is _DESCRIPTOR or (not is_property and _is_of_torch(function)):
-        return function
-    name = next((name for name, value in vars(torch.Tensor).items() if value is held), None)
-    base = _WRITTEN_IN_C.get(name) if name is not None else None
-    if base is None:
-        return function
-    return getattr(base, function.__name__) if is_property else base
-
-
-_WRITTEN_IN_C = vars(torch.Tensor.__base__)
-_DESCRIPTOR = type(_WRITTEN_IN_C["requires_grad"])
-
-
-def _is_of_torch(function: Any) -> bool:
-    if type(function) is FunctionType:
-        return str(function.__globals__.get("__name__", "")).split(".")[0] == "torch"
-    return is_pytorchs(function) or type(function).__module__.split(".")[0] == "torch"
-
-
-def _function_of(asking: FrameType) -> FunctionType | None:
-    """Return the only function of a frame's code; closures share theirs, and are not told apart.
-
-    After `gc.freeze()` nobody can be asked who refers to it: then one is made of the code, which has no defaults. It is
-    called with all that the asking one was given.
-    """
-    code = asking.f_code
-    held = _found.get(id(code))
-    if held is None:
-        functions = [each for each in gc.get_referrers(code) if type(each) is FunctionType and each.__code__ is code]
-        if not functions and not code.co_freevars:
-            functions = [FunctionType(code, asking.f_globals, code.co_name)]
-        held = _found[id(code)] = code, functions[0] if len(functions) == 1 else None
-    return held[1]

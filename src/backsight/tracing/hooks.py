@@ -182,7 +182,14 @@ _users = 0
 
 
 class Headroom:
-    """Raises the limit of recursion by a third until `remove`; one that the program sets meanwhile stays."""
+    """Room on Python's stack for the frames that hooks add to it, so that a program recurses as deep as without them.
+
+    It raises the limit of recursion by a third until `remove`; one that the program sets meanwhile stays. PyTorch calls
+    a module through one frame more where there is a hook on all modules, and a program of 240 modules within one
+    another, which plain Python just allows, would end with a RecursionError.
+
+    Source: torch/nn/modules/module.py, `_call_impl`.
+    """
 
     def __init__(self) -> None:
         global _users

@@ -102,8 +102,12 @@ class Meetings:
 
     def is_new(self, site: int) -> bool:
         """Whether there is something to note of the call at a site."""
-        calls = self._calls[site] = self._calls.get(site, 0) + 1
-        return calls <= _MOST_CALLS or self._seen.get(site) is not None
+        self._calls[site] = self._calls.get(site, 0) + 1
+        return not self.is_settled(site)
+
+    def is_settled(self, site: int) -> bool:
+        """Whether there will be nothing to note any more of the calls at a site that was met."""
+        return self._calls.get(site, 0) > _MOST_CALLS and self._seen.get(site) is None
 
     def note(self, site: int, op: str, args: Sequence[Any], kwargs: Any) -> None:
         """Note what meets at a site."""

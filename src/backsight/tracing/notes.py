@@ -49,13 +49,13 @@ class Notes:
 
     def __init__(self, log: Log, births: Births | None):
         self.log, self.births = log, births
-        self._here = _Here()
+        self.here = _Here()
 
     def table(self) -> Intervals:
         """Return the intervals of this thread."""
-        found = self._here.table
+        found = self.here.table
         if found is None:
-            found = self._here.table = self.log.threads.here()
+            found = self.here.table = self.log.threads.here()
         return found
 
     def site(self, call: Call) -> int:

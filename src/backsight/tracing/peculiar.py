@@ -143,14 +143,23 @@ class Peculiarities:
         self.finite: Living[tuple[int, bool]] = Living()
         """Masks of what is finite, by the site that made them, and whether that has a gradient."""
 
+        self._marks: dict[Look, tuple[Living[Any], ...]] = {
+            look: tuple(getattr(self, name) for name in names) for look, names in _OF_MARKED.items()
+        }
+
     def wants(self, look: Look, args: Sequence[Any]) -> bool:
         """Whether a look may have something to say of a call; this is asked at each."""
-        marks = _OF_MARKED.get(look)
-        if marks is None:
-            return True
-        if any(map(len, map(self.__dict__.__getitem__, marks))):
+        marks = self._marks.get(look)
+        if marks is None or any(marks):
             return True
         return look in _BY_INDEX and len(args) > 1 and type(args[1]) is torch.Tensor
+
+    def marks_of(self, name: str) -> tuple[Living[Any], ...] | None:
+        """Return the marks of which alone there is something to say where this function is called, if it is so."""
+        look = LOOKS.get(name)
+        if look is None:
+            return ()
+        return None if look in _BY_INDEX else self._marks.get(look)
 
     def note(
         self, look: Look, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, frame: FrameType

@@ -8,10 +8,12 @@ import itertools
 from dataclasses import dataclass
 from inspect import CO_NESTED
 from types import CodeType, FrameType
+from typing import Any
 
 from backsight.naming.roots import qualname
 from backsight.source import Body, function_at, statement_at
 from backsight.source.body import body_around
+from backsight.tape import Living
 from backsight.tracing.facts import Line, Operand
 from backsight.tracing.program import innermost, is_programs, known
 
@@ -39,10 +41,27 @@ class Site:
     via: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An instruction of `code` whose calls of `function` have been looked at often enough: of those that follow, only
+    the nodes are still noted, at `site`, unless tensors are marked of which there is something to say there.
+
+    `passing` is the code in which the call is made. The code is held so that its id stays its own.
+    """
+
+    code: CodeType
+    function: Any
+    site: int
+    passing: CodeType
+    marks: tuple[Living[Any], ...]
+
+
 class Sites:
     """Numbers for sites. Code objects are held, so that none is taken for another."""
 
     def __init__(self) -> None:
+        self.places: dict[tuple[int, int], Place] = {}
+        """By the id of a code and an instruction in it; read at every call."""
         self._numbers: dict[tuple[int, int, str], int] = {}
         self._places: dict[tuple[int, tuple[int, ...], str], int] = {}
         self._sites: dict[int, Site] = {}
@@ -116,6 +135,7 @@ class Sites:
                 del self._sites[number]
             self._numbers = {k: n for k, n in self._numbers.items() if n in self._sites}
             self._places = {k: n for k, n in self._places.items() if n in self._sites}
+            self.places.clear()
         number = self._numbers[key] = self._next
         self._sites[number] = site
         self._next += 1

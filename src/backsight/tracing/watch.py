@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
 import torch
 
+from backsight.blame import warn_only
 from backsight.naming.roots import ours
 from backsight.tape import CallLog, Node, announce, announce_lines, is_jit_traced, no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import SEES_CALLS
@@ -131,6 +131,7 @@ class Watch:
             self.paused = False
             self._log.budget = calls
             self._log.meetings.again()
+            self._log.sites.places.clear()
             self._attend(again=True)
 
     def limit(self, calls: int) -> None:
@@ -291,10 +292,7 @@ def _check_positive(method: str, calls: int) -> None:
 
 
 def _warn(text: str) -> None:
-    try:
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
-    except RuntimeWarning:  # warnings are errors here: that may not end the training
-        return
+    warn_only(text, RuntimeWarning)
 
 
 def _number(node: Node | int) -> int:

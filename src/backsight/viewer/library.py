@@ -186,7 +186,7 @@ class Library:
         if self.single is not None:
             return {self.single: self._opened(self.single, self.path)}, {}
         if not self.path.is_dir():
-            raise RunNotFound(f"There is no folder {self.path}.{beside(self.path)}")
+            raise RunNotFound(f"there is no folder {self.path}{beside(self.path)}")
         found, unreadable = dict[str, Run](), dict[str, str]()
         for path in run_folders(self.path):
             name = path.relative_to(self.path).as_posix()

@@ -65,6 +65,6 @@ def view(run: Run | str | os.PathLike[str], *, height: int = HEIGHT) -> View:
     if path.is_dir() and not any(path.glob("rank-*")) and not holds_a_trace(path):
         found = runs_in(path)
         if not found:
-            raise RunNotFound(f"There is no run in {path}. Record one: rec = bs.record(model, optimizer).")
+            raise RunNotFound(f"there is no run in {path}. Record one: rec = bs.record(model, optimizer).")
         return View(found[-1], height)
     return View(open_run(path), height)

@@ -14,7 +14,7 @@ from typing import Any
 
 from backsight.viewer.library import Library
 
-NEEDS = 'The viewer needs starlette and uvicorn: pip install "backsight[view]".'
+NEEDS = 'the viewer needs starlette and uvicorn: pip install "backsight[view]".'
 
 LONGEST_REQUEST = 1 << 18
 """Bytes of the address and the headers of a request, in which a name of a tensor may take three for a character."""

@@ -22,9 +22,9 @@ from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, statement_at
+from backsight.source import Place, statement_at
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.freezing import own_unfreezings, unfreezings
+from backsight.source.freezing import unfreezings_after
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
 
@@ -239,7 +239,7 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
     if (filtering_at := filtering(built)) is not None:
         fact = shown(filtering_at, f"takes only parameters that require grad when {name} is created.")
         model = leaves[0].name.partition(".")[0]
-        turned = _unfrozen(body, built)
+        turned = unfreezings_after(built)
         later = (shown(turned[0], f"unfreezes them later, and adds nothing to {name}."),) if len(turned) == 1 else ()
         after = f"after line {turned[0].last}" if later and turned[0].file == built.file else "after that"
         return (fact, *later), (
@@ -248,12 +248,6 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
             "what has no gradient."
         )
     return None
-
-
-def _unfrozen(body: Body | None, built: Place) -> list[Place]:
-    """The statements that unfreeze something after an optimizer was built: those of its function, else the calls."""
-    own = [each for each in own_unfreezings(body) if each.line > built.last] if body is not None else []
-    return own or list(dict.fromkeys(each for each in unfreezings(built.file) if each.line > built.last))
 
 
 def _missing(scene: Scene, leaves: Sequence[Leaf], optimizer: str) -> str:

@@ -6,7 +6,6 @@ are as fast. Of tensors that are plain and contiguous a `kernel.Sheet` finds the
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from backsight.blame import warn
 from backsight.recording.statistics._torch import function_mode, without_memory
 from backsight.recording.statistics.measured import Found, Rows
 from backsight.recording.statistics.source import NATIVE, fills_its_memory
@@ -57,11 +57,10 @@ if kernel is not None:
 def available() -> bool:
     """Whether the kernel is built; where it is not, says so, once."""
     if kernel is None:
-        warnings.warn(
+        warn(
             "backsight was installed without its C kernel (no compiler?): statistics are computed with PyTorch "
             "operations: same results, several times slower",
             RuntimeWarning,
-            stacklevel=2,
         )
     return kernel is not None
 

@@ -6,13 +6,13 @@ Where Triton is missing, or will not compile the kernel, PyTorch's own operation
 from __future__ import annotations
 
 import contextlib
-import warnings
 from array import array
 from functools import cache
 from typing import Any
 
 import torch
 
+from backsight.blame import warn
 from backsight.recording.statistics.measured import FIELDS, WIDTH
 from backsight.recording.statistics.plain import PERIOD, Queued
 from backsight.recording.statistics.source import NATIVE
@@ -63,10 +63,9 @@ def _give_up(reason: str) -> None:
 
 
 def _say(reason: str) -> None:
-    warnings.warn(
+    warn(
         f"{reason}: the statistics of tensors on devices are computed with PyTorch operations: same results, slower",
         RuntimeWarning,
-        stacklevel=2,
     )
 
 

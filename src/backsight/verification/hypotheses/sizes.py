@@ -286,6 +286,10 @@ _FORMULAS: dict[str, Callable[[int], float]] = {
 class Fitting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
     """Within it an operation raises, and does not run, where its arguments do not fit one another.
 
+    Not every kernel asks: that of `native_batch_norm` writes behind the end of statistics which are too short, and the
+    process dies of it later. The kernels for the meta device, which have shapes and no memory, refuse sizes that do
+    not fit.
+
     ```python
     with Fitting():
         function(*tensors_of_other_sizes)

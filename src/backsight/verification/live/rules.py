@@ -98,7 +98,10 @@ def _finding(trial: Trial, code: str, explanation: Explanation, of: str = "") ->
 
 
 class Called(Case):
-    """The gradient of one input of a live node."""
+    """The gradient of one input of a live node, of whose right value only this is known: it is linear in what arrives.
+
+    So a draw is held against what remains of their sum without the other draw.
+    """
 
     known = Known.BACKWARD
 

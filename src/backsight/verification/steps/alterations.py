@@ -181,6 +181,12 @@ def output_for_input(step: Step, number: int) -> torch.Tensor | None:
     return _with_slope(step, x, slope)
 
 
+def result_for_slope(step: Step, number: int) -> torch.Tensor | None:
+    """What an elementwise function returns, in place of its derivative: s for a sigmoid, where it is s * (1 - s)."""
+    found = _own_slope(step, 1.0) if not number else None
+    return None if found is None else _with_slope(step, found[0], step.result.detach())
+
+
 def squared(step: Step, number: int) -> torch.Tensor | None:
     """The derivative of an elementwise function, squared."""
     found = _own_slope(step, 1.0) if not number else None

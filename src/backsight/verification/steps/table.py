@@ -33,6 +33,7 @@ from backsight.verification.steps.alterations import (
     overwritten,
     passed_on,
     reshaped,
+    result_for_slope,
     skipped,
     softmax_along_another_dimension,
     squared,
@@ -313,6 +314,13 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "with the sides of {step} exchanged",
         "With the derivative of {step} at minus its input, the returned gradient is reproduced.",
         "Reverse the comparison.",
+    ),
+    Alteration(
+        "BS416",
+        result_for_slope,
+        "with the result of {step} in place of its derivative",
+        "With its result where its derivative belongs, the returned gradient is reproduced.",
+        "Multiply what comes through {step} by its derivative, and no other term of the gradient: the chain rule.",
     ),
     Alteration(
         "BS416",

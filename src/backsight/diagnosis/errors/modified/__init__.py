@@ -140,8 +140,8 @@ def _saving(subject: Subject, changed: Changed, name: str) -> Fact:
     reason = why_saved(_operation(subject), subject.is_result)
     saver = changed.saver
     if saver is None:
-        return _saved(subject)
-    if saver == changed.place:
+        return f"{_saved(subject)} {lost('Where it was saved')}"
+    if saver == changed.place and not changed.path:
         body = body_around(saver.file, saver.line)
         statement = statement_at(body, saver.line)
         if statement is not None and reads_itself(statement, changed.name):
@@ -221,11 +221,11 @@ def _unlocated(subject: Subject) -> Finding:
         who = f"{path}, a {kind} created with inplace=True," if path else f"A {kind} created with inplace=True"
         title = f"{who} changed what {operation} had saved for backward."
         fix = without_working_in_place(subject, kind, path)
-        how = f"{path or f'A {kind}'} overwrites its input."
+        how = f"{path or f'A {kind}'} overwrites its input. {lost('Where the tensor was saved')}"
     else:
         name = subject.holder or _described(subject)
         title, fix = f"{_capital(name)} was modified in place after {operation} had saved it for backward.", _FIX
-        how = lost("The statement that modified it")
+        how = lost("Where it was saved and modified")
     lines = (_saved(subject), *needs(subject), how)
     return explanation(title, lines, fix, source=subject.failure.source, exact=bool(path))
 
