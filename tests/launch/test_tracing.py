@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+from surroundings import HERE
 
 import backsight as bs
 
@@ -24,6 +25,11 @@ for _ in range(3):
     optimizer.step()
     print(loss.item())
 """
+
+
+def compared(bench, *words):
+    """Run `backsight diff` of scripts, which run on forks; two tests below have them run as processes."""
+    return bench._run([sys.executable, str(HERE / "forking.py"), "diff", *words])
 
 
 def test_a_traced_script_prints_what_it_would(bench):
@@ -86,7 +92,7 @@ def test_two_commands_are_run_and_compared(bench):
 def test_two_scripts_are_run_and_compared_without_more_words(bench):
     bench.write("old.py", SCRIPT)
     bench.write("new.py", SCRIPT)
-    ran = bench._run([sys.executable, "-m", "backsight", "diff", "old.py", "new.py"])
+    ran = compared(bench, "old.py", "new.py")
     assert ran.status == 0 and ran.out.startswith("backsight: no difference in 3 steps: ")
     assert "backsight: running A: old.py\n" in ran.err and "ended after" not in ran.err, "progress is for terminals"
 
@@ -107,7 +113,7 @@ for _ in range(2):
 def test_a_setting_of_the_optimizer_is_the_cause_and_no_number_that_follows_from_it(bench):
     for name, decay in (("old.py", 0.01), ("new.py", 0.1)):
         bench.write(name, DECAYED.replace("DECAY", str(decay)))
-    ran = bench._run([sys.executable, "-m", "backsight", "diff", "old.py", "new.py"])
+    ran = compared(bench, "old.py", "new.py")
     assert ran.out.startswith("backsight: the trainings diverge in step 0: they compute different things\n")
     assert (
         "BS508  The updates diverge in step 0: `weight_decay` of the optimizer is 0.01 in A and 0.1 in B.\n" in ran.out
@@ -159,7 +165,7 @@ def test_a_finding_of_one_of_two_programs_says_which_and_shows_its_lines(bench):
     plain = plain.replace("model(torch.ones(3, 4)).square().mean()", given)
     bench.write("old.py", plain.replace("{}", ""))
     bench.write("new.py", plain.replace("{}", ".softmax(1)"))
-    ran = bench._run([sys.executable, "-m", "backsight", "diff", "old.py", "new.py"])
+    ran = compared(bench, "old.py", "new.py")
     assert "backsight found in B (new.py)\n" in ran.err
     assert "in A (old.py)" not in ran.err
     finding = ran.err.partition("BS122")[2]
@@ -168,5 +174,5 @@ def test_a_finding_of_one_of_two_programs_says_which_and_shows_its_lines(bench):
 
 def test_a_program_that_is_compared_does_not_see_which_it_is(bench):
     bench.write("train.py", SCRIPT + "\nimport os\nprint('BACKSIGHT_PROGRAM' in os.environ)\n")
-    ran = bench._run([sys.executable, "-m", "backsight", "diff", "train.py", "train.py"])
+    ran = compared(bench, "train.py", "train.py")
     assert ran.err.count("False\n") == 2
