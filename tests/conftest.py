@@ -91,6 +91,8 @@ def leave_no_hook_of_all_modules():
 
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+# What is drawn needs no process of its own, and pages of one site that are open together share one.
+_ARGUMENTS = ("--no-sandbox", "--in-process-gpu", "--process-per-site")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,7 @@ def browser():
         program = next(filter(None, map(shutil.which, _CHROMIUM)), None)
         if program is None and not Path(playwright.chromium.executable_path).exists():
             pytest.skip("PAGES ARE NOT TESTED: apt install chromium, or playwright install chromium")
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=program, args=list(_ARGUMENTS))
         yield chromium
         chromium.close()
 

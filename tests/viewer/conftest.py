@@ -100,9 +100,7 @@ def look(pages, server):
 
     def look(view="", busy=True, **options):
         page = pages.open(heard, **{"viewport": {"width": 1280, "height": 800}, **options})
-        page.goto(server.url)
-        if view:
-            page.goto(here + view)
+        page.goto(server.url + view)
         if busy:
             drawn(page)
         return page
