@@ -11,6 +11,7 @@ from torch import nn
 from trainings import train
 
 import backsight as bs
+from backsight.recording.taps.scalars import EACH, is_kept
 
 
 def scalars(run):
@@ -317,17 +318,86 @@ def test_the_closure_of_an_optimizer_calls_backward_too(net, run):
     assert len(scalars(run)["loss"]) == 3
 
 
-def test_steps_that_are_not_recorded_leave_nothing(net, run):
+def test_every_step_has_its_loss_whichever_steps_are_recorded(net, run):
     optimizer, seen = torch.optim.SGD(net.parameters(), lr=0.1), []
-    with bs.record(net, optimizer, run, every=2):
-        for x in batches(6):
+    with bs.record(net, optimizer, run, every=4):
+        for x in batches(11):
             loss = net(x).square().mean()
             seen.append(loss.item())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    assert scalars(run)["loss"].steps.tolist() == [0, 2, 4]
-    assert values(run, "loss") == seen[::2]
+    assert bs.open_run(run).steps.tolist() == [0, 4, 8]
+    assert scalars(run)["loss"].steps.tolist() == list(range(11))
+    assert values(run, "loss") == seen
+
+
+def test_losses_of_steps_that_are_not_recorded_are_kept_apart_by_their_optimizers(run):
+    generator, critic = nn.Linear(6, 6), nn.Linear(6, 1)
+    first, second = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (generator, critic))
+    fooled, told = [], []
+    with bs.record({"generator": generator, "critic": critic}, [first, second], run, every=5):
+        for x in batches(12):
+            loss = -critic(generator(x)).mean()
+            fooled.append(loss.item())
+            loss.backward(inputs=list(generator.parameters()))
+            first.step()
+            loss = (critic(generator(x).detach()) - critic(x)).mean()
+            told.append(loss.item())
+            loss.backward()
+            second.step()
+            for each in (first, second):
+                each.zero_grad()
+    assert values(run, "loss") == fooled
+    assert values(run, "loss #2") == told
+
+
+def test_of_steps_that_are_not_recorded_the_mean_of_their_passes_is_kept(net, run):
+    optimizer, means = torch.optim.SGD(net.parameters(), lr=0.1), []
+    with bs.record(net, optimizer, run, every=4):
+        for step in batches(6):
+            found = []
+            for x in step.split(2):
+                loss = net(x).square().mean()
+                found.append(loss.item())
+                loss.backward()
+            means.append(sum(found) / 2)
+            optimizer.step()
+            optimizer.zero_grad()
+    assert values(run, "loss") == pytest.approx(means)
+
+
+def test_a_learning_rate_is_written_where_it_changes_whichever_steps_are_recorded(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.4)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3, 7], gamma=0.5)
+    with bs.record(net, optimizer, run, every=5):
+        for _ in range(10):
+            train(net, optimizer, 1)
+            schedule.step()
+    found = scalars(run)["lr"]
+    assert dict(zip(found.steps.tolist(), found.values.tolist(), strict=True)) == {
+        **{0: 0.4, 2: 0.4, 3: 0.2, 6: 0.2},
+        **{7: 0.1, 9: 0.1},
+    }
+
+
+def test_while_nothing_is_recorded_there_are_no_losses(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+    with bs.record(net, optimizer, run) as recorder:
+        train(net, optimizer, 2)
+        recorder.disarm()
+        train(net, optimizer, 2)
+        recorder.arm()
+        train(net, optimizer, 1)
+    assert scalars(run)["loss"].steps.tolist() == [0, 1, 4]
+
+
+def test_a_long_run_keeps_fewer_and_fewer_losses():
+    assert all(map(is_kept, range(0, EACH, 999)))
+    for beyond in range(5):
+        begins = EACH << beyond
+        stretch = range(begins, begins + 64)
+        assert [step - begins for step in stretch if is_kept(step)] == list(range(0, 64, 2 << beyond))
 
 
 def test_no_loss_is_kept_alive(net, run):
