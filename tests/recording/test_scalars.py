@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from torch import nn
 from trainings import train
 
 import backsight as bs
+from backsight.recording.program import ProgramRecording
 from backsight.recording.taps.scalars import EACH, is_kept
 
 
@@ -318,9 +321,32 @@ def test_the_closure_of_an_optimizer_calls_backward_too(net, run):
     assert len(scalars(run)["loss"]) == 3
 
 
-def test_every_step_has_its_loss_whichever_steps_are_recorded(net, run):
+@contextmanager
+def program(run, every, **models):
+    """Record these as `backsight run --record` does."""
+    recording = ProgramRecording(Path(run), print, every=every)
+    for name, model in models.items():
+        recording.join(name, model)
+    yield
+    recording.close()
+
+
+def test_of_a_model_the_steps_that_are_recorded_have_losses(net, run):
     optimizer, seen = torch.optim.SGD(net.parameters(), lr=0.1), []
-    with bs.record(net, optimizer, run, every=4):
+    with bs.record(net, optimizer, run, every=2):
+        for x in batches(6):
+            loss = net(x).square().mean()
+            seen.append(loss.item())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert scalars(run)["loss"].steps.tolist() == [0, 2, 4]
+    assert values(run, "loss") == seen[::2]
+
+
+def test_every_step_of_a_program_has_its_loss_whichever_steps_are_recorded(net, run):
+    optimizer, seen = torch.optim.SGD(net.parameters(), lr=0.1), []
+    with program(run, every=4, net=net):
         for x in batches(11):
             loss = net(x).square().mean()
             seen.append(loss.item())
@@ -336,7 +362,7 @@ def test_losses_of_steps_that_are_not_recorded_are_kept_apart_by_their_optimizer
     generator, critic = nn.Linear(6, 6), nn.Linear(6, 1)
     first, second = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (generator, critic))
     fooled, told = [], []
-    with bs.record({"generator": generator, "critic": critic}, [first, second], run, every=5):
+    with program(run, every=5, generator=generator, critic=critic):
         for x in batches(12):
             loss = -critic(generator(x)).mean()
             fooled.append(loss.item())
@@ -354,7 +380,7 @@ def test_losses_of_steps_that_are_not_recorded_are_kept_apart_by_their_optimizer
 
 def test_of_steps_that_are_not_recorded_the_mean_of_their_passes_is_kept(net, run):
     optimizer, means = torch.optim.SGD(net.parameters(), lr=0.1), []
-    with bs.record(net, optimizer, run, every=4):
+    with program(run, every=4, net=net):
         for step in batches(6):
             found = []
             for x in step.split(2):
@@ -370,7 +396,7 @@ def test_of_steps_that_are_not_recorded_the_mean_of_their_passes_is_kept(net, ru
 def test_a_learning_rate_is_written_where_it_changes_whichever_steps_are_recorded(net, run):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.4)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3, 7], gamma=0.5)
-    with bs.record(net, optimizer, run, every=5):
+    with program(run, every=5, net=net):
         for _ in range(10):
             train(net, optimizer, 1)
             schedule.step()

@@ -67,7 +67,7 @@ def test_another_reader_reads_the_same(
     names = [line["name"] for line in objects(rank / "numbers.jsonl")]
     numbers = {(names[row["tensor"]], row["step"]): row["value"] for row in read_table(rank, b"N")}
     assert numbers == {
-        (name, step): held[2][k] for (_, step), held in expected.items() for k, name in enumerate(("loss", "lr"))
+        (name, step): expected[0, step][2][k] for _, step in expected for k, name in enumerate(("loss", "lr"))
     }
     for name, (at, found) in open_run(path).numbers().items():
         assert dict(zip(at.tolist(), found.tolist(), strict=True)) == {

@@ -50,7 +50,9 @@ class Notebook:
     first_call: Callable[[], None] | None = None
     """Called at the first call of a module in a recorded step."""
     backward_began: Callable[[], None] | None = None
-    """Called at the first gradient of a backward pass, also in a step that is not recorded."""
+    """Called at the first gradient of a backward pass, while there is a page."""
+    every_loss: bool = False
+    """Whether that is called while there is none, too."""
     backward: int = -1
     """The number of the backward pass whose first gradient arrived last."""
     passed_by: Callable[[], None] | None = None
@@ -78,7 +80,8 @@ class Notebook:
         backward = backward_number()
         if backward != self.backward:
             self.backward = backward
-            if backward != -1 and self.backward_began is not None and transform() is None and not traced():
+            wanted = (self.page is not None or self.every_loss) and backward != -1
+            if wanted and self.backward_began is not None and transform() is None and not traced():
                 self.backward_began()
         before = self.arrived.get(id(parameter), at)
         self.arrived[id(parameter)] = at
