@@ -402,8 +402,12 @@ def test_a_learning_rate_is_written_where_it_changes_whichever_steps_are_recorde
             schedule.step()
     found = scalars(run)["lr"]
     assert dict(zip(found.steps.tolist(), found.values.tolist(), strict=True)) == {
-        **{0: 0.4, 2: 0.4, 3: 0.2, 6: 0.2},
-        **{7: 0.1, 9: 0.1},
+        0: 0.4,
+        2: 0.4,
+        3: 0.2,
+        6: 0.2,
+        7: 0.1,
+        9: 0.1,
     }
 
 

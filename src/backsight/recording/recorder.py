@@ -529,8 +529,7 @@ class Recorder:
                 self._leave_first()
 
     def _leave_first(self) -> None:
-        """Leave the hooks that see backward passes of a whole program begin: these have losses, and no optimizer may step
-        any more, and steps be taken by hand."""
+        """Leave the hooks that see backward passes begin: these have losses, and steps may come to be taken by hand."""
         for tap in self._taps if self._is_between() else ():
             if isinstance(tap, GradientTap):
                 tap.guarded(tap.keep_first)
