@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from backsight.recording.cost import Cost
 from backsight.recording.groups import Groups
 from backsight.recording.hook import Hook
 from backsight.recording.losses import Losses, Number
@@ -59,7 +60,8 @@ class ScalarTap(Tap):
         self._moved = Moved() if moves else None
         self._ratios: list[Number] = []
         self._pages = 0
-        notebook.backward_began = Hook(self._losses.began, self.fail, notebook.cost)
+        # On its own account: each step pays for its loss, and to record fewer tensors would save nothing of that.
+        notebook.backward_began = Hook(self._losses.began, self.fail, Cost())
 
     def stepping(self, optimizer: torch.optim.Optimizer) -> None:
         """Look at an optimizer that is about to step, in a step that is not recorded."""
