@@ -1,5 +1,6 @@
 """`backsight run --record`: an unmodified script is recorded, and nothing else about it changes."""
 
+import ast
 import re
 import textwrap
 
@@ -356,11 +357,29 @@ def test_what_came_before_an_error_is_recorded_and_the_error_is_explained(bench)
     assert len(bs.open_run(bench.folder / "run").steps) == 6
 
 
+KILL = "import os, time\ntime.sleep(1)\nos.kill(os.getpid(), 9)\n"
+
+
 def test_what_was_recorded_survives_a_kill(bench):
-    kill = "import os, time\ntime.sleep(1)\nos.kill(os.getpid(), 9)\n"
-    ended = recorded(bench, LOOP + kill)
+    ended = recorded(bench, LOOP + KILL)
     assert ended.status == -9
     assert len(bs.open_run(bench.folder / "run").steps) == 6
+
+
+@pytest.mark.parametrize("end", ["", KILL], ids=["ended", "killed"])
+def test_every_step_has_its_loss_and_learning_rate(bench, end):
+    told = LOOP.replace("    loss.backward()", "    losses.append(loss.item())\n    loss.backward()")
+    told = told.replace("for step in range(6):", "losses = []\nfor step in range(50):")
+    told = told.replace(
+        "    optimizer.step()", "    optimizer.param_groups[0]['lr'] = 1 / (1 + step)\n    optimizer.step()"
+    )
+    ended = recorded(bench, told + "print(losses, flush=True)\n" + end, every=16)
+    run = bs.open_run(bench.folder / "run")
+    assert run.steps.tolist() == [0, 16, 32, 48]
+    loss, rate = (run.scalars()[name] for name in ("loss", "lr"))
+    assert loss.steps.tolist() == rate.steps.tolist() == list(range(50))
+    assert loss.values.tolist() == ast.literal_eval(ended.out.splitlines()[1])
+    assert rate.values.tolist() == [1 / (1 + step) for step in range(50)]
 
 
 def test_of_a_recording_that_ended_early_it_is_said_how_much_there_is(bench):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from torch import nn
 from trainings import train
 
 import backsight as bs
+from backsight.recording.program import ProgramRecording
+from backsight.recording.taps.scalars import EACH, is_kept
 
 
 def scalars(run):
@@ -317,7 +321,17 @@ def test_the_closure_of_an_optimizer_calls_backward_too(net, run):
     assert len(scalars(run)["loss"]) == 3
 
 
-def test_steps_that_are_not_recorded_leave_nothing(net, run):
+@contextmanager
+def program(run, every, **models):
+    """Record these as `backsight run --record` does."""
+    recording = ProgramRecording(Path(run), print, every=every)
+    for name, model in models.items():
+        recording.join(name, model)
+    yield
+    recording.close()
+
+
+def test_of_a_model_the_steps_that_are_recorded_have_losses(net, run):
     optimizer, seen = torch.optim.SGD(net.parameters(), lr=0.1), []
     with bs.record(net, optimizer, run, every=2):
         for x in batches(6):
@@ -328,6 +342,92 @@ def test_steps_that_are_not_recorded_leave_nothing(net, run):
             optimizer.step()
     assert scalars(run)["loss"].steps.tolist() == [0, 2, 4]
     assert values(run, "loss") == seen[::2]
+
+
+def test_every_step_of_a_program_has_its_loss_whichever_steps_are_recorded(net, run):
+    optimizer, seen = torch.optim.SGD(net.parameters(), lr=0.1), []
+    with program(run, every=4, net=net):
+        for x in batches(11):
+            loss = net(x).square().mean()
+            seen.append(loss.item())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert bs.open_run(run).steps.tolist() == [0, 4, 8]
+    assert scalars(run)["loss"].steps.tolist() == list(range(11))
+    assert values(run, "loss") == seen
+
+
+def test_losses_of_steps_that_are_not_recorded_are_kept_apart_by_their_optimizers(run):
+    generator, critic = nn.Linear(6, 6), nn.Linear(6, 1)
+    first, second = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (generator, critic))
+    fooled, told = [], []
+    with program(run, every=5, generator=generator, critic=critic):
+        for x in batches(12):
+            loss = -critic(generator(x)).mean()
+            fooled.append(loss.item())
+            loss.backward(inputs=list(generator.parameters()))
+            first.step()
+            loss = (critic(generator(x).detach()) - critic(x)).mean()
+            told.append(loss.item())
+            loss.backward()
+            second.step()
+            for each in (first, second):
+                each.zero_grad()
+    assert values(run, "loss") == fooled
+    assert values(run, "loss #2") == told
+
+
+def test_of_steps_that_are_not_recorded_the_mean_of_their_passes_is_kept(net, run):
+    optimizer, means = torch.optim.SGD(net.parameters(), lr=0.1), []
+    with program(run, every=4, net=net):
+        for step in batches(6):
+            found = []
+            for x in step.split(2):
+                loss = net(x).square().mean()
+                found.append(loss.item())
+                loss.backward()
+            means.append(sum(found) / 2)
+            optimizer.step()
+            optimizer.zero_grad()
+    assert values(run, "loss") == pytest.approx(means)
+
+
+def test_a_learning_rate_is_written_where_it_changes_whichever_steps_are_recorded(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.4)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3, 7], gamma=0.5)
+    with program(run, every=5, net=net):
+        for _ in range(10):
+            train(net, optimizer, 1)
+            schedule.step()
+    found = scalars(run)["lr"]
+    assert dict(zip(found.steps.tolist(), found.values.tolist(), strict=True)) == {
+        0: 0.4,
+        2: 0.4,
+        3: 0.2,
+        6: 0.2,
+        7: 0.1,
+        9: 0.1,
+    }
+
+
+def test_while_nothing_is_recorded_there_are_no_losses(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+    with bs.record(net, optimizer, run) as recorder:
+        train(net, optimizer, 2)
+        recorder.disarm()
+        train(net, optimizer, 2)
+        recorder.arm()
+        train(net, optimizer, 1)
+    assert scalars(run)["loss"].steps.tolist() == [0, 1, 4]
+
+
+def test_a_long_run_keeps_fewer_and_fewer_losses():
+    assert all(map(is_kept, range(0, EACH, 999)))
+    for beyond in range(5):
+        begins = EACH << beyond
+        stretch = range(begins, begins + 64)
+        assert [step - begins for step in stretch if is_kept(step)] == list(range(0, 64, 2 << beyond))
 
 
 def test_no_loss_is_kept_alive(net, run):

@@ -16,9 +16,10 @@ COLUMNS = {
     b"H": ["tensor:i", "step:i", "call:i", "sampled:i", "counts:h", "signed:i", "negatives:h"],
     b"C": ["tensor:i", "step:i", "stretch:i", "steps:i", *MEASURED],
     b"V": ["tensor:i", "step:i", "call:i", "metric:i", "element:i", "value:f"],
+    b"N": ["tensor:i", "step:i", "value:f"],
     b"I": ["table:i", "tensor:i", "rows:i", "first:i", "last:i", "nonfinite:i", "offset:i", "length:i"],
 }
-KEYS = {b"S": 1, b"R": 3, b"H": 3, b"C": 3, b"V": 5}
+KEYS = {b"S": 1, b"R": 3, b"H": 3, b"C": 3, b"V": 5, b"N": 2}
 
 Row = dict[str, object]
 

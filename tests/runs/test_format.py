@@ -44,6 +44,7 @@ def test_another_reader_reads_the_same(
         below = None if unsigned else counts // 3
         writer.append(step, ids, rows, call=1, histograms=counts, sampled=[1, 2, 3, 4], negatives=below)
         writer.values(step, gap, ids, floats, call=1)
+        writer.scalars(step, {"loss": floats[0, 0], "lr": floats[0, 1]})
         expected.update({(k, step): (rows[k], counts[k], floats[k]) for k in range(4)})
         if flush:
             writer.flush()
@@ -63,6 +64,15 @@ def test_another_reader_reads_the_same(
             assert (row["signed"], row["negatives"]) == (1, (expected[key][1] // 3).tolist())
     values = {(row["tensor"], row["step"], row["element"]): row["value"] for row in read_table(rank, b"V")}
     assert values == {(*key, k): value for key, held in expected.items() for k, value in enumerate(held[2].tolist())}
+    names = [line["name"] for line in objects(rank / "numbers.jsonl")]
+    numbers = {(names[row["tensor"]], row["step"]): row["value"] for row in read_table(rank, b"N")}
+    assert numbers == {
+        (name, step): expected[0, step][2][k] for _, step in expected for k, name in enumerate(("loss", "lr"))
+    }
+    for name, (at, found) in open_run(path).numbers().items():
+        assert dict(zip(at.tolist(), found.tolist(), strict=True)) == {
+            step: value for (each, step), value in numbers.items() if each == name
+        }
     ours = open_run(path).frame(as_="numpy", stat=["count", "gap"])
     assert ours["count"].tolist() == [
         row["count"] for row in sorted(read.values(), key=lambda r: (r["step"], r["order"]))
@@ -75,6 +85,7 @@ def test_the_names_are_where_the_document_says(path: Path, monkeypatch: pytest.M
     writer = RunWriter(path, config={"lr": 0.5}, environment={"torch": "2.13"})
     writer.tensor("fc.weight", "weight", "fc", (10, 64), "float32")
     writer.metric("gap")
+    writer.scalars([3, 4], {"loss": [0.5, 0.25]})
     writer.mark(3, epoch=1)
     writer.event("dropped", step=3, queue=8)
     writer.tree([{"name": "", "type": "Net"}])
@@ -89,6 +100,7 @@ def test_the_names_are_where_the_document_says(path: Path, monkeypatch: pytest.M
         "manifest.json",
         "marks.jsonl",
         "metrics.jsonl",
+        "numbers.jsonl",
         "tensors.jsonl",
         "tree.json",
     ]
@@ -103,6 +115,8 @@ def test_the_names_are_where_the_document_says(path: Path, monkeypatch: pytest.M
     tensor = {"name": "fc.weight", "kind": "weight", "module": "fc", "shape": [10, 64], "dtype": "float32"}
     assert list(objects(rank / "tensors.jsonl")) == [{"id": 0, **tensor, "replicated": False}]
     assert list(objects(rank / "metrics.jsonl")) == [{"id": 0, "name": "gap", "merge": "none"}]
+    assert list(objects(rank / "numbers.jsonl")) == [{"id": 0, "name": "loss"}]
+    assert [(row["step"], row["value"]) for row in read_table(rank, b"N")] == [(3, 0.5), (4, 0.25)]
     assert list(objects(rank / "marks.jsonl")) == [{"step": 3, "tags": {"epoch": 1}}]
     assert next(objects(rank / "events.jsonl"))["details"] == {"queue": 8}
     assert next(objects(rank / "tree.json")) == {"tree": [{"name": "", "type": "Net"}]}

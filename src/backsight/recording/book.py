@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -19,6 +19,9 @@ from backsight.recording.reading import joined, skipped
 from backsight.recording.statistics._torch import beside_captures
 from backsight.recording.voice import Voice
 from backsight.runs import RunWriter
+
+Numbers = dict[str, list[float | torch.Tensor]]
+"""By name the values that make one number of a step, their mean."""
 
 REPLICATED = frozenset(("weight", "state", "update", "averaged_grad"))
 """Kinds that are the same on every rank under DistributedDataParallel; gradients arrive before they are averaged."""
@@ -72,10 +75,15 @@ class Book:
         """Write the tags of a step."""
         self.writer.mark(step, **{name: _plain(value) for name, value in tags.items()})
 
-    def scalars(self, step: int, numbers: dict[str, list[float | torch.Tensor]]) -> None:
-        """Write numbers of a step, each the mean of its values; waits for their device, and ends no capture there."""
+    def scalars(self, taken: Iterable[tuple[int, Numbers]]) -> None:
+        """Write numbers of steps, each the mean of its values; waits for their device, and ends no capture there."""
+        found: dict[str, dict[int, float]] = {}
         with beside_captures():
-            self.writer.scalars(step, {name: fmean(map(float, held)) for name, held in numbers.items()})
+            for step, numbers in taken:
+                for name, held in numbers.items():
+                    found.setdefault(name, {})[step] = float(held[0]) if len(held) == 1 else fmean(map(float, held))
+        for name, values in found.items():
+            self.writer.scalars(list(values), {name: list(values.values())})
 
     def _write_rows(self, pages: list[Page]) -> None:
         """Write the rows of pages that are laid out as `self._layout` says."""

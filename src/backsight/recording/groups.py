@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,15 @@ class Groups:
         self._met = met
         self._known: dict[int, tuple[weakref.ref[torch.optim.Optimizer], str]] = {}
         self._found: dict[str, Number] = {}
-        self._written: dict[str, tuple[int, Number]] = {}
-        """What was written down last of each number, and in which recorded step, counted from 0."""
+        self._written: dict[str, tuple[int, int, Number]] = {}
+        """What was written down last of each number, when, counted from 0, and of which step."""
         self._pages = 0
         self._step = -1
-        """The recorded step that ended last."""
+        """The step that ended last."""
+        self._rates: dict[int, list[Any]] = {}
+        """The learning rates of each optimizer, by id, as it stepped last."""
+        self._changed = False
+        """Whether one has changed while nothing was recorded."""
 
     def stepping(self, optimizer: torch.optim.Optimizer) -> None:
         """Take what an optimizer is about to step with."""
@@ -46,37 +50,61 @@ class Groups:
             known = self._known[id(optimizer)] = weakref.ref(optimizer), self._named(optimizer)
             settings = [dict(_settings(group)) for group in held]
             self._met({"optimizer": type(optimizer).__name__, "name": known[1] or None, "groups": settings})
+        self._rates[id(optimizer)] = _rates(held)
         prefix = f"{known[1]} " if known[1] else ""
         for k, group in enumerate(held):
             suffix = f" (group {k})" if len(held) > 1 else ""
             for name, value in _numbers(group):
                 self._found[f"{prefix}{name}{suffix}"] = value
 
+    def passing(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at what an optimizer steps with while nothing is recorded: at all of it where a learning rate changed.
+
+        One that a tensor holds is not followed there.
+        """
+        if (before := self._rates.get(id(optimizer))) is not None and before != _rates(groups(optimizer)[:MOST]):
+            self.stepping(optimizer)
+            self._changed = True
+
+    def passed(self, step: int) -> dict[int, dict[str, Number]]:
+        """Return what is to be written down as this step ends, of which nothing else is recorded."""
+        if self._changed:
+            return self.taken(step)
+        self._step = step
+        return {}
+
     def taken(self, step: int) -> dict[int, dict[str, Number]]:
         """Return what is to be written down as this step ends.
 
         A number is written where it changes, with its last step before, so that a line through the points is right.
         """
+        self._changed = False
         due: dict[int, dict[str, Number]] = {}
         for name, value in self._found.items():
-            page, before = self._written.get(name, (-AGAIN, None))
+            page, at, before = self._written.get(name, (-AGAIN, -1, None))
             same = not isinstance(value, torch.Tensor) and value == before
             if same and self._pages - page < AGAIN:
                 continue
-            if before is not None and not same and page < self._pages - 1 and not isinstance(before, torch.Tensor):
+            if before is not None and not same and at < self._step and not isinstance(before, torch.Tensor):
                 due.setdefault(self._step, {})[name] = before
             due.setdefault(step, {})[name] = value
-            self._written[name] = self._pages, value
+            self._written[name] = self._pages, step, value
         self._pages, self._step = self._pages + 1, step
         return due
 
     def last(self) -> dict[int, dict[str, Number]]:
-        """Return what the last recorded step had and was not written down."""
-        late = {name: value for name, (page, value) in self._written.items() if page < self._pages - 1}
+        """Return what the last step had and was not written down."""
+        late = {name: value for name, (_, at, value) in self._written.items() if at < self._step}
         return {self._step: late} if late else {}
 
     def _named(self, optimizer: torch.optim.Optimizer) -> str:
         return (called([optimizer])[0] or type(optimizer).__name__) if self._several() else ""
+
+
+def _rates(held: Sequence[dict[str, Any]]) -> list[Any]:
+    """Return the learning rate of each group, where it is a plain number."""
+    rates = (group.get("lr") for group in held)
+    return [rate if _is_number(rate) else None for rate in rates]
 
 
 def _numbers(group: dict[str, Any]) -> Iterator[tuple[str, Number]]:

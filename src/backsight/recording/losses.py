@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 import weakref
@@ -27,6 +28,9 @@ _NAME = re.compile(r"[^\W\d]\w*(\.\w+|\[[\w'\"-]+\])*")
 
 _Site = tuple[str, int, int]
 
+_PLAIN = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
+"""Types whose numbers are read where they lie: nearly all losses are one of them, and each step has one."""
+
 
 class Losses:
     """Takes down each scalar that a backward pass begins from.
@@ -42,7 +46,8 @@ class Losses:
         """Those since an optimizer has stepped."""
         self._found: dict[tuple[str, int], list[Number]] = {}
         self._optimizers: dict[str, list[weakref.ref[torch.optim.Optimizer] | None]] = {}
-        self._known: dict[_Site, tuple[str, bool] | None] = {}
+        self._known: dict[_Site, tuple[bool, tuple[str, bool] | None]] = {}
+        """Whether a place is in code of the user's, and what backward is called on there."""
 
     def began(self) -> None:
         """Take what the backward pass was called on; to be called from within it."""
@@ -90,7 +95,7 @@ class Losses:
 
     def _called(self, frame: FrameType) -> tuple[str, torch.Tensor | None]:
         """Return the name of what backward was called on; and the unscaled loss, where a gradient scaler came first."""
-        nearest = self._receiver(frame)
+        _, nearest = self._at(frame)
         held: torch.Tensor | None = None
         if nearest is not None and nearest[1]:
             unscaled = locals_of(frame).get(nearest[0])
@@ -99,19 +104,19 @@ class Losses:
             held = unscaled
         here: FrameType | None = frame
         while here is not None:
-            if is_user(here):
-                receiver = nearest if here is frame else self._receiver(here)
-                if receiver is not None:
-                    return receiver[0] if _NAME.fullmatch(receiver[0]) else UNNAMED, held
+            by_user, receiver = self._at(here)
+            if by_user and receiver is not None:
+                return receiver[0] if _NAME.fullmatch(receiver[0]) else UNNAMED, held
             here = here.f_back
         return UNNAMED, held
 
-    def _receiver(self, frame: FrameType) -> tuple[str, bool] | None:
+    def _at(self, frame: FrameType) -> tuple[bool, tuple[str, bool] | None]:
         code: CodeType = frame.f_code
         site = code.co_filename, code.co_firstlineno, frame.f_lasti
         if site not in self._known:
             body = function_at(code)
-            self._known[site] = None if body is None else scaled_receiver(body, frame.f_lineno, column_at(frame))
+            receiver = None if body is None else scaled_receiver(body, frame.f_lineno, column_at(frame))
+            self._known[site] = is_user(frame), receiver
         return self._known[site]
 
 
@@ -126,7 +131,10 @@ def number(tensor: torch.Tensor) -> Number | None:
 
 
 def _read(tensor: torch.Tensor) -> float | None:
-    """Return the number in a tensor by the kernel of the statistics, which no profiler of the program sees."""
+    """Return the number in a tensor as no profiler of the program sees: where it lies, or by the statistics' kernel."""
+    kind = _PLAIN.get(tensor.dtype)
+    if kind is not None and tensor.layout is torch.strided and (at := tensor.data_ptr()):
+        return kind.from_address(at).value
     measured = measure([tensor], histogram=False)
     if measured.skipped:
         return None

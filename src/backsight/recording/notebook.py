@@ -18,7 +18,7 @@ from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
 from backsight.recording.statistics import native
 from backsight.recording.voice import Voice
-from backsight.tape import no_torch_function, uncompiled, version
+from backsight.tape import backward_number, no_torch_function, uncompiled, version
 
 
 @dataclass(eq=False)
@@ -51,6 +51,10 @@ class Notebook:
     """Called at the first call of a module in a recorded step."""
     backward_began: Callable[[], None] | None = None
     """Called at the first gradient of a backward pass, while there is a page."""
+    every_loss: bool = False
+    """Whether that is called while there is none, too."""
+    backward: int = -1
+    """The number of the backward pass whose first gradient arrived last."""
     passed_by: Callable[[], None] | None = None
     """Called where a module is called that is not recorded."""
     _cut: set[str] = field(default_factory=set)
@@ -73,6 +77,12 @@ class Notebook:
     def arrive(self, parameter: torch.Tensor) -> None:
         """Note that the gradient of a parameter has arrived."""
         at = version(parameter)
+        backward = backward_number()
+        if backward != self.backward:
+            self.backward = backward
+            wanted = (self.page is not None or self.every_loss) and backward != -1
+            if wanted and self.backward_began is not None and transform() is None and not traced():
+                self.backward_began()
         before = self.arrived.get(id(parameter), at)
         self.arrived[id(parameter)] = at
         if before != at and self.by_hand is not None:

@@ -96,6 +96,7 @@ class Recorder:
         )
         self._backwards = Backwards(observed, self._ends)
         if observed.whole_program:
+            self._notebook.every_loss = True
             self._notebook.begun = self._begun_again
             self._notebook.by_hand = self._stepped_by_hand
         self._beside = beside
@@ -373,6 +374,8 @@ class Recorder:
             self._look_again()
             for tap in self._asked_before:
                 tap.guarded(tap.before_update, page, optimizer)
+        elif self._is_between():
+            self._scalars.guarded(self._scalars.stepping, optimizer)
 
     def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
         self._backwards.stepped()
@@ -381,6 +384,8 @@ class Recorder:
         if page is not None:
             for tap in self._asked_after:
                 tap.guarded(tap.after_update, page, optimizer)
+        elif self._is_between():
+            self._scalars.guarded(self._scalars.stepped, optimizer)
         if last and not self._manual:
             self._next()
 
@@ -425,6 +430,8 @@ class Recorder:
 
     def _next(self) -> None:
         """End a step and begin the next."""
+        if self._is_between() and not self._scalars.broken:
+            self._write(self._scalars.between(self._step))
         self._step += 1
         self._notebook.arrived.clear()
         if self._notebook.page is not None or self._step >= self._due:
@@ -516,14 +523,20 @@ class Recorder:
             self._due = self._pace.due(step) if self._armed else sys.maxsize
             if self._attached and not (self._armed and (self._compiled() or self._backwards.counting)):
                 self._detach()
-                self._leave_one()
+                self._leave_first()
 
-    def _leave_one(self) -> None:
-        """Leave one hook of a whole program: no optimizer may step any more, and steps be taken by hand."""
-        if self._armed and self._observed.whole_program:
-            for tap in self._taps:
-                if isinstance(tap, GradientTap):
-                    tap.guarded(tap.keep_one)
+    def _leave_first(self) -> None:
+        """Leave the hooks that see backward passes begin: these have losses, and steps may come to be taken by hand."""
+        for tap in self._taps if self._is_between() else ():
+            if isinstance(tap, GradientTap):
+                tap.guarded(tap.keep_first)
+
+    def _is_between(self) -> bool:
+        """Whether the step under way is one that is not recorded, of a whole program: its losses are kept nevertheless.
+
+        Who records a model chooses steps for what they cost, and can mark them all.
+        """
+        return self._armed and self._notebook.page is None and self._observed.whole_program
 
     def _settle(self) -> None:
         """Install what could not be installed while other threads were in calls of modules, and say what was missed."""

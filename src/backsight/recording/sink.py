@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from backsight.recording.book import Book
+from backsight.recording.book import Book, Numbers
 from backsight.recording.cost import Cost
 from backsight.recording.page import Page
 from backsight.recording.voice import Voice, told
@@ -22,7 +22,7 @@ PAUSE = 0.2
 """Seconds between two looks at the queue: what a kill can cost. Steps are written many at a time, as one of them alone
 costs the interpreter as much as ten."""
 
-_Item = Callable[[Book], None]
+_Item = Callable[[Book], None] | tuple[int, Numbers]
 
 
 class Sink:
@@ -74,10 +74,10 @@ class Sink:
         with self._lock:
             self._put(lambda book: book.mark(step, held))
 
-    def scalars(self, step: int, numbers: dict[str, list[float | torch.Tensor]]) -> None:
+    def scalars(self, step: int, numbers: Numbers) -> None:
         """Take numbers of a step, each the mean of its values; a device is waited for later."""
         with self._lock:
-            self._put(lambda book: book.scalars(step, numbers))
+            self._put((step, numbers))
 
     def event(self, event: str, *, step: int | None = None, **details: Any) -> None:
         """Take down what else happened."""
@@ -159,8 +159,9 @@ class Sink:
                 return
             try:
                 self._book.pages([item for item in waiting if isinstance(item, Page)])
+                self._book.scalars(item for item in waiting if isinstance(item, tuple))
                 for item in waiting:
-                    if not isinstance(item, Page):
+                    if not isinstance(item, (Page, tuple)):
                         item(self._book)
                 self._book.writer.flush()
             except Exception as failure:  # in a thread of ours there is nobody to raise to

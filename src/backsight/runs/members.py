@@ -72,6 +72,7 @@ TENSOR: Members = {
     "replicated": _flag,
 }
 METRIC: Members = {"id": _whole(0), "name": _text, "merge": _merge}
+NUMBER: Members = {"id": _whole(0), "name": _text}
 MARK: Members = {"step": _whole(), "tags": _object}
 EVENT: Members = {"event": _text, "step": _or_null(_whole()), "time": _moment, "details": _object}
 

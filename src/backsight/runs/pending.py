@@ -28,7 +28,7 @@ class Pending:
     """The step of the last row, and how many rows it has so far: their order goes on over a flush."""
 
     def __bool__(self) -> bool:
-        return bool(self.times)
+        return bool(self.times or self.parts)
 
     def following(self) -> Pending:
         """Return an empty one that goes on where this one ends."""
@@ -85,6 +85,18 @@ class Pending:
         self.times.update(times)
         self._keep("V", part)
 
+    def numbers(self, number: int, steps: ArrayLike, values: ArrayLike) -> None:
+        """Keep numbers of steps that are about no tensor, all of one name.
+
+        Raises:
+            ValueError: if these do not fit together.
+        """
+        held = np.array(values, "<f8").reshape(-1)
+        at = _column(steps, len(held))
+        if len(at) and not 0 <= at.min() <= at.max() < 1 << 62:
+            raise ValueError(f"a step must be a number from 0 up, not {at.min()}.")
+        self._keep("N", {"tensor": np.full(len(held), number, "<i8"), "step": at, "value": held})
+
     def blocks(self) -> bytes:
         """Return everything as blocks."""
         steps: Columns = {"step": np.array(list(self.times), "<i8"), "time": np.array(list(self.times.values()), "<f8")}
@@ -92,7 +104,8 @@ class Pending:
         if self.histograms:
             for name, held in zip(("counts", "negatives"), zip(*self.histograms, strict=True), strict=True):
                 tables["H"][name] = PackedHistograms.joined(held)
-        return packed("S", steps) + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
+        first = packed("S", steps) if self.times else b""
+        return first + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
 
     def _order(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which row of its step each row is."""

@@ -4,7 +4,8 @@
                    tensors.jsonl   which number is which tensor
                    metrics.jsonl   which number is which metric of the user's
                    marks.jsonl     tags of steps
-                   scalars.jsonl   numbers of steps
+                   numbers.jsonl   which number is which loss, learning rate, ...
+                   scalars.jsonl   values of these; earlier recordings
                    events.jsonl    what else happened
                    tree.json       the modules
                    graph.json      the autograd graph of a step
@@ -36,6 +37,7 @@ MANIFEST = "manifest.json"
 TENSORS = "tensors.jsonl"
 METRICS = "metrics.jsonl"
 MARKS = "marks.jsonl"
+NUMBERS = "numbers.jsonl"
 SCALARS = "scalars.jsonl"
 EVENTS = "events.jsonl"
 TREE = "tree.json"

@@ -21,7 +21,7 @@ from backsight.runs.ordering import newest
 from backsight.runs.places import SegmentName
 from backsight.runs.schema import MOST, Columns, joined
 from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment, within
-from backsight.runs.tags import Tags
+from backsight.runs.tags import MOST_NAMES, Numbers, Tags
 
 _ATTEMPTS = 9  # a segment may be sorted or merged, and what it was made of removed, between looking and opening
 
@@ -103,7 +103,8 @@ class Rank:
         self.metrics = Growing(folder / places.METRICS, members.METRIC, metrics)
         self.marks = Growing(folder / places.MARKS, members.MARK)
         self.tags = Tags(folder / places.MARKS)
-        self.scalars = Tags(folder / places.SCALARS)
+        self.numbers = Growing(folder / places.NUMBERS, members.NUMBER)
+        self._earlier = Tags(folder / places.SCALARS)
         self.events = Growing(folder / places.EVENTS, members.EVENT)
         self._segments: dict[str, Live | Sorted] = {}
         self._turn = threading.RLock()
@@ -145,7 +146,7 @@ class Rank:
     @property
     def damage(self) -> Damage:
         """What has been skipped so far."""
-        held = [growing.held for growing in (self.tensors, self.metrics, self.marks, self.events)]
+        held = [growing.held for growing in (self.tensors, self.metrics, self.numbers, self.marks, self.events)]
         segments = list(self._segments.values())
         if self._undefined:  # or rows came between reading the lines and reading the rows
             self._undefined -= {each["id"] for each in self.tensors.read()}
@@ -154,7 +155,7 @@ class Rank:
             self._missing + sum(segment.damaged for segment in segments),
             sum(each.damaged for each in held)
             + max(0, self.tags.damaged - self.marks.held.damaged)
-            + self.scalars.damaged
+            + self._earlier.damaged
             + cut_off,
             sum(segment.torn > 0 for segment in segments) + sum(each.torn for each in held),
         )
@@ -181,6 +182,16 @@ class Rank:
             return within(in_window(part.coarse(stretch, several, window), *window), tensors, ALL_STEPS)
 
         return together(self._reading(wanted))
+
+    def scalars(self) -> Numbers:
+        """Return the numbers of steps that are about no tensor, and were not tagged."""
+        rows, found = self.table("N"), self._earlier.read().columns()
+        ends = np.flatnonzero(np.diff(rows["tensor"], append=-1)) + 1
+        held = {line["id"]: line["name"] for line in self.numbers.read()[:MOST_NAMES]}
+        for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=False):
+            if (name := held.get(int(rows["tensor"][start]))) is not None:
+                found[name] = rows["step"][start:end], rows["value"][start:end]
+        return found
 
     def last_step(self) -> int | None:
         """Return the newest step that has rows."""

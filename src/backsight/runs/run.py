@@ -186,7 +186,7 @@ class Run(Outward):
         is fast for a million steps.
         """
         held = [each.tags.read() for number, each in self._ranks.now().items() if rank in (None, number)]
-        return tags.numbers(held[::-1]), tags.words(held[::-1])
+        return tags.numbers(each.columns() for each in held[::-1]), tags.words(held[::-1])
 
     def scalars(self, *, rank: int | None = None, columns: int = 2000) -> dict[str, Scalar]:
         """Return the numbers of the run that are about no tensor, by name, the losses first.
@@ -210,7 +210,7 @@ class Run(Outward):
 
         Where the program has given a tag of the same name, that one.
         """
-        held = [each.scalars.read() for number, each in self._ranks.now().items() if rank in (None, number)]
+        held = [each.scalars() for number, each in self._ranks.now().items() if rank in (None, number)]
         return {**tags.numbers(held[::-1]), **self.tags(rank)[0]}
 
     @property

@@ -78,6 +78,7 @@ TABLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("element", "<i8"),
         ("value", "<f8"),
     ),
+    "N": (("tensor", "<i8"), ("step", "<i8"), ("value", "<f8")),
     "I": (
         ("table", "<i8"),
         ("tensor", "<i8"),
@@ -92,7 +93,8 @@ TABLES: dict[str, tuple[tuple[str, str], ...]] = {
 """The tables of a segment by their letter, and their columns in the order in which a block holds them.
 
 S: the steps and when each ended. R: the rows. H: the histograms. C: coarse rows, each over a stretch of steps. V:
-values of the user's own metrics. I: the index of a sorted segment.
+values of the user's own metrics. N: numbers of steps that are about no tensor, such as losses; `tensor` is the number
+of their name. I: the index of a sorted segment.
 """
 
 LATER = {"H": 2}

@@ -26,7 +26,13 @@ from backsight.runs.schema import KEYS, TABLES, Columns, chosen, empty, joined, 
 
 LIVE = ".live"
 
-SORT_KEYS: dict[str, tuple[str, ...]] = {"S": ("step",), "R": KEYS, "H": KEYS, "V": (*KEYS, "metric", "element")}
+SORT_KEYS: dict[str, tuple[str, ...]] = {
+    "S": ("step",),
+    "R": KEYS,
+    "H": KEYS,
+    "V": (*KEYS, "metric", "element"),
+    "N": ("tensor", "step"),
+}
 """The tables that hold what was recorded, and the keys of their rows."""
 
 Window = tuple[int, int]

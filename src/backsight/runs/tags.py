@@ -24,6 +24,9 @@ MOST_NAMES = 256
 MOST_WORDS = 4096
 """Values of a tag that is no number."""
 
+Numbers = dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
+"""Numbers by name, as steps and values."""
+
 
 @dataclass
 class Tags:
@@ -52,6 +55,11 @@ class Tags:
             except FileNotFoundError:  # nothing has been tagged yet
                 pass
             return self
+
+    def columns(self) -> Numbers:
+        """Return the tags that are numbers."""
+        with self.turn:  # an array cannot grow while numpy looks at it
+            return {name: (np.array(at, "<i8"), np.array(held, "<f8")) for name, (at, held) in self.numbers.items()}
 
     def _add(self, whole: bytes) -> None:
         for line in whole.split(b"\n") if whole else []:
@@ -83,13 +91,12 @@ class Tags:
             changes.append((step, value))
 
 
-def numbers(ranks: Iterable[Tags]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Return each tag that is a number as steps and values, in order; of one step what was said last, by the last."""
+def numbers(parts: Iterable[Numbers]) -> Numbers:
+    """Return each number as steps and values, in order; of one step what was said last, by the last part."""
     found: dict[str, list[tuple[NDArray[np.int64], NDArray[np.float64]]]] = {}
-    for tags in ranks:
-        with tags.turn:  # an array cannot grow while numpy looks at it
-            for name, (steps, values) in tags.numbers.items():
-                found.setdefault(name, []).append((np.array(steps, "<i8"), np.array(values, "<f8")))
+    for part in parts:
+        for name, columns in part.items():
+            found.setdefault(name, []).append(columns)
     return {name: _in_order(parts) for name, parts in found.items()}
 
 

@@ -84,6 +84,7 @@ class RunWriter:
         self._shapes: dict[tuple[str, str], int] = {}
         self._defined = 0
         self._metrics: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self.lost_rows = 0
         """Rows that could not be written; each time, `flush` said so by an exception."""
 
@@ -184,10 +185,19 @@ class RunWriter:
         with self._writing():
             self._outlet.line(places.MARKS, {"step": int(step), "tags": tags})
 
-    def scalars(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Write numbers of a step that are about no tensor, and no tags of the program's. Written at once."""
+    def scalars(self, step: ArrayLike, numbers: Mapping[str, ArrayLike]) -> None:
+        """Add numbers of a step by name that are about no tensor, and no tags of the program's; `flush` writes them.
+
+            writer.scalars([0, 1, 2], {"loss": [0.9, 0.7, 0.6]})
+
+        step: one number, or [n]; then there are [n] of each name.
+        """
         with self._writing():
-            self._outlet.line(places.SCALARS, {"step": int(step), "tags": dict(numbers)})
+            for name, values in numbers.items():
+                if name not in self._numbers:
+                    self._outlet.line(places.NUMBERS, {"id": len(self._numbers), "name": name})
+                    self._numbers[name] = len(self._numbers)
+                self._pending.numbers(self._numbers[name], step, values)
 
     def event(self, event: str, /, *, step: int | None = None, **details: Any) -> None:
         """Write down what else happened. Written at once."""

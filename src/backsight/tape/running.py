@@ -9,6 +9,9 @@ from typing import Any
 
 from backsight.tape._torch import ENGINE_CALLS
 
+_ENGINE = frozenset(map(id, ENGINE_CALLS))
+"""By id: the hash of a code object is computed anew each time, of all that is in it."""
+
 
 def running_backward() -> tuple[Any, FrameType] | None:
     """Return the roots of the backward that is running, and the frame that called for it; None if that cannot be told.
@@ -28,7 +31,7 @@ def _called(frame: FrameType | None) -> FrameType | None:
     """Return the outermost call into the engine: a checkpoint's own backward runs within the program's."""
     outermost = None
     while frame is not None:
-        if frame.f_code in ENGINE_CALLS and frame.f_back is not None:
+        if id(frame.f_code) in _ENGINE and frame.f_back is not None:
             outermost = frame
         frame = frame.f_back
     return outermost

@@ -35,6 +35,9 @@ _EXPLODED = 10.0
 _ERROR_OF_MEDIAN = 1.858
 """The standard error of a median, in median absolute deviations over the root of the number of values."""
 
+_BEGINNING = 64
+"""Values that are the first ones at most: in a tenth of a long run a loss may have fallen as far as it can."""
+
 _AIM = 1e-3
 """What share of the weights an update changes where the learning rate is neither low nor high."""
 
@@ -68,7 +71,8 @@ class _Course:
     @property
     def first(self) -> NDArray[np.float64]:
         exploded = self.exploded
-        return self.values[: self.tenth if exploded is None else min(self.tenth, exploded)]
+        begun = min(self.tenth, _BEGINNING)
+        return self.values[: begun if exploded is None else min(begun, exploded)]
 
     @property
     def last(self) -> NDArray[np.float64]:

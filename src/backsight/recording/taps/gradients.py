@@ -56,6 +56,9 @@ class GradientTap(Tap):
         self._waiting: list[_Waiting] = []
         self._bytes = 0
         self._backward = self._pass = -1
+        self._first: dict[_Parameter, None] = {}
+        """Those whose gradient was the first of a backward pass, in the last recorded step that had one."""
+        self._page: Page | None = None
         self._at_once = False
         self._end = Hook(self._read_waiting, self.fail, notebook.cost)
 
@@ -78,14 +81,13 @@ class GradientTap(Tap):
                 each.install(tensor, self._key)
                 self._hooked.append(each)
 
-    def keep_one(self) -> None:
-        """Install the hook of one parameter that is trained, while all others are away."""
-        trained = ((each, each.place.tensor()) for each in self._parameters if each.last is not None)
-        for each, tensor in trained:
+    def keep_first(self) -> None:
+        """Install the hooks of the parameters whose gradients come first in a backward pass, while others are away."""
+        for each in self._first:
+            tensor = each.place.tensor()
             if tensor is not None and tensor.requires_grad and tensor.is_leaf:
                 each.install(tensor, self._key)
-                self._hooked = [each]
-                return
+                self._hooked.append(each)
 
     def detach(self) -> None:
         super().detach()
@@ -107,8 +109,9 @@ class GradientTap(Tap):
         backward, slot = backward_number(), of.slot
         if backward != self._pass:
             self._pass = backward
-            if self.notebook.backward_began is not None and backward != -1:
-                self.notebook.backward_began()
+            if self._page is not page:
+                self._page, self._first = page, {}
+            self._first[of] = None
         at_once = self._at_once or len(of.hooks) > 1
         if size > SMALL or backward == -1 or at_once or at is None or when_backward_ends is None:
             page.note(slot, call, gradient)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
 
+from backsight.recording.cost import Cost
 from backsight.recording.groups import Groups
+from backsight.recording.hook import Hook
 from backsight.recording.losses import Losses, Number, number
 from backsight.recording.notebook import Notebook
 from backsight.recording.page import Page
@@ -21,6 +23,17 @@ Scalars = dict[int, dict[str, list[Number]]]
 
 MOVES = 16
 """How far the weights move is looked at in one recorded step of so many."""
+
+EACH = 1 << 20
+"""So many steps have their numbers all kept; then every second has, from twice as many on every fourth, and so on."""
+
+
+def is_kept(step: int) -> bool:
+    """Whether the losses and learning rates of a step are kept though nothing else of it is recorded.
+
+    Of ten million steps 2.7 million have theirs, each four bytes, and with every doubling half a million more.
+    """
+    return not step & ((1 << max(0, (step // EACH).bit_length())) - 1)
 
 
 class ScalarTap(Tap):
@@ -49,7 +62,17 @@ class ScalarTap(Tap):
         self._moved = Moved() if moves else None
         self._ratios: list[Number] = []
         self._pages = 0
-        notebook.backward_began = self._began
+        # On its own account: each step pays for its loss, and to record fewer tensors would save nothing of that.
+        notebook.backward_began = Hook(self._losses.began, self.fail, Cost())
+
+    def stepping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at an optimizer that is about to step, in a step that is not recorded."""
+        self._losses.stepped(optimizer)
+        self._groups.passing(optimizer)
+
+    def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at an optimizer that has stepped, in a step that is not recorded."""
+        self._losses.stepped(optimizer)
 
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
         self._losses.stepped(optimizer)
@@ -66,14 +89,25 @@ class ScalarTap(Tap):
     def taken(self, step: int) -> Scalars:
         """Return what there is to write down as a step ends, of earlier ones too."""
         found: Scalars = {step: self._losses.taken()}
-        for name in found[step].keys() - self._known:
-            self._known.add(name)
-            self._loss(name, step)
+        self._tell_of_new(found[step], step)
         if self._ratios:
             found[step]["update_ratio"], self._ratios = self._ratios, []
         self._pages += 1
         for at, numbers in self._groups.taken(step).items():
             found.setdefault(at, {}).update({name: [value] for name, value in numbers.items()})
+        return found
+
+    def between(self, step: int) -> Scalars:
+        """Return what there is to write down as a step ends that is not recorded."""
+        if not is_kept(step):
+            self._losses.forget()
+            return {}
+        found: Scalars = {}
+        for at, numbers in self._groups.passed(step).items():
+            found[at] = {name: [value] for name, value in numbers.items()}
+        if losses := self._losses.taken():
+            found.setdefault(step, {}).update(losses)
+            self._tell_of_new(losses, step)
         return found
 
     def last(self) -> Scalars:
@@ -92,8 +126,11 @@ class ScalarTap(Tap):
         if self._moved is not None:
             self._moved.forget()
 
-    def _began(self) -> None:
-        self.guarded(self._losses.began)
+    def _tell_of_new(self, losses: Iterable[str], step: int) -> None:
+        for name in losses:
+            if name not in self._known:
+                self._known.add(name)
+                self._loss(name, step)
 
 
 SAMPLE = 1024
