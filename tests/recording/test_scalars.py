@@ -430,6 +430,16 @@ def test_a_long_run_keeps_fewer_and_fewer_losses():
         assert [step - begins for step in stretch if is_kept(step)] == list(range(0, 64, 2 << beyond))
 
 
+def test_a_loss_that_is_stored_with_its_sign_turned_is_recorded_as_it_is(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        loss = torch.complex(net(batches(1)[0]).mean(), torch.ones(()) * 3).conj().imag  # -3, stored as 3
+        assert loss.is_neg()
+        loss.backward()
+        optimizer.step()
+    assert values(run, "loss") == [-3.0]
+
+
 def test_no_loss_is_kept_alive(net, run):
     import weakref
 

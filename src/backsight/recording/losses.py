@@ -133,7 +133,7 @@ def number(tensor: torch.Tensor) -> Number | None:
 def _read(tensor: torch.Tensor) -> float | None:
     """Return the number in a tensor as no profiler of the program sees: where it lies, or by the statistics' kernel."""
     kind = _PLAIN.get(tensor.dtype)
-    if kind is not None and tensor.layout is torch.strided and (at := tensor.data_ptr()):
+    if kind is not None and tensor.layout is torch.strided and not tensor.is_neg() and (at := tensor.data_ptr()):
         return kind.from_address(at).value
     measured = measure([tensor], histogram=False)
     if measured.skipped:
