@@ -127,7 +127,7 @@ def _frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root
 
 
 def _module_roots(library: bool) -> Iterator[Root]:
-    known = {} if library else _of_libraries
+    known = {} if library else _not_the_programs
     modules = [
         (name, module)
         for name, module in dict(sys.modules).items()
@@ -144,14 +144,16 @@ def _module_roots(library: bool) -> Iterator[Root]:
             decided = _is_library_module(name, namespace)
             if name not in _MAIN and issubclass(type(sys.modules.get(package)), ModuleType):
                 of_package[package] = decided
-        if decided:
-            _of_libraries[name] = id(module)
-        if decided is library and not _is_our_module(name, namespace):
+        of_ours = _is_our_module(name, namespace)
+        if decided or of_ours:
+            _not_the_programs[name] = id(module)
+        if decided is library and not of_ours:
             yield Root(namespace, Scope(name, "global"), 0.0 if name in _MAIN else IMPORTED)
 
 
-_of_libraries: dict[str, int] = {}
-"""The modules that were found to be a library's, by name, with the `id`: another may be put in the place of one."""
+_not_the_programs: dict[str, int] = {}
+"""The modules that were found to be a library's or ours, by name, with the `id`: another may be put in the place of
+one. There are thousands, which every search would look at."""
 
 
 def _loose_globals(frames: Iterable[FrameType]) -> Iterator[Root]:
