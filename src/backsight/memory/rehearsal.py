@@ -215,10 +215,21 @@ def _release(training: Training, bucket: str | float | None) -> None:
                     release(optimizer, bucket=bucket)
 
 
+class OneMode(FakeTensorMode):  # type: ignore[misc]  # PyTorch's is untyped
+    """Fake tensors whose deep copies are of the same mode.
+
+    PyTorch copies the mode with a tensor's attributes (`Tensor.__deepcopy__`). To this mode the copy is then no fake
+    tensor: each operator that takes it gets another one, with memory of its own, and so views count like copies.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OneMode:
+        return self
+
+
 @contextmanager
 def _imagining(recurrent: set[str] | None = None) -> Iterator[Any]:
     """Fake tensors on the CPU, and errors that tell of the forecast; for CUDA, `recurrent` is told what is met."""
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = OneMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(_explained())
         stack.enter_context(_unlogged())
