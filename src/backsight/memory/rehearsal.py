@@ -66,7 +66,8 @@ class Sight:
 
     way: Way
     known: tuple[Implementation, ...] = ()
-    optimizers: bool = False
+    optimizers: tuple[str, ...] = ()
+    """Their classes."""
     blocks: bool = False
     """Whether the model has blocks that can be checkpointed."""
     factored: bool = False
@@ -84,7 +85,8 @@ def look(subject: Recipe | Script, device: str) -> Sight:
     bucket = training.releases[0].bucket if training.releases else None
     clippings = [attached.clipping for attached in training.releases if attached.clipping is not None]
     factored = any(clipping.method != "two-pass" for clipping in clippings)
-    return Sight(Way(implementation(first, device), bucket), implementations(first), True, blocks, factored)
+    kinds = tuple(dict.fromkeys(type(each).__name__ for each in training.optimizers))
+    return Sight(Way(implementation(first, device), bucket), implementations(first), kinds, blocks, factored)
 
 
 @dataclass(frozen=True)
