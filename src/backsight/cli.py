@@ -67,7 +67,7 @@ a training under `if __name__ == "__main__":`. Inputs are random with the shapes
 verify_inputs() in the same file returns them, as a tuple or by the name of what takes them: {"RowNorm": (torch.randn(4,
 6), 1e-8)}. Without that, backsight makes them up; where the file calls the function with a number, it passes that one.
 A function without parameters can return what to test and its inputs: (function, x, ...). Exit status: 1 if a gradient
-is wrong, 2 if nothing could be tested."""
+is wrong, 2 if a user-defined operation could not be tested, or nothing was."""
 
 
 _DIFF = """\
