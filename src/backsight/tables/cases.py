@@ -35,7 +35,9 @@ class Case:
 
     def own_inputs(self) -> str:
         """Say how to give other inputs than those that were made up, by an example of other shapes."""
-        shapes, options, written = [], [], []
+        shapes: list[str] = []
+        options: list[str] = []
+        written: list[str] = []
         for name, value in zip(self.parameters, self.inputs, strict=False):
             if isinstance(value, torch.Tensor):
                 shape = ("3" if shapes else "4,3") if len(self.inputs) > 1 else "2,8,16"
