@@ -205,7 +205,7 @@ def test_plain_data(capsys):
         (["program_of_mine.py"], "program_of_mine.py defines no torch.autograd.Function. Name what to verify, as in"),
         (["program_of_mine.py"], "It defines loss, product, power, lookup, rounded, misshapen, single, Net."),
         (["program_of_mine:los"], "there is no los in program_of_mine; did you mean 'loss'?"),
-        (["programs.py:loss"], "there is no file programs.py; did you mean"),
+        (["programs_of_mine.py:loss"], "there is no file programs_of_mine.py; did you mean"),
         (["program_of_mine.py:number"], "number is a int and is not callable."),
         (["program_of_mine.py:Sized"], "Sized is a class, and creating one without arguments raises"),
         (["program_of_mine.py:Sized"], "def case(): return Sized(...), torch.randn(4, 3)"),
