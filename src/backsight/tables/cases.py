@@ -188,8 +188,8 @@ def _callable(name: str, target: Any) -> Any:
         made = target()
     except TypeError as error:
         raise NoCase(
-            f"{name} is a class, and creating one without arguments raises {error}. Write a function that returns an "
-            f"instance and its input: def case(): return {name.rpartition('.')[2]}(...), torch.randn(4, 3)"
+            f"{name} is a class, and creating one without arguments raises {error}. Verify a function that returns an "
+            f"instance and its input instead: def case(): return {name.rpartition('.')[2]}(...), torch.randn(4, 3)"
         ) from None
     if not callable(made):
         raise NoCase(f"{name} is a class whose instances are not callable.")
