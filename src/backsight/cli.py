@@ -374,7 +374,11 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     forecast.add_argument(
         "--memory", metavar="SIZE", type=values.memory, help=("device memory, such as 24GB: does the step fit?")
     )
-    forecast.add_argument("--device", choices=("cuda", "cpu"), help="device that the step will run on")
+    forecast.add_argument(
+        "--device",
+        choices=("cuda", "cpu"),
+        help="device that the step will run on; default: cuda if there is one, or with --memory",
+    )
     forecast.add_argument(
         "--release",
         metavar="BUCKET",
