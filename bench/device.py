@@ -272,7 +272,7 @@ def release() -> None:
         training.step()
         found = in_turn(ways)
         table = simple_table(
-            f"{training.name}, AdamW {next(iter(how))}", "ms a step", "ratio", "peak MiB", title="Gradient release"
+            f"{training.name}, AdamW {next(iter(how))}", "ms a step", "ratio", "peak MB", title="Gradient release"
         )
         for name, way in ways.items():
             with way() as step:
@@ -285,7 +285,7 @@ def release() -> None:
 def forecasts() -> None:
     """What was forecast, beside what the caching allocator then said."""
     table = simple_table(
-        *("training step", "allocated MiB", "forecast MiB", "error", "reserved MiB", "error", "workspaces"),
+        *("training step", "allocated MB", "forecast MB", "error", "reserved MB", "error", "workspaces"),
         title="Peak of a step on the device",
     )
     worst = 0.0

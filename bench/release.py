@@ -62,7 +62,7 @@ def perceptron() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
 
 
 def layers() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """Return 100 layers of 256 x 256: 200 tensors, 25 MiB of gradients."""
+    """Return 100 layers of 256 x 256: 200 tensors, 25 MB of gradients."""
     stack = [layer for _ in range(100) for layer in (nn.Linear(256, 256), nn.ReLU())]
     return nn.Sequential(*stack[:-1]), torch.randn(32, 256), torch.randn(32, 256)
 
@@ -246,7 +246,7 @@ def measured(name: str, ways: dict[str, Way], rounds: int | None) -> Any:
     for _ in track(range(rounds or task.rounds), description=name, transient=True):
         for way in random.sample(list(ways), len(ways)):
             times[way].append(bench.seconds(ways[way]))
-    table = simple_table(f"{name}, {count:,} parameters", "ms a step", "ratio", "quartiles", "peak MiB", title="")
+    table = simple_table(f"{name}, {count:,} parameters", "ms a step", "ratio", "quartiles", "peak MB", title="")
     for way in ways:
         ratios = [one / best for one, best in zip(times[way], times[BEST], strict=True)]
         low, middle, high = statistics.quantiles(ratios, n=4)

@@ -225,7 +225,7 @@ def _figures() -> dict[str, str]:
         _cells("performance.md", row, "transformer |")[-1] for row in ("backsight", "TensorBoard histograms")
     )
     ordinary, released = (_cells("release.md", row)[-1] for row in ("ordinary, fused", "**backsight**"))
-    slower, peak = released.removesuffix(" MiB").split(" · ")
+    slower, peak = released.removesuffix(" MB").split(" · ")
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     python, torch = (re.search(rf'{name}>=([\d.]+)"', project) for name in ('requires-python = "', "torch"))
     assert python is not None and torch is not None
@@ -238,8 +238,8 @@ def _figures() -> dict[str, str]:
         r"([\d.]+) times\s+for the perceptron, of which": f"{float(perceptron[2]):.1f}",
         r"`--record`: ([\d.]+) times for a large encoder": f"{float(encoder):.2f}",
         r"TensorBoard's histograms take ([\d.]+)": f"{float(histograms):.2f}",
-        r"adds (\d+) MiB at its peak": f"{float(peak):.0f}",
-        r"instead of (\d+), in": f"{float(ordinary.removesuffix(' MiB').split(' · ')[1]):.0f}",
+        r"adds (\d+) MB at its peak": f"{float(peak):.0f}",
+        r"instead of (\d+), in": f"{float(ordinary.removesuffix(' MB').split(' · ')[1]):.0f}",
         r"in ([\d.]+) times the time": slower,
     }
 

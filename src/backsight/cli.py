@@ -67,7 +67,7 @@ a training under `if __name__ == "__main__":`. Inputs are random with the shapes
 verify_inputs() in the same file returns them, as a tuple or by the name of what takes them: {"RowNorm": (torch.randn(4,
 6), 1e-8)}. Without that, backsight makes them up; where the file calls the function with a number, it passes that one.
 A function without parameters can return what to test and its inputs: (function, x, ...). Exit status: 1 if a gradient
-is wrong, 2 if nothing could be tested."""
+is wrong, 2 if a user-defined operation could not be tested, or nothing was."""
 
 
 _DIFF = """\
@@ -374,7 +374,11 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     forecast.add_argument(
         "--memory", metavar="SIZE", type=values.memory, help=("device memory, such as 24GB: does the step fit?")
     )
-    forecast.add_argument("--device", choices=("cuda", "cpu"), help="device that the step will run on")
+    forecast.add_argument(
+        "--device",
+        choices=("cuda", "cpu"),
+        help="device that the step will run on; default: cuda if there is one, or with --memory",
+    )
     forecast.add_argument(
         "--release",
         metavar="BUCKET",

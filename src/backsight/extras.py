@@ -34,16 +34,16 @@ PACKAGES = (
     Package("pyarrow", "pyarrow", "runs", "recordings as .parquet files and Arrow tables"),
     Package("polars", "polars", None, 'recordings as polars tables: run.frame(as_="polars")'),
     Package("matplotlib", "matplotlib", "plot", "plots of recordings and of memory: run.plot()"),
-    Package("cairosvg", "cairosvg", None, 'pictures of graphs as .png: graph.draw("x.png"); resvg_py does it too'),
+    Package("cairosvg", "cairosvg", None, 'pictures: graph.draw("x.png"); resvg and rsvg-convert will do, too'),
     Package("networkx", "networkx", None, "graphs for networkx: graph.to_networkx()"),
     Package("IPython", "ipython", None, "explanations in notebooks: %load_ext backsight"),
     Package("pytest", "pytest", None, "explanations in test reports"),
     Package("lightning", "lightning", "lightning", "a callback for Lightning's Trainer"),
     Package("transformers", "transformers", "transformers", "a callback for the Trainer of transformers"),
-    Package("accelerate", "accelerate", "transformers", "models and optimizers that it has wrapped"),
+    Package("accelerate", "accelerate", "transformers", "trainings with Accelerate, as prepare() wraps them"),
     Package("wandb", "wandb", "wandb", "recordings sent to Weights & Biases as well"),
     Package("mlflow", "mlflow-skinny", "mlflow", "recordings sent to MLflow as well"),
-    Package("tensorboard", "tensorboard", None, "to look at recordings that were written for TensorBoard"),
+    Package("tensorboard", "tensorboard", None, "recordings written for TensorBoard, in its own viewer"),
 )
 """Every optional package; an integration does not load without its own, all else says what is missing when it is."""
 

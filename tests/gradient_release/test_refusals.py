@@ -223,18 +223,18 @@ def test_a_release_tells_plainly_what_it_does():
     released = release(optimizer, 0)
     assert repr(released) == (
         "<Release of AdamW: steps 4 parameters inside backward, one at a time, and frees their gradients; "
-        "optimizer.step() does the rest>"
+        "optimizer.step() steps the parameters that are left>"
     )
     released.clip(2.0)
     assert repr(released) == (
-        "<Release of AdamW: clips gradients to a norm of 2; they wait for optimizer.step(), those of linear layers and "
-        "embeddings as two factors each>"
+        "<Release of AdamW: clips gradients to a norm of 2; until optimizer.step(), gradients of linear layers and "
+        "embeddings are kept as two small factors (input and output gradient), all others whole>"
     )
     released.clip(2.0, method="two-pass")
     assert "release.backward(loss) runs backward twice, and the second time steps one at a time>" in repr(released)
     released.clip(None)
     square(model).backward()
-    assert repr(released).endswith("does the rest; 4 have taken the step under way>")
+    assert repr(released).endswith("that are left; 4 have taken the step under way>")
     optimizer.step()
     released.remove()
     assert repr(released) == "<Release of AdamW, removed>"

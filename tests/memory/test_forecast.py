@@ -1,5 +1,6 @@
 """`forecast` takes a step however it is given, without touching anything, and says what it will need."""
 
+import copy
 import pickle
 import random
 from functools import partial
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from steps import GPT, MLP, mlp, words
+from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from backsight.memory import forecast
@@ -77,6 +79,15 @@ def test_a_forecast_can_be_pickled_and_keeps_no_tensor():
 def test_a_model_that_is_built_in_the_forecast_needs_no_memory():
     foretold = forecast(lambda: MLP(*[60_000] * 4), lambda: (torch.zeros(1, 60_000), torch.zeros(1, 60_000)))
     assert foretold.variants[0].memory.by_kind["parameters"] == 3 * (60_000 * 60_000 + 60_000) * 4  # 43 GB
+
+
+def test_layers_that_are_deep_copies_need_no_more_in_a_model_that_the_forecast_builds():
+    def build():
+        layer = nn.Linear(64, 64)
+        return nn.Sequential(*[copy.deepcopy(layer) for _ in range(4)], nn.Linear(64, 1))
+
+    batch = torch.zeros(1, 64)
+    assert forecast(build, batch, torch.optim.SGD).peak == forecast(build(), batch, torch.optim.SGD).peak
 
 
 def test_a_model_on_the_meta_device_is_forecast_as_a_real_one():

@@ -249,13 +249,25 @@ def test_it_says_where_the_peak_is_that_it_is_a_forecast_and_what_it_does_not_kn
 
 
 def test_what_the_peak_is_made_of_is_a_list_with_the_largest_first():
-    foretold = forecast(GPT(words=8000), words(16, 64, 8000))
+    foretold = forecast(GPT(words=8000), words(16, 64, 8000), device="cpu")
     head, *lines = str(foretold).partition("\n\n")[0].splitlines()
-    assert head == f"Peak {amount(foretold.peak)} {foretold.at_peak.where}:"
+    assert head == f"Peak {amount(foretold.peak)} on the CPU with AdamW, {foretold.at_peak.where}:"
     sizes = [size for size, _ in foretold.at_peak.parts]
     assert sizes[:-1] == sorted(sizes[:-1], reverse=True) and sum(sizes) == foretold.peak
     shown = [line.split()[:2] for line in lines if line[:9].strip()]
     assert shown == [amount(size).split() for size in sizes]
+
+
+def test_the_first_line_names_the_device_and_the_optimizers():
+    model, batch = mlp()
+
+    def first_line(*step, **options):
+        return str(forecast(*step, variants=False, **options)).partition(", ")[0]
+
+    assert first_line(model, batch, torch.optim.SGD, device_memory="24GB").endswith(" on CUDA with SGD")
+    adam, sgd = torch.optim.Adam(model.layers[0].parameters()), torch.optim.SGD(model.layers[1].parameters())
+    assert first_line(lambda: (model(*batch).backward(), adam.step(), sgd.step())).endswith(" with Adam and SGD")
+    assert "with" not in first_line(lambda: model(*batch).backward())
 
 
 def test_the_flag_that_saves_memory_is_one_that_the_optimizer_takes():
@@ -286,5 +298,6 @@ def test_release_is_compared_as_it_is_by_default():
 
 def test_what_fits_leaves_is_said_below_the_table():
     said = str(forecast(*mlp(), device_memory="600MB"))
-    assert "`fits` leaves 768 MB for the CUDA context" in said
+    assert "\nNothing fits into 600 MB: `fits` leaves 768 MB for the CUDA context" in said
+    assert "\n`fits` leaves 768 MB for the CUDA context" in str(forecast(*mlp(), device_memory="1GB"))
     assert "`fits`" not in str(forecast(*mlp(), device="cuda"))

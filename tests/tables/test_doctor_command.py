@@ -52,9 +52,9 @@ def test_what_is_there_has_a_version_and_what_is_not_a_command(packages, capsys)
     said = capsys.readouterr().out
     found = rows(said)
     assert found["Python"].startswith(f"ok {platform.python_version()}")
-    assert found["torch"] == f"ok {torch.__version__} everything"
+    assert found["torch"] == f"ok {torch.__version__} needed for everything"
     assert found["there"] == "ok 1.2.3 something that is there"
-    assert said.splitlines()[0].split(maxsplit=3) == ["part", "state", "version", "used for"]
+    assert said.splitlines()[0].split(maxsplit=3) == ["part", "state", "version", "about"]
     assert found["missing_here"] == "missing something that is not"
     assert said.endswith(
         '\nnot installed:\n  pip install "backsight[plot]"   # missing_here, also_missing\n\nNothing is broken.\n'

@@ -205,7 +205,7 @@ def test_plain_data(capsys):
         (["program_of_mine.py"], "program_of_mine.py defines no torch.autograd.Function. Name what to verify, as in"),
         (["program_of_mine.py"], "It defines loss, product, power, lookup, rounded, misshapen, single, Net."),
         (["program_of_mine:los"], "there is no los in program_of_mine; did you mean 'loss'?"),
-        (["programs.py:loss"], "there is no file programs.py; did you mean"),
+        (["programs_of_mine.py:loss"], "there is no file programs_of_mine.py; did you mean"),
         (["program_of_mine.py:number"], "number is a int and is not callable."),
         (["program_of_mine.py:Sized"], "Sized is a class, and creating one without arguments raises"),
         (["program_of_mine.py:Sized"], "def case(): return Sized(...), torch.randn(4, 3)"),
@@ -213,7 +213,7 @@ def test_plain_data(capsys):
             ["program_of_mine.py:misshapen"],
             "misshapen could not be tested with made-up inputs (x 4×3): RuntimeError: shape",
         ),
-        (["program_of_mine.py:misshapen"], "Give the shapes of its inputs, --shape 4,3 for each; or write a function"),
+        (["program_of_mine.py:misshapen"], " Give it its own, for example `--shape 2,8,16`, or in a function beside"),
         (
             ["program_of_mine.py:product", "--shape", "4,3"],
             "product takes a and b, but 1 shape is given. Repeat --shape",
@@ -298,10 +298,40 @@ def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
     assert main(["verify", str(file)]) == 2
     assert capsys.readouterr().err.startswith(
         "backsight: Scaled could not be tested with made-up inputs (x 4×3, weight 4×3): Scaled.backward returns a "
-        "gradient of the wrong shape for `weight`. It has shape 3, but `weight` has shape 4×3. Give the shapes of "
+        "gradient of the wrong shape for `weight`. It has shape 3, but `weight` has shape 4×3. Give it its own, "
+        "for example `--shape 4,3 --shape 3`, or in a function beside it: def verify_inputs(): "
+        'return {"Scaled": (torch.randn(4, 3), torch.randn(3))}\n'
     )
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "3"]) == 0
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "4,3"]) == 1
+
+
+TABLE = """
+import torch
+
+class Looked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, table, power, size: float):
+        return x[[1, 0]] * table["factor"] * size**power
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None, None, None
+
+def train(x):
+    return Looked.apply(x, read("table.json"), (2, 3), 1.0)
+"""
+
+
+def test_what_is_no_tensor_is_asked_for_as_a_value_and_the_trial_shows_no_warning(tmp_path, capsys):
+    (file := tmp_path / "layers.py").write_text(TABLE)
+    assert main(["verify", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        "backsight: Looked could not be tested with made-up inputs (x 4×3, table = 0.5, power = (2, 3), size = 1.0): "
+        "TypeError: 'float' object is not subscriptable. Give it its own, for example `--shape 4,3 --value table=... "
+        "--value 'power=(2, 3)' --value size=1.0`, or in a function beside it: def verify_inputs(): "
+        'return {"Looked": (torch.randn(4, 3), table, (2, 3), 1.0)}\n'
+    )
 
 
 ROWS = """

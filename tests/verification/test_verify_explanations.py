@@ -227,6 +227,20 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "Otherwise return zeros.",
     ),
     (
+        "BS406",
+        (wrong.AcrossRows, normal(5, 5)),
+        "AcrossRows.backward takes a sum over the wrong dimension for the gradient of `x`.",
+        "With -1 in place of 0 in `(grad_output * y).sum(0, keepdim=True)`, every entry is right.",
+        "On line 333, write `along = (grad_output * y).sum(-1, keepdim=True)`.",
+    ),
+    (
+        "BS406",
+        (wrong.AcrossColumns, normal(4, 5)),
+        "AcrossColumns.backward takes a mean over the wrong dimension for the gradient of `x`.",
+        "With 0 in place of 1 in `torch.mean(grad_output * y, dim=1, keepdim=True)`, every entry is right.",
+        "On line 347, write `along = torch.mean(grad_output * y, dim=0, keepdim=True)`.",
+    ),
+    (
         "BS419",
         (wrong.Norm, torch.tensor([[0.0, 0.0], [1.0, 2.0]])),
         "Norm.backward returns NaN for `x`, where forward is finite.",

@@ -318,3 +318,31 @@ class Entropy(Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
         x, target = ctx.saved_tensors
         return grad_output * (x.softmax(-1) - torch.nn.functional.one_hot(target, x.shape[1])), None
+
+
+class AcrossRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        norm = x.norm(dim=-1, keepdim=True)
+        ctx.save_for_backward(x / norm, norm)
+        return x / norm
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        y, norm = ctx.saved_tensors
+        along = (grad_output * y).sum(0, keepdim=True)
+        return (grad_output - y * along) / norm
+
+
+class AcrossColumns(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        scale = x.square().mean(0, keepdim=True).rsqrt()
+        ctx.save_for_backward(x * scale, scale)
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        y, scale = ctx.saved_tensors
+        along = torch.mean(grad_output * y, dim=1, keepdim=True)
+        return (grad_output - y * along) * scale

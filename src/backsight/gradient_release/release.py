@@ -214,7 +214,7 @@ class Release:
             return f"<Release of {kind}: {_clips(self.clipping, when)}{done}>"
         return (
             f"<Release of {kind}: steps {counted(len(attachments), 'parameter')} inside backward, {when}, and frees "
-            f"their gradients; optimizer.step() does the rest{done}>"
+            f"their gradients; optimizer.step() steps the parameters that are left{done}>"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
@@ -263,4 +263,7 @@ def _clips(clipping: Clipping, when: str) -> str:
     does = f"clips gradients to a norm of {bound:g}" if math.isfinite(bound) else "clips no gradient, but waits"
     if clipping.method == "two-pass":
         return f"{does}; release.backward(loss) runs backward twice, and the second time steps {when}"
-    return f"{does}; they wait for optimizer.step(), those of linear layers and embeddings as two factors each"
+    return (
+        f"{does}; until optimizer.step(), gradients of linear layers and embeddings are kept as two small factors "
+        "(input and output gradient), all others whole"
+    )

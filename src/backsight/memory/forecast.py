@@ -112,8 +112,9 @@ def forecast(
     notes += inside_notes(inside, first.history, first.doubts, place)
     notes += [_ONE_WAY] if variants and not sight.optimizers else []
     notes += [_DENSE] if sight.factored else []
+    compared = ((asked, first.history), *histories)
     return Forecast(
-        tuple(_variant(*each, replayed) for each in ((asked, first.history), *histories)), place, memory, tuple(notes)
+        tuple(_variant(*each, replayed) for each in compared), place, memory, tuple(notes), sight.optimizers
     )
 
 

@@ -13,7 +13,7 @@ from backsight.memory.ledger import History
 from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
 from backsight.memory.way import Way
-from backsight.text import amount, size
+from backsight.text import amount, listed, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import Console, ConsoleOptions, RenderResult, Table
@@ -82,12 +82,14 @@ class Forecast:
 
     `variants[0]` is the step as it was asked for, and `peak`, `reserved` and `at_peak` are its own. `device` is what
     the step is thought to run on ("cuda" or "cpu"), `device_memory` the bytes of that device, if they were given.
+    `optimizers` are the classes of those that the step is given, AdamW if none was; a step may create its own.
     """
 
     variants: tuple[Variant, ...]
     device: str
     device_memory: int | None = None
     notes: tuple[str, ...] = ()
+    optimizers: tuple[str, ...] = ()
 
     @property
     def peak(self) -> int:
@@ -174,19 +176,27 @@ class Forecast:
         yield self.table()
         yield ""
         if self.device_memory is not None:
-            kept = size(bytes_of(MARGIN))
-            yield f"`fits` leaves {kept} for the CUDA context and the workspaces of libraries (margin= of `fits()`)."
+            yield self._left(self.device_memory)
         yield from self.advice
         yield ""
         yield from self.notes
         yield self.unknown
 
+    def _left(self, memory: int) -> str:
+        """Return what `fits` leaves of the memory, and that nothing fits if that is all of it."""
+        none = f"Nothing fits into {size(memory)}: " if memory <= bytes_of(MARGIN) else ""
+        return (
+            f"{none}`fits` leaves {size(bytes_of(MARGIN))} for the CUDA context and the workspaces of libraries "
+            "(margin= of `fits()`)."
+        )
+
     def _heading(self) -> Iterator[str | Table]:
         """Yield how much the step needs and where, and a line for each part of it, the largest first."""
         from backsight.text.rich import Table, Text
 
-        peak = self.at_peak
-        yield f"Peak {amount(peak.bytes)} {peak.where}:"
+        peak, device = self.at_peak, "CUDA" if self.device == "cuda" else "the CPU"
+        optimizers = f" with {listed(self.optimizers)}" if self.optimizers else ""
+        yield f"Peak {amount(peak.bytes)} on {device}{optimizers}, {peak.where}:"
         parts = Table.grid(padding=(0, 2, 0, 0))
         parts.add_column(justify="right", no_wrap=True)
         for held, what in peak.parts:

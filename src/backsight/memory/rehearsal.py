@@ -66,7 +66,8 @@ class Sight:
 
     way: Way
     known: tuple[Implementation, ...] = ()
-    optimizers: bool = False
+    optimizers: tuple[str, ...] = ()
+    """Their classes."""
     blocks: bool = False
     """Whether the model has blocks that can be checkpointed."""
     factored: bool = False
@@ -84,7 +85,8 @@ def look(subject: Recipe | Script, device: str) -> Sight:
     bucket = training.releases[0].bucket if training.releases else None
     clippings = [attached.clipping for attached in training.releases if attached.clipping is not None]
     factored = any(clipping.method != "two-pass" for clipping in clippings)
-    return Sight(Way(implementation(first, device), bucket), implementations(first), True, blocks, factored)
+    kinds = tuple(dict.fromkeys(type(each).__name__ for each in training.optimizers))
+    return Sight(Way(implementation(first, device), bucket), implementations(first), kinds, blocks, factored)
 
 
 @dataclass(frozen=True)
@@ -215,10 +217,21 @@ def _release(training: Training, bucket: str | float | None) -> None:
                     release(optimizer, bucket=bucket)
 
 
+class OneMode(FakeTensorMode):  # type: ignore[misc]  # PyTorch's is untyped
+    """Fake tensors whose deep copies are of the same mode.
+
+    PyTorch copies the mode with a tensor's attributes (`Tensor.__deepcopy__`). To this mode the copy is then no fake
+    tensor: each operator that takes it gets another one, with memory of its own, and so views count like copies.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OneMode:
+        return self
+
+
 @contextmanager
 def _imagining(recurrent: set[str] | None = None) -> Iterator[Any]:
     """Fake tensors on the CPU, and errors that tell of the forecast; for CUDA, `recurrent` is told what is met."""
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = OneMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(_explained())
         stack.enter_context(_unlogged())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -28,7 +29,31 @@ class Case:
     keywords: Mapping[str, Any] = field(default_factory=dict)
     made_up: str = ""
     options: frozenset[str] = frozenset()
-    """Parameters for which backward always returns None."""
+    """Parameters of which only one thing is known: that backward always returns None for them."""
+    parameters: tuple[str, ...] = ()
+    """The names of made-up inputs."""
+
+    def own_inputs(self) -> str:
+        """Say how to give other inputs than those that were made up, by an example of other shapes."""
+        shapes: list[str] = []
+        options: list[str] = []
+        written: list[str] = []
+        for name, value in zip(self.parameters, self.inputs, strict=False):
+            if isinstance(value, torch.Tensor):
+                shape = ("3" if shapes else "4,3") if len(self.inputs) > 1 else "2,8,16"
+                shapes.append(f"--shape {shape}")
+                written.append(f"torch.randn({shape.replace(',', ', ')})")
+            elif name in self.options:
+                options.append(f"--value {name}=...")
+                written.append(name)
+            else:
+                options.append(f"--value {quote(f'{name}={value!r}')}")
+                written.append(repr(value))
+        given = f"({', '.join(written)}{',' * (len(written) == 1)})"
+        return (
+            f"Give it its own, for example `{' '.join([*shapes, *options])}`, or in a function beside it: "
+            f'def {INPUTS}(): return {{"{self.name.rpartition(".")[2]}": {given}}}'
+        )
 
 
 def cases(
@@ -67,10 +92,15 @@ def cases(
         return [_without_inputs(name, function)]
     first = _of_layer(function)
     guesses = [first] if first else [Input(shape) for shape in GUESSES]
-    options = [each.name for each in signature.required if each.name in signature.options - signature.known.keys()]
+    options = frozenset(each.name for each in signature.required) & signature.options - signature.known.keys()
     fills = [dict.fromkeys(options, each) for each in _UNDIFFERENTIATED] if options else []
     filled = [replace(signature, known=signature.known | fill) for fill in (*fills, {})]
-    return [_guessed(each, function, guess, kind, generator) for kind in dtypes for each in filled for guess in guesses]
+    return [
+        replace(_guessed(each, function, guess, kind, generator), options=options)
+        for kind in dtypes
+        for each in filled
+        for guess in guesses
+    ]
 
 
 def _beside(function: Callable[..., Any], target: Any, signature: Signature, beside: ModuleType | None) -> Case | None:
@@ -158,8 +188,8 @@ def _callable(name: str, target: Any) -> Any:
         made = target()
     except TypeError as error:
         raise NoCase(
-            f"{name} is a class, and creating one without arguments raises {error}. Write a function that returns an "
-            f"instance and its input: def case(): return {name.rpartition('.')[2]}(...), torch.randn(4, 3)"
+            f"{name} is a class, and creating one without arguments raises {error}. Verify a function that returns an "
+            f"instance and its input instead: def case(): return {name.rpartition('.')[2]}(...), torch.randn(4, 3)"
         ) from None
     if not callable(made):
         raise NoCase(f"{name} is a class whose instances are not callable.")
@@ -210,4 +240,5 @@ def _guessed(
         f"{p.name} {each}" if p.name in tensors else f"{p.name} = {value!r}"
         for p, value in zip(signature.parameters, inputs, strict=False)
     )
-    return Case(signature.name, function, inputs, made_up=", ".join(said), options=signature.options)
+    names = tuple(p.name for p in signature.parameters)
+    return Case(signature.name, function, inputs, {}, ", ".join(said), parameters=names)

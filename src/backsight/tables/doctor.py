@@ -70,16 +70,16 @@ def doctor(*, as_json: bool = False, imports: bool = False) -> int:
 
 
 def _environment() -> Iterator[Part]:
-    yield Part("backsight", "ok", __version__, "this package")
+    yield Part("backsight", "ok", __version__, str(files("backsight")))
     machine = f"{platform.system()} {platform.machine()}"
     yield Part("Python", "ok", platform.python_version(), f"{sys.executable} on {machine}")
     torch, why = _imported("torch")
     if torch is None:
-        yield Part("torch", "broken", _version("torch"), "everything", "pip install torch", why)
+        yield Part("torch", "broken", _version("torch"), "needed for everything", "pip install torch", why)
         return
     is_newer = newer_than_tested(torch.__version__)
     aside = f"; newer than any version backsight was tested with ({spelt(NEWEST)})" if is_newer else ""
-    yield Part("torch", "ok", torch.__version__, f"everything{aside}")
+    yield Part("torch", "ok", torch.__version__, f"needed for everything{aside}")
     for number in range(torch.cuda.device_count()):
         yield Part(
             f"cuda:{number}", "ok", torch.cuda.get_device_name(number), "a device; statistics are computed on it"
@@ -168,7 +168,7 @@ def _table(parts: list[Part]) -> Table:
     from backsight.text.rich import Table, Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
-    for heading in ("part", "state", "version", "used for"):
+    for heading in ("part", "state", "version", "about"):
         table.add_column(heading)
     for part in parts:
         table.add_row(part.name, Text(part.state, _STYLES[part.state]), Text(part.version), Text(part.purpose))

@@ -169,13 +169,10 @@ def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -
     first = tried[0]
     if not first.made_up and failed is not None:
         raise failed
-    spelt = f"{name}()" if isinstance(target, type) and not is_function(target) else name
     said = next(iter(str(failed).strip().splitlines()), "").rstrip(".:, ")
     raised = "" if isinstance(failed, _DoubtfulError) else f"{type(failed).__name__}: "
     raise NoCase(
-        f"{name} could not be tested with made-up inputs ({first.made_up}): {raised}{said}. Give the shapes of its "
-        "inputs, --shape 4,3 for each; or write a function that returns it with its inputs: def case(): return "
-        f"{spelt}, torch.randn(4, 3)"
+        f"{name} could not be tested with made-up inputs ({first.made_up}): {raised}{said}. {first.own_inputs()}"
     )
 
 

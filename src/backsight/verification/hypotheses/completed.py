@@ -25,16 +25,26 @@ def completed(case: Case, factor: str) -> str:
     The backward runs with the factor before one term after another, the last ones first.
     """
     body = case.written.body if case.written else None
+    for statement, term in list(_terms(body))[:MOST] if body else ():
+        if fix := right_with(case, statement, term, f"{factor} * {body.text(term)}"):  # type: ignore[union-attr]
+            return fix
+    return ""
+
+
+def right_with(case: Case, statement: ast.stmt, expression: ast.expr, new: str) -> str:
+    """Return how a statement of the backward reads with a text in place of an expression, if that is right.
+
+    The backward runs so, once for each draw; empty where it cannot, or is still wrong.
+    """
+    body = case.written.body if case.written else None
     function = case.definition.backward if case.definition else None
     if body is None or function is None or function.__code__.co_freevars or case.place is None or not case.single:
         return ""
-    for statement, term in list(_terms(body))[:MOST]:
-        new = f"{factor} * {body.text(term)}"
-        changed = _with(body, function, term, new)
-        if changed is not None and case.fits(lambda draw, run=changed: _gradient(case, run, draw.us)):  # type: ignore[misc]
-            line = rewritten(body, statement, {term: new})
-            return f"On line {statement.lineno}, write `{line}`" if line else ""
-    return ""
+    changed = _with(body, function, expression, new)
+    if changed is None or not case.fits(lambda draw: _gradient(case, changed, draw.us)):
+        return ""
+    line = rewritten(body, statement, {expression: new})
+    return f"On line {statement.lineno}, write `{line}`" if line else ""
 
 
 def _terms(body: Body) -> Iterator[tuple[ast.stmt, ast.expr]]:

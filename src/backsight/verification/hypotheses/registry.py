@@ -22,6 +22,7 @@ from backsight.verification.hypotheses.sign import wrong_sign
 from backsight.verification.hypotheses.surrogate import surrogate
 from backsight.verification.hypotheses.transpose import missing_transpose
 from backsight.verification.hypotheses.unexplained import nearly_right, unexplained
+from backsight.verification.hypotheses.wrong_dimension import wrong_dimension
 from backsight.verification.hypotheses.wrong_step import wrong_step
 
 FORWARD, BACKWARD, BOTH = Known.FORWARD, Known.BACKWARD, Known.FORWARD | Known.BACKWARD
@@ -44,6 +45,7 @@ HYPOTHESES: tuple[tuple[str, Hypothesis, Known], ...] = (
     ("BS416", missing_factor, FORWARD),
     ("BS416", missing_last_step, BOTH),
     ("BS418", not_linear, BACKWARD),
+    ("BS406", wrong_dimension, FORWARD),
     ("BS416", wrong_step, FORWARD),
     ("BS408", wrong_mask, FORWARD),
     ("BS415", missing_cross_terms, FORWARD),

@@ -182,9 +182,14 @@ def output_for_input(step: Step, number: int) -> torch.Tensor | None:
 
 
 def result_for_slope(step: Step, number: int) -> torch.Tensor | None:
-    """What an elementwise function returns, in place of its derivative: s for a sigmoid, where it is s * (1 - s)."""
+    """What an elementwise function returns, in place of its derivative: s for a sigmoid, where it is s * (1 - s).
+
+    Nobody confuses it with the derivative of a sum with a number, or of a product with one, which is a number itself.
+    """
     found = _own_slope(step, 1.0) if not number else None
-    return None if found is None else _with_slope(step, found[0], step.result.detach())
+    if found is None or (found[1].numel() > 1 and bool((found[1] == found[1].reshape(-1)[0]).all())):
+        return None
+    return _with_slope(step, found[0], step.result.detach())
 
 
 def squared(step: Step, number: int) -> torch.Tensor | None:
