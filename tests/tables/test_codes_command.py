@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -122,14 +122,30 @@ def test_without_an_argument_what_is_piped_in_is_explained(tmp_path: Path) -> No
         assert cat.stdout is not None and "\nThis is the page of BS203. " in _explain(cat.stdout.fileno())
 
 
-def test_an_empty_stdin_and_a_pipe_that_never_ends_list_the_codes() -> None:
+def test_an_empty_stdin_lists_the_codes() -> None:
     assert _explain(subprocess.DEVNULL).startswith("BS101  ")
-    reading, writing = os.pipe()
-    try:
-        assert _explain(reading).startswith("BS101  ")
-    finally:
-        os.close(reading)
-        os.close(writing)
+
+
+def test_a_program_that_takes_long_to_fail_is_read_to_its_end_and_the_wait_is_told() -> None:
+    command = [sys.executable, "-m", "backsight", "explain"]
+    with subprocess.Popen(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, text=True) as explain:
+        assert explain.stdin is not None and explain.stderr is not None
+        waits = explain.stderr.readline()  # before anything has come
+        explain.stdin.write("epoch 0\n" + TRACEBACK)
+        said, _ = explain.communicate()
+    assert waits == "backsight: reading a message from stdin, to its end (`< /dev/null` lists all codes)\n"
+    assert explain.returncode == 0 and said.startswith("BS212: ")
+
+
+def test_a_wait_for_stdin_ends_with_ctrl_c_and_no_traceback() -> None:
+    command = [sys.executable, "-m", "backsight", "explain"]
+    with subprocess.Popen(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, text=True) as explain:
+        assert explain.stderr is not None and explain.stderr.readline()
+        explain.send_signal(signal.SIGINT)
+        assert explain.wait() == 130 and explain.stderr.read() == ""
+
+
+_PIPE = subprocess.PIPE
 
 
 def test_a_traceback_may_come_from_a_file_or_from_stdin(

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
-from select import select
 from textwrap import TextWrapper, indent
+from threading import Timer
 
 from backsight.tables.printing import complain, output, show
 from backsight.tables.text import line
@@ -54,20 +54,25 @@ def explain_code(words: Sequence[str] = ()) -> int:
 
 
 def _piped() -> str:
-    """Return what is on stdin if that is a file or a pipe with something in it; else nothing, and wait for nothing.
+    """Return what comes from stdin, to its end, unless that is a terminal: a training fails long after it has begun.
 
-    An inherited pipe, as CI has one, may stay open and empty for as long as the job runs.
+    Where nothing ends it, as an inherited pipe of CI, it says what it waits for.
     """
-    try:
-        if sys.stdin is None or sys.stdin.isatty() or not select([sys.stdin], [], [], _SOON)[0]:
-            return ""
-        return sys.stdin.read()
-    except (OSError, ValueError):  # stdin is closed, or of a kind that cannot be asked
+    if sys.stdin is None or sys.stdin.isatty():
         return ""
+    waiting = Timer(_LONG, complain, ("reading a message from stdin, to its end (`< /dev/null` lists all codes)",))
+    waiting.daemon = True
+    waiting.start()
+    try:
+        return sys.stdin.read()
+    except (OSError, ValueError):  # stdin is closed
+        return ""
+    finally:
+        waiting.cancel()
 
 
-_SOON = 0.2
-"""Seconds in which the other end of a pipe, as `cat`, has written something."""
+_LONG = 1.0
+"""Seconds without a word."""
 
 
 def _spelt(word: str) -> str:
