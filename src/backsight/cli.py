@@ -167,7 +167,10 @@ def command_line() -> _Parser:
     )
     explain = commands.add_parser("explain", help="explain a finding (BS201) or an error message", description=_EXPLAIN)
     explain.add_argument(
-        "what", nargs="*", metavar="CODE", help="such as BS201, or a message, or a file, or - for stdin; default: what is piped in, or a list of all codes"
+        "what",
+        nargs="*",
+        metavar="CODE",
+        help="such as BS201, or a message, a file, or - for stdin; default: what is piped in, or a list of all codes",
     )
     demo = commands.add_parser("demo", help="see what backsight does, in a minute", description=_DEMO)
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="open its recording in the browser")

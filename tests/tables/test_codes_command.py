@@ -79,6 +79,24 @@ def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: py
 
 
 @pytest.mark.parametrize(
+    ("saved", "first"),
+    [
+        ("[torch.FloatTensor [64, 64]], which is output 0 of AsStrided, is at version 2", "an optimizer steps"),
+        ("[torch.cuda.HalfTensor [8, 3]], which is output 0\nof TBackward, is at version 5", "an optimizer steps"),
+        ("[torch.FloatTensor [3, 4, 3, 3]] is at version 2", "an optimizer steps"),
+        ("[torch.FloatTensor [8, 4]], which is output 0 of SigmoidBackward0, is at version 1", "\n"),
+    ],
+)
+def test_a_page_with_two_programs_begins_with_the_one_that_the_message_is_of(
+    saved: str, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "one of the variables needed for gradient computation has been modified by an inplace operation:"
+    assert main(["explain", f"RuntimeError: {text} {saved}; expected version 0 instead."]) == 0
+    wrong = capsys.readouterr().out.partition("\nWrong")[2]
+    assert wrong.removeprefix(": ").startswith(first) and "Wrong" in wrong and wrong.count("Worth knowing") == 1
+
+
+@pytest.mark.parametrize(
     "symptom", ["loss is nan", "loss: nan", "my loss becomes NaN after 3 steps", "the loss went to inf"]
 )
 def test_a_symptom_lists_the_codes_that_lead_to_its_cause(symptom: str, capsys: pytest.CaptureFixture[str]) -> None:

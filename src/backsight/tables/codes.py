@@ -87,7 +87,7 @@ def _is_message(word: str) -> bool:
 
 def _explain_text(held: str, known: dict[str, Path]) -> int:
     """Print the page of the code that a message belongs to."""
-    from backsight.tables.messages import codes_of, describing, quoting
+    from backsight.tables.messages import codes_of, describing, program_of, quoting
 
     codes = [code for code in codes_of(held) if code in known]
     codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
@@ -103,7 +103,7 @@ def _explain_text(held: str, known: dict[str, Path]) -> int:
         )
         return 2
     for code in codes:
-        show_page(known[code].read_text(encoding="utf-8"))
+        show_page(_led(known[code].read_text(encoding="utf-8"), program_of(held)))
     if not _NAMED.search(held):  # last, since a terminal shows the end
         pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
         note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
@@ -257,6 +257,12 @@ def _plain_prose(prose: str) -> str:
     prose = _HEADING.sub(lambda found: f"{found[2]}\n{('=' if found[1] == '#' else '-') * len(found[2])}", prose)
     prose = _STRESSED.sub(lambda found: found[1] or found[3], prose)
     return _ROW.sub(r"\1", _RULE.sub("", prose))
+
+
+def _led(page: str, word: str) -> str:
+    """Return a page that begins with the sections whose headings have this word."""
+    title, *sections = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    return title + "".join(sorted(sections, key=lambda each: word not in each.partition("\n")[0]))
 
 
 def _linked(found: re.Match[str]) -> str:
