@@ -2538,6 +2538,20 @@ for step in range(40):
         best = {name: tensor for name, tensor in model.state_dict().items()}  #!
 model.load_state_dict(best)
 """,
+    "BS148 the best loss and weights, kept in one statement": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+least, best = float("inf"), None
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if loss.item() < least:
+        least, best = loss.item(), model.state_dict()  #!
+model.load_state_dict(best)
+""",
     "BS148 the best weights are the latest ones": """
 class Stopping:
     def __init__(self):
