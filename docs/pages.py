@@ -11,9 +11,10 @@ A comment says what the text block below it is filled with:
     <!-- backsight: wrong -->                               what `backsight run` adds, or what the program prints
     <!-- backsight: wrong --leaks -->                       the same, run with that option
 
-`wrong` and `right` are the first Python blocks under the headings "Wrong" and "Right" of the same page. All other
-Python blocks of a page are run one after the other, in one namespace, as one script. A comment that no reader sees may
-give them what they need, and one may say why the block below it is not run:
+`wrong` and `right` are the first Python blocks under the headings "Wrong" and "Right" of the same page. A heading may
+go on, as "Wrong: a step" does, and so does the name of its block. All other Python blocks of a page are run one after
+the other, in one namespace, as one script. A comment that no reader sees may give them what they need, and one may say
+why the block below it is not run:
 
     <!-- given                                              <!-- not run: it needs a GPU -->
     from given import loss, model
@@ -51,7 +52,8 @@ _OPTIONS = re.compile(r"<!-- backsight: wrong((?: --\S+)*) -->")
 _LISTED = re.compile(r"(<!-- codes: (\d) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TITLE = re.compile(r"# (BS\d+): (.*)")
 _RAISED = re.compile(r"<!-- pytorch: wrong -->\n+```text\n(.*?)```", re.DOTALL)
-_TOLD = ("wrong", "right")
+_PROGRAM = re.compile(r"^## ((?:Wrong|Right)(?:: .*)?)$", re.MULTILINE)
+"""A heading with a program of its own below it."""
 
 
 def pages() -> list[Path]:
@@ -91,22 +93,28 @@ def not_run(text: str) -> list[str]:
     return [found["reason"] for found in _CODE.finditer(text) if found["reason"] is not None]
 
 
+def named(text: str) -> list[str]:
+    """Return what a page calls the programs that it shows: `wrong`, `right`."""
+    return [heading.lower() for heading in _PROGRAM.findall(text)]
+
+
 def run_named(name: str, text: str) -> programs.Run:
     """Run the program which a page calls `wrong` or `right`, or a file of this repository."""
-    if name in _TOLD:
+    if name in named(text):
         options = _OPTIONS.search(text)
         return programs.program(_under(text, name)[1], "train.py", *(options[1].split() if options else ()))
     return programs.program((ROOT / name).read_text(encoding="utf-8"), Path(name).name)
 
 
 def _said(kind: str, name: str, text: str) -> str:
-    run = run_named(name.split()[0], text)
+    run = run_named(name.partition(" --")[0], text)
     return run.pytorch if kind == "pytorch" else run.backsight
 
 
 def _under(text: str, heading: str) -> re.Match[str]:
     """Find the first Python block under a heading of a page; its code is group 1."""
-    found = re.search(rf"^## {heading}\b.*?^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE | re.IGNORECASE)
+    code = rf"^## {re.escape(heading)}$.*?^```python\n(.*?)^```$"
+    found = re.search(code, text, re.DOTALL | re.MULTILINE | re.IGNORECASE)
     if found is None:
         raise ValueError(f"the page has no Python block under a heading {heading!r}")
     return found
@@ -114,10 +122,9 @@ def _under(text: str, heading: str) -> re.Match[str]:
 
 def _without_programs(text: str) -> str:
     """Return a page without the blocks that are programs of their own."""
-    for heading in _TOLD:
-        if re.search(rf"^## {heading}$", text, re.MULTILINE | re.IGNORECASE):
-            found = _under(text, heading)
-            text = text[: found.start()] + text[found.end() :]
+    for heading in named(text):
+        found = _under(text, heading)
+        text = text[: found.start()] + text[found.end() :]
     return text
 
 

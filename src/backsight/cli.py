@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from signal import SIGINT
 from typing import TYPE_CHECKING, NoReturn
 
 from backsight import option_values as values
@@ -83,8 +84,9 @@ recording of the first one. The scripts come with backsight; nothing is download
 
 _EXPLAIN = """\
 Print the page of a code, or of the code that an error message belongs to: what is wrong, what PyTorch says, and the
-corrected program. Paste a message in quotes, name a file with a traceback, or pipe one in. To have an error of your own
-script explained with its variables and lines: backsight run train.py. Exit status: 2 if there is no such page."""
+corrected program. Paste a message in quotes, name a file with a traceback, or pipe one in, as in `python train.py 2>&1
+| backsight explain`. To have an error of your own script explained with its variables and lines: backsight run
+train.py. Exit status: 2 if there is no such page."""
 
 _EXAMPLES = """\
 examples:
@@ -165,7 +167,10 @@ def command_line() -> _Parser:
     )
     explain = commands.add_parser("explain", help="explain a finding (BS201) or an error message", description=_EXPLAIN)
     explain.add_argument(
-        "what", nargs="*", metavar="CODE", help="such as BS201, or a message, or a file; default: list all codes"
+        "what",
+        nargs="*",
+        metavar="CODE",
+        help="such as BS201, or a message, a file, or - for stdin; default: what is piped in, or a list of all codes",
     )
     demo = commands.add_parser("demo", help="see what backsight does, in a minute", description=_DEMO)
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="open its recording in the browser")
@@ -187,6 +192,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # who read has seen enough: `backsight explain | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        return 128 + SIGINT
 
 
 def _other(options: argparse.Namespace) -> int:

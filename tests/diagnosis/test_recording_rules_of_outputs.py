@@ -23,7 +23,8 @@ class TestDeadOutput:
         finding = one(train(tmp_path / "run", model), "BS304")
         assert (finding.severity, finding.title) == ("warning", "3 (ReLU) has returned only zeros since step 0.")
         assert finding.evidence[0].startswith(
-            "All 1024 elements of 3.output were 0 in 20 recorded steps, to the end, although its input ranged from -"
+            "All 1,024 elements of 3.output were 0 in 20 recorded steps, to the end, because its whole input is "
+            "negative (-"
         )
         assert finding.fix.startswith("ReLU units die when")
 
@@ -55,7 +56,10 @@ class TestDeadOutput:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
         finding = one(train(tmp_path / "run", model, loss, optimizer, steps=40), "BS304")
         assert finding.title == "1 (ReLU) has returned almost only zeros since step 0."
-        assert "were 0 in 37 of 40 recorded steps, to the end, although its input" in finding.evidence[0]
+        assert (
+            "were 0 in 37 of 40 recorded steps, and all but a few in the others, to the end, because its"
+            in finding.evidence[0]
+        )
         assert finding.evidence[1] == "Layers before it get hardly any gradient through it."
 
     def test_a_relu_that_is_no_module_is_found_by_the_module_around_it(self, tmp_path: Path) -> None:
@@ -147,7 +151,7 @@ class TestSaturated:
         finding = one(train(tmp_path / "run", model, loss), "BS305")
         assert (finding.severity, finding.title) == ("warning", "1 (Tanh) has been saturated since step 0.")
         assert finding.evidence[0].startswith(
-            "Its 1024 outputs lie between -1 and 1, where it is flat: its mean slope was "
+            "Its 1,024 outputs lie between -1 and 1, where it is flat: its mean slope was "
         )
         assert finding.evidence[0].endswith(
             "of the maximum in the last step, and below 1% in 20 recorded steps, to the end."

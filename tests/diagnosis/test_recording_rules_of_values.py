@@ -475,7 +475,9 @@ class TestLossThatDoesNotFall:
         values = np.r_[2.4, 400.0, 2.4 * np.ones(98)] if exploded else 2.4 * np.ones(100)
         marked(tmp_path, {"loss": values})
         add_event(tmp_path / "run", 0, FOUND, findings=[indifferent("net", 32, 3).to_dict()])
-        assert [each.code for each in bs.open_run(tmp_path / "run").audit()] == expected
+        found = bs.open_run(tmp_path / "run").audit().findings
+        assert [each.code for each in found] == expected
+        assert ("`backsight run` found its consequence: BS114." in found[0].evidence) == exploded
 
     @pytest.mark.parametrize(
         ("loss", "ratio", "severity", "title"),

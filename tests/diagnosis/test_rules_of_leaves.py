@@ -81,8 +81,8 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.title.startswith("net.layers[0].weight and 3 more require grad")
         assert finding.fix == (
-            "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: net.parameters() does not look "
-            "inside a plain list or dict."
+            "Make it an nn.ModuleList: self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)]). "
+            "net.parameters() does not look inside a plain one."
         )
         del optimizer
 

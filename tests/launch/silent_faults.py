@@ -642,6 +642,21 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS118 a cosine over the epochs that is stepped after each batch": """
+def train(model, epochs=12):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    for epoch in range(1, epochs + 1):
+        for _ in range(8):
+            x, y = batch()
+            loss = F.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()  #!
+
+train(net())
+""",
     "BS118 a callback that steps the schedule of each epoch after each batch": """
 class Decay:
     def __init__(self, optimizer):
@@ -2536,6 +2551,20 @@ for step in range(40):
     if loss.item() < least:
         least = loss.item()
         best = {name: tensor for name, tensor in model.state_dict().items()}  #!
+model.load_state_dict(best)
+""",
+    "BS148 the best loss and weights, kept in one statement": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+least, best = float("inf"), None
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if loss.item() < least:
+        least, best = loss.item(), model.state_dict()  #!
 model.load_state_dict(best)
 """,
     "BS148 the best weights are the latest ones": """

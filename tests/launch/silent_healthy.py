@@ -2250,6 +2250,22 @@ for step in range(12):
     loss.backward()
     optimizer.step()
 """,
+    "cosines that are to come again: of a number of batches, and of epochs": """
+for length, per_batch in ((20, True), (4, False)):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=length)
+    for epoch in range(12):
+        for _ in range(10):
+            x, y = batch()
+            optimizer.zero_grad()
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
+            if per_batch:
+                schedule.step()
+        if not per_batch:
+            schedule.step()
+""",
     "a schedule of batches that ends low": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -29,6 +29,16 @@ def observed(bench, source, *options, **more):
     return bench.observed(*options, "train.py", **more)
 
 
+def test_what_the_program_explains_itself_is_not_explained_again(bench):
+    source = SWALLOWED.replace("        continue", "        print(backsight.explain())").replace(
+        "\n", "\nimport backsight\n", 1
+    )
+    ended = observed(bench, source)
+    assert ended.out.count("h was modified in place") == 3 and "h was modified in place" not in ended.err
+    assert ended.err.startswith("backsight: the program itself has explained its error: BS202 at train.py:11\n")
+    assert "backsight: 1 error explained above; otherwise nothing found in 3 optimizer steps: " in ended.err
+
+
 @pytest.mark.process
 def test_an_error_that_is_swallowed_is_explained_once_and_further_ones_are_counted(bench):
     ended = observed(bench, SWALLOWED)
@@ -37,6 +47,7 @@ def test_an_error_that_is_swallowed_is_explained_once_and_further_ones_are_count
     assert "error BS202  h was modified in place after sigmoid had saved it for backward." in ended.err
     assert "\n  fix: Write h = h + 1:" in ended.err
     assert "backsight: errors of the kinds explained above were caught 2 more times\n" in ended.err
+    assert "backsight: 1 error explained above; otherwise nothing found in 3 optimizer steps: " in ended.err
 
 
 def test_one_that_is_not_caught_is_explained_as_such_alone(bench):

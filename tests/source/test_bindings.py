@@ -1,11 +1,26 @@
 """Which statements bind a name."""
 
+import ast
 import linecache
 
 import pytest
 
 from backsight.source import Place, cells
-from backsight.source.bindings import are_alternatives, assignments, rebinding
+from backsight.source.bindings import are_alternatives, assigned, assignments, rebinding
+
+
+@pytest.mark.parametrize(
+    ("statement", "pairs"),
+    [
+        ("best, self.state = val, net.state_dict()", ["best: val", "self.state: net.state_dict()"]),
+        ("a = b, (c, d) = 1, (2, 3)", ["a: (1, (2, 3))", "b: 1", "c: 2", "d: 3"]),
+        ("x, h = rnn(x)", []),
+        ("x: int = 3", ["x: 3"]),
+    ],
+)
+def test_an_assignment_gives_each_target_its_value(statement, pairs):
+    (parsed,) = ast.parse(statement).body
+    assert [f"{ast.unparse(target)}: {ast.unparse(value)}" for target, value in assigned(parsed)] == pairs
 
 
 class TestAssignments:

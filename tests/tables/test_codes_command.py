@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +79,24 @@ def test_a_message_gets_the_page_of_its_code(message: str, code: str, capsys: py
 
 
 @pytest.mark.parametrize(
+    ("saved", "first"),
+    [
+        ("[torch.FloatTensor [64, 64]], which is output 0 of AsStrided, is at version 2", "an optimizer steps"),
+        ("[torch.cuda.HalfTensor [8, 3]], which is output 0\nof TBackward, is at version 5", "an optimizer steps"),
+        ("[torch.FloatTensor [3, 4, 3, 3]] is at version 2", "an optimizer steps"),
+        ("[torch.FloatTensor [8, 4]], which is output 0 of SigmoidBackward0, is at version 1", "\n"),
+    ],
+)
+def test_a_page_with_two_programs_begins_with_the_one_that_the_message_is_of(
+    saved: str, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "one of the variables needed for gradient computation has been modified by an inplace operation:"
+    assert main(["explain", f"RuntimeError: {text} {saved}; expected version 0 instead."]) == 0
+    wrong = capsys.readouterr().out.partition("\nWrong")[2]
+    assert wrong.removeprefix(": ").startswith(first) and "Wrong" in wrong and wrong.count("Worth knowing") == 1
+
+
+@pytest.mark.parametrize(
     "symptom", ["loss is nan", "loss: nan", "my loss becomes NaN after 3 steps", "the loss went to inf"]
 )
 def test_a_symptom_lists_the_codes_that_lead_to_its_cause(symptom: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,14 +140,30 @@ def test_without_an_argument_what_is_piped_in_is_explained(tmp_path: Path) -> No
         assert cat.stdout is not None and "\nThis is the page of BS203. " in _explain(cat.stdout.fileno())
 
 
-def test_an_empty_stdin_and_a_pipe_that_never_ends_list_the_codes() -> None:
+def test_an_empty_stdin_lists_the_codes() -> None:
     assert _explain(subprocess.DEVNULL).startswith("BS101  ")
-    reading, writing = os.pipe()
-    try:
-        assert _explain(reading).startswith("BS101  ")
-    finally:
-        os.close(reading)
-        os.close(writing)
+
+
+def test_a_program_that_takes_long_to_fail_is_read_to_its_end_and_the_wait_is_told() -> None:
+    command = [sys.executable, "-m", "backsight", "explain"]
+    with subprocess.Popen(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, text=True) as explain:
+        assert explain.stdin is not None and explain.stderr is not None
+        waits = explain.stderr.readline()  # before anything has come
+        explain.stdin.write("epoch 0\n" + TRACEBACK)
+        said, _ = explain.communicate()
+    assert waits == "backsight: reading a message from stdin, to its end (`< /dev/null` lists all codes)\n"
+    assert explain.returncode == 0 and said.startswith("BS212: ")
+
+
+def test_a_wait_for_stdin_ends_with_ctrl_c_and_no_traceback() -> None:
+    command = [sys.executable, "-m", "backsight", "explain"]
+    with subprocess.Popen(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, text=True) as explain:
+        assert explain.stderr is not None and explain.stderr.readline()
+        explain.send_signal(signal.SIGINT)
+        assert explain.wait() == 130 and explain.stderr.read() == ""
+
+
+_PIPE = subprocess.PIPE
 
 
 def test_a_traceback_may_come_from_a_file_or_from_stdin(

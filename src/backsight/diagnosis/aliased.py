@@ -18,6 +18,7 @@ from backsight.diagnosis.program import named, program_frames
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place
+from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.tape.saved import is_readable
 from backsight.tracing.steps import parameters
@@ -32,10 +33,11 @@ _TRAINS = re.compile(r"step|train|fit|epoch|update|backward")
 
 @dataclass(frozen=True)
 class Kept:
-    """A statement that keeps a state under a name, and the one that loads it."""
+    """A statement that keeps a state under a name, how it would keep a copy, and the one that loads it."""
 
     name: str
     model: str
+    copied: str
     place: Place
     loaded: Place
 
@@ -47,7 +49,7 @@ def kept(frame: FrameType | None) -> list[Kept]:
         bodies = list(functions(file))
         loads = [each for body in bodies for each in _loads(body)]
         for body in bodies if loads else ():
-            for statement, name, model in _keeps(body):
+            for statement, name, model, fix in _keeps(body):
                 if any(_changes(other, name) for other in bodies):
                     continue
                 fitting = [
@@ -58,7 +60,7 @@ def kept(frame: FrameType | None) -> list[Kept]:
                 ]
                 if fitting:
                     place = body.place(statement), fitting[0][0].place(fitting[0][1])
-                    found.append(Kept(name, model, *place))
+                    found.append(Kept(name, model, fix, *place))
     return found
 
 
@@ -80,21 +82,27 @@ def _is_of(value: object, trained: set[int]) -> bool:
     return type(value) is torch.Tensor and is_readable(value) and value.numel() > 0 and value.data_ptr() in trained
 
 
-def _keeps(body: Body) -> Iterator[tuple[ast.stmt, str, str]]:
-    """Yield the statements that keep a state, or a shallow copy of one, with its name and the model's."""
+def _keeps(body: Body) -> Iterator[tuple[ast.stmt, str, str, str]]:
+    """Yield the statements that keep a state, or a shallow copy of one, with its name, the model's, and the fix."""
     for statement in statements(body.node):
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            continue
-        name, value = dotted(statement.targets[0]), statement.value
-        if isinstance(value, ast.Call) and callee(value)[1] in ("copy", "dict"):
-            receiver = callee(value)[0]
-            value = value.args[0] if value.args else receiver or value
-        if isinstance(value, ast.DictComp):
-            value = _rebuilt(value) or value
-        if name is not None and isinstance(value, ast.Call) and callee(value)[1] == "state_dict" and not value.args:
-            model = dotted(callee(value)[0])
-            if model is not None:
-                yield statement, name, model
+        for target, whole in assigned(statement):
+            name, value = dotted(target), whole
+            if isinstance(value, ast.Call) and callee(value)[1] in ("copy", "dict"):
+                receiver = callee(value)[0]
+                value = value.args[0] if value.args else receiver or value
+            if isinstance(value, ast.DictComp):
+                value = _rebuilt(value) or value
+            if name is None or not isinstance(value, ast.Call) or callee(value)[1] != "state_dict" or value.args:
+                continue
+            if (model := dotted(callee(value)[0])) is not None:
+                copied = f"copy.deepcopy({model}.state_dict())"
+                yield statement, name, model, _with(body, statement, whole, copied) or f"{name} = {copied}"
+
+
+def _with(body: Body, statement: ast.stmt, old: ast.expr, new: str) -> str:
+    """Return a statement with another value; nothing where it is not shown whole."""
+    written, value = body.place(statement).text, body.text(old)
+    return written.replace(value, new) if written.count(value) == 1 else ""
 
 
 def _rebuilt(made: ast.DictComp) -> ast.expr | None:
@@ -124,7 +132,7 @@ def _loads(body: Body) -> Iterator[tuple[Body, ast.stmt, str, str]]:
 def _changes(body: Body, name: str) -> bool:
     """Whether entries of a state are replaced: then it is no longer the model's own."""
     for statement in statements(body.node):
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        targets = (target for target, _ in assigned(statement))
         if any(isinstance(each, ast.Subscript) and _last(dotted(each.value) or "") == _last(name) for each in targets):
             return True
         if any(callee(c)[1] == "update" and dotted(callee(c)[0]) == name for c in calls_in(statement)):
@@ -162,7 +170,7 @@ def _finding(found: Kept, since: int) -> Finding:
             shown(found.place, "keeps what state_dict() returns: its tensors have the memory of the parameters."),
             shown(found.loaded, f"loads it, which changes nothing: {found.model} keeps its latest weights."),
         ),
-        f"Copy it when you keep it: {found.name} = copy.deepcopy({found.model}.state_dict()).",
+        f"Copy it when you keep it: {found.copied}.",
         found.place,
         since=since,
     )
@@ -229,19 +237,14 @@ def _stored(kind: type, key: object) -> tuple[Place, str] | None:
 
 
 def _assigned(body: Body, key: object) -> Iterator[tuple[Place, str]]:
+    pairs = [(each, *pair) for each in statements(body.node) for pair in assigned(each)]
     grads = {
-        name
-        for each in statements(body.node)
-        if isinstance(each, ast.Assign) and _is_gradient(each.value, frozenset())
-        for goal in each.targets
-        if (name := dotted(goal)) is not None
+        name for _, goal, value in pairs if _is_gradient(value, frozenset()) and (name := dotted(goal)) is not None
     }
-    for each in statements(body.node):
-        if not isinstance(each, ast.Assign) or not _is_gradient(each.value, grads):
-            continue
-        for goal in each.targets:
-            if isinstance(goal, ast.Subscript) and isinstance(goal.slice, ast.Constant) and goal.slice.value == key:
-                yield body.place(each), body.text(each.value)
+    for each, goal, value in pairs:
+        match goal:
+            case ast.Subscript(slice=ast.Constant(value=stored)) if stored == key and _is_gradient(value, grads):
+                yield body.place(each), body.text(value)
 
 
 def _is_gradient(value: ast.expr, names: frozenset[str] | set[str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, warning
+from backsight.source.bindings import assigned
 from backsight.source.body import Body, callee, dotted, functions, statements
 from backsight.tracing import Copy
 
@@ -68,17 +69,19 @@ def _stores(body: Body, kept: str) -> Iterator[tuple[Body, ast.stmt, ast.expr]]:
     """Yield the statements that put tensors into a container as they are."""
     last = kept.split(".")[-1]
     for each in statements(body.node):
+        stores: list[tuple[ast.expr, ast.expr | None]] = []
+        for pair in assigned(each):
+            match pair:
+                case ast.Subscript(value=held), value:
+                    stores.append((held, value))
+                case held, ast.DictComp(value=value) | ast.ListComp(elt=value):
+                    stores.append((held, value))
         match each:
-            case ast.Assign(targets=[ast.Subscript(value=held)], value=value):
-                stored: ast.expr | None = value
-            case ast.Assign(targets=[held], value=ast.DictComp(value=value) | ast.ListComp(elt=value)):
-                stored = value
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=held, attr="append"), args=[value])):
-                stored = value
-            case _:
-                continue
-        if (dotted(held) or "").split(".")[-1] == last and stored is not None and _is_itself(stored):
-            yield body, each, stored
+                stores.append((held, value))
+        for held, stored in stores:
+            if (dotted(held) or "").split(".")[-1] == last and stored is not None and _is_itself(stored):
+                yield body, each, stored
 
 
 def _is_itself(value: ast.expr) -> bool:

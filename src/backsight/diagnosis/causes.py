@@ -32,12 +32,13 @@ class Fact:
         told: list[Finding] = []
         for each in found:
             others = told if each.code in self.reasons else found  # of two that tell why, the first one does
-            if each.code not in self.states or not any(self._explains(other, each) for other in others):
+            if not any(self.explains(other, each) for other in others):
                 told.append(each)
         return told
 
-    def _explains(self, reason: Finding, stated: Finding) -> bool:
-        if reason.code not in self.reasons:
+    def explains(self, reason: Finding, stated: Finding) -> bool:
+        """Whether a finding tells why something is so that another only states."""
+        if reason.code not in self.reasons or stated.code not in self.states:
             return False
         return {
             "anywhere": True,
@@ -109,6 +110,11 @@ def one_for_each_cause(found: Iterable[Finding]) -> list[Finding]:
     for fact in FACTS:
         told = fact.told_once(told)
     return told
+
+
+def follows(finding: Finding, reason: Finding) -> bool:
+    """Whether a finding is a consequence of another, and left out beside it."""
+    return any(fact.explains(reason, finding) for fact in FACTS)
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:

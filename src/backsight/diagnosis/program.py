@@ -13,6 +13,7 @@ from backsight.naming import search
 from backsight.naming.frames import locals_of
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at
+from backsight.source.bindings import assigned, unpacked
 from backsight.source.body import callee, dotted, expressions, functions, statements
 
 _MOST_FRAMES = 64
@@ -81,11 +82,12 @@ def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, nam
     found = []
     for body in bodies(frame):
         for statement in statements(body.node):
-            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-                targets = [each for t in statement.targets for each in (t.elts if isinstance(t, ast.Tuple) else [t])]
-                bound = [each for each in targets if isinstance(each, ast.Attribute) is attribute]
-                if any((dotted(target) or "").split(".")[-1] == last for target in bound):
-                    found.append((body.place(statement), callee(statement.value)[1] == type(optimizer).__name__))
+            if not isinstance(statement, ast.Assign):
+                continue
+            for target, value, _ in (each for goal in statement.targets for each in unpacked(goal, statement.value)):
+                called = (dotted(target) or "").split(".")[-1]
+                if isinstance(value, ast.Call) and isinstance(target, ast.Attribute) is attribute and called == last:
+                    found.append((body.place(statement), callee(value)[1] == type(optimizer).__name__))
     of_class = [place for place, calls_class in found if calls_class]
     return of_class or [place for place, _ in found]
 
@@ -96,8 +98,8 @@ def filling(frame: FrameType | None, last: str) -> Place | None:
         body.place(statement)
         for body in bodies(frame)
         for statement in statements(body.node)
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.DictComp | ast.ListComp | ast.Call)
-        if any((dotted(each) or "").split(".")[-1] == last for each in statement.targets)
+        for target, value in assigned(statement)
+        if isinstance(value, ast.DictComp | ast.ListComp | ast.Call) and (dotted(target) or "").split(".")[-1] == last
     ]
     return found[0] if len(found) == 1 else None
 
@@ -109,5 +111,5 @@ def _made_in(frame: FrameType, made: object) -> Iterator[Place]:
     if body is None or not held:
         return
     for each in statements(body.node):
-        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and {*map(dotted, each.targets)} & held:
+        if any(isinstance(value, ast.Call) and dotted(target) in held for target, value in assigned(each)):
             yield body.place(each)

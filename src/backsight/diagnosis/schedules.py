@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 from types import FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,7 +17,9 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.snapshot import groups
 from backsight.source import Place, function_at
-from backsight.source.body import LOOPS, callee, dotted, statements
+from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
 
 CODES = ("BS118", "BS128")
 
@@ -156,22 +158,53 @@ def counts_batches(
     loops = _loops_around(frame)
     if not of or len(loops) < 2:
         return None
-    kind, name, steps = type(of[0]).__name__, named(optimizer, "the optimizer"), steps_of(of[0], frame)
-    called = dotted(_receiver(frame, steps[0])) if len(steps) == 1 else None
-    evidence: list[Fact] = [
+    kind, name = type(of[0]).__name__, named(optimizer, "the optimizer")
+    title = f"The learning rate of {name} decays too early: {kind} counts batches, not epochs."
+    low = (
         f"It was {peak:.3g}, and since step {numbered(since)} it is at most 1% of that; at step {numbered(steps_made)} "
         f"it was {rate:.3g}."
-    ]
+    )
+    meant = f"make {kind} decay over all batches of the training"
+    return _of_batches(of[0], title, low, loops[0].place, loops[1].place, meant, since, frame)
+
+
+def swings(optimizer: torch.optim.Optimizer, steps_made: int, since: int, frame: FrameType) -> Finding | None:
+    """Return the finding that a cosine, which rises again at its end, counts batches, and is as long as the turns of a
+    loop around that over batches: its T_max is the number of epochs.
+    """
+    of = [each for each in schedules_of(optimizer) if type(each).__name__ == "CosineAnnealingLR"]
+    if not of or _counted(of[0]) < 0.9 * steps_made:
+        return None
+    half, loops = (namespace(of[0]) or {}).get("T_max"), _loops_around(frame)
+    over = next((each for each in loops[1:] if type(each.turns) is int and each.turns == half), None)
+    if over is None:
+        return None
+    name = named(optimizer, "the optimizer")
+    title = f"The learning rate of {name} goes up and down: CosineAnnealingLR counts batches, not epochs."
+    again = (
+        f"It falls for T_max={half} steps and rises for as many, over and over: at step {numbered(since)} it was back "
+        "near its peak."
+    )
+    meant = "set T_max to the number of all batches of the training"
+    return _of_batches(of[0], title, again, loops[0].place, over.place, meant, since, frame)
+
+
+def _of_batches(
+    schedule: Any, title: str, seen: str, inner: Place, outer: Place, meant: str, since: int, frame: FrameType
+) -> Finding:
+    """Return the finding that a schedule is stepped in the loop over batches, inside of that over epochs."""
+    steps = steps_of(schedule, frame)
+    called = dotted(_receiver(frame, steps[0])) if len(steps) == 1 else None
+    evidence: list[Fact] = [seen]
     if len(steps) == 1:
-        evidence.append(shown(steps[0], f"steps the {kind} after each batch."))
+        evidence.append(shown(steps[0], f"steps the {type(schedule).__name__} after each batch."))
     return Finding(
         "BS118",
         "warning",
-        f"The learning rate of {name} decays too early: {kind} counts batches, not epochs.",
+        title,
         tuple(evidence),
         f"Call {called or 'its'}{'.' if called else ' '}step() once after each epoch: at the end of the loop at line "
-        f"{loops[1].line}, outside of the loop at line {loops[0].line}. If you mean batches, make {kind} decay over "
-        "all batches of the training.",
+        f"{outer.line}, outside of the loop at line {inner.line}. If you mean batches, {meant}.",
         source=str(steps[0]) if len(steps) == 1 else None,
         since=since,
     )
@@ -219,7 +252,13 @@ def _receiver(frame: FrameType, place: Place) -> ast.expr | None:
     )
 
 
-def _loops_around(frame: FrameType) -> list[Place]:
+class _Loop(NamedTuple):
+    place: Place
+    turns: object
+    """How many `for epoch in range(20)` makes, if that is known."""
+
+
+def _loops_around(frame: FrameType) -> list[_Loop]:
     """Return the loops in which the step is made, the innermost first, from function to function."""
     found = []
     for each in program_frames(frame):
@@ -228,8 +267,22 @@ def _loops_around(frame: FrameType) -> list[Place]:
             break
         inside = [s for s in statements(body.node) if isinstance(s, LOOPS)]
         around = [s for s in inside if s.lineno < each.f_lineno <= (s.end_lineno or 0)]
-        found += [body.place(s) for s in sorted(around, key=lambda s: -s.lineno)]
+        level = Level(each, each.f_lineno)
+        found += [_Loop(body.place(s), _turns(level, s)) for s in sorted(around, key=lambda s: -s.lineno)]
     return found
+
+
+def _turns(level: Level, loop: ast.stmt) -> object:
+    for call in calls_in(loop):  # those of its head: `for epoch in tqdm(range(epochs)):`
+        match call:
+            case ast.Call(func=ast.Name(id="range"), args=[turns]):
+                return value_of(level, turns)
+            case ast.Call(
+                func=ast.Name(id="range"),
+                args=[ast.Constant(value=1), ast.BinOp(left=turns, op=ast.Add(), right=ast.Constant(value=1))],
+            ):
+                return value_of(level, turns)
+    return None
 
 
 def steps_of(schedule: Any, frame: FrameType) -> list[Place]:

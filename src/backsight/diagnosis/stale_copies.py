@@ -18,6 +18,7 @@ from backsight.diagnosis.wording import counted, numbered, shown, warning
 from backsight.naming import search
 from backsight.source import Place
 from backsight.source.averaging import Writes, writes
+from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, callee, dotted, statements
 from backsight.tape import parameters_in
 
@@ -68,8 +69,7 @@ def _gatherings(frame: FrameType) -> Iterator[Place]:
     """Yield the statements that give a parameter a gradient: `p.grad = ...`."""
     for body in bodies(frame):
         for each in statements(body.node):
-            goals = each.targets if isinstance(each, ast.Assign) else []
-            if any(isinstance(goal, ast.Attribute) and goal.attr == "grad" for goal in goals):
+            if any(isinstance(goal, ast.Attribute) and goal.attr == "grad" for goal, _ in assigned(each)):
                 yield body.place(each)
 
 
@@ -143,7 +143,7 @@ def _kept(frame: FrameType, state: str) -> Place | None:
         (body, each)
         for body in bodies(frame)
         for each in statements(body.node)
-        if isinstance(each, ast.Assign) and any(dotted(goal) == state for goal in each.targets)
+        if any(dotted(goal) == state for goal, _ in assigned(each))
     ]
     if len(found) != 1:
         return None

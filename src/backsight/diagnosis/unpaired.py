@@ -17,6 +17,7 @@ from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place
+from backsight.source.bindings import assigned
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
 from backsight.tracing import Line, Watch, disordered, unpaired
 
@@ -132,11 +133,11 @@ def _side_by_side(file: str, names: Sequence[str]) -> Iterator[Place]:
 def _made(file: str, name: str) -> tuple[Place, ast.Call] | None:
     """Return the only statement that makes a loader, and its call."""
     found = [
-        (body.place(statement), statement.value)
+        (body.place(statement), value)
         for body in functions(file)
         for statement in statements(body.node)
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
-        if any((dotted(goal) or "").split(".")[-1] == name.split(".")[-1] for goal in statement.targets)
+        for goal, value in assigned(statement)
+        if isinstance(value, ast.Call) and (dotted(goal) or "").split(".")[-1] == name.split(".")[-1]
     ]
     return found[0] if len(found) == 1 and callee(found[0][1])[1] == "DataLoader" else None
 

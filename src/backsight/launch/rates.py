@@ -9,7 +9,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.optimizers import shrinking
-from backsight.diagnosis.schedules import counts_batches, faded, lowest_rate, multiplies
+from backsight.diagnosis.schedules import counts_batches, faded, lowest_rate, multiplies, swings
 from backsight.launch.sign import Sign, Step
 from backsight.snapshot import groups
 from backsight.tape import Living
@@ -20,6 +20,9 @@ FADED = 1e-5
 LOW = 0.01
 """A learning rate so many times smaller than the largest before is low; that most of a training has it is a fault if
 the schedule is stepped once a batch, and so may count batches for epochs."""
+
+HIGH = 0.9
+"""A learning rate that was low, and is so much of the largest before, has come back."""
 
 _SHORTEST = 16
 """Steps with a low rate."""
@@ -42,6 +45,9 @@ class _Rate:
     low_since: int = 0
     """The first of its own steps in a row with a low rate."""
     early: Finding | None = None
+    was_low: bool = False
+    is_back: bool = False
+    """Whether it has been high again since it was low."""
     is_scheduled: bool = False
     factor: float = 0.0
     """The largest that any schedule has made of the rate that a group began with."""
@@ -57,6 +63,7 @@ class Rates(Sign):
         self._faded: dict[int, tuple[Finding, int, int]] = {}
         """What was told of which, since which step of the run, and the last one in which it was so."""
         self._small: dict[int, Finding] = {}
+        self._swinging: dict[int, Finding] = {}
 
     def each_step(self, step: Step) -> None:
         known = self._rates.at(step.key)
@@ -70,10 +77,12 @@ class Rates(Sign):
         if rate > known.peak:
             known.peak = rate
         self._multiplied(known, step)
-        if rate <= LOW * known.peak and rate:
-            self._low(known, rate, step)
-        elif rate:
+        known.was_low |= rate <= LOW * known.peak and known.peak > 0
+        if rate > LOW * known.peak:
             known.low_since, known.early = 0, None
+            self._risen(known, rate, step)
+        elif rate:
+            self._low(known, rate, step)
         if known.peak and rate <= FADED * known.peak:
             self._fade(known, rate, step)
         else:
@@ -86,6 +95,7 @@ class Rates(Sign):
             if last - since >= max(_LASTING, last // 10) - 1:
                 yield found
         yield from self._small.values()
+        yield from self._swinging.values()
         told = {found.title for found, _, _ in self._faded.values()}
         for key, each in self._rates.items():
             low = key not in self._faded and each.steps >= 2 * each.low_since
@@ -106,6 +116,14 @@ class Rates(Sign):
             found = multiplies(step.optimizer, known.factor, step.number - step.steps + 1, step.caller())
             if found is not None:
                 self._small.setdefault(step.key, found)
+
+    def _risen(self, known: _Rate, rate: float, step: Step) -> None:
+        """Look, once a rate that was low has come back, for a cosine that is stepped once a batch."""
+        if known.was_low and not known.is_back and rate >= HIGH * known.peak:
+            known.is_back = True
+            found = swings(step.optimizer, step.steps, step.number, step.caller())
+            if found is not None:
+                self._swinging.setdefault(step.key, found)
 
     def _low(self, known: _Rate, rate: float, step: Step) -> None:
         """Look, once most of the steps of an optimizer had a low rate, for a schedule that is stepped once a batch."""

@@ -79,7 +79,9 @@ class RecordingObserver:
         """Name this recording where a finding advises to make one."""
         from dataclasses import replace
 
-        return replace(finding, fix=finding.fix.replace("`backsight run --record`", f"`{self._shown_by(run)}`"))
+        from backsight.diagnosis.live.deaf import IN_A_RECORDING
+
+        return replace(finding, fix=finding.fix.replace(IN_A_RECORDING, f"`{self._shown_by(run)}`"))
 
     def _shown_by(self, run: Path) -> str:
         """Return what shows the recording, in one word or command."""

@@ -23,29 +23,34 @@ def untested(run: FirstSteps) -> tuple[str, ...]:
     )
 
 
-def summary(run: FirstSteps, notes: int = 0) -> str:
+def summary(run: FirstSteps, notes: int = 0, explained: int = 0) -> str:
     """Return `nothing found in 90 optimizer steps: 3 losses audited, the last with 45 operations and 14 leaves`.
 
-    `notes` counts what was found and is only worth knowing.
+    `notes` counts what was found and is only worth knowing, `explained` the errors that were told of.
     """
     if not run.audits:
         return f"backsight: {_unaudited(run)}"
     audited = f"{run.audits} losses audited, the last" if run.audits > 1 else "1 loss audited,"
     steps = counted(run.steps, "optimizer step")
-    return f"backsight: nothing found in {steps}{_aside(notes)}: {audited} with {run.looked_at}"
+    return f"backsight: {_besides(explained)}nothing found in {steps}{_aside(notes)}: {audited} with {run.looked_at}"
 
 
-def for_tools(run: FirstSteps, notes: int = 0) -> str:
+def for_tools(run: FirstSteps, notes: int = 0, explained: int = 0) -> str:
     """Return the same as a line of JSON has it: in the words that tools know, with what was found at the end."""
     if not run.audits:
         return _unaudited(run)
     audited = f"{run.audits} losses audited (the last: " if run.audits > 1 else "1 loss audited ("
-    return f"{counted(run.steps, 'optimizer step')}, {audited}{run.looked_at}): nothing found{_aside(notes)}"
+    steps, nothing = counted(run.steps, "optimizer step"), f"{_besides(explained)}nothing found{_aside(notes)}"
+    return f"{steps}, {audited}{run.looked_at}): {nothing}"
 
 
 def _unaudited(run: FirstSteps) -> str:
     steps = counted(run.steps, "optimizer step")
     return f"{steps}; no loss was audited (backsight audits the first steps of an optimizer)"
+
+
+def _besides(explained: int) -> str:
+    return f"{counted(explained, 'error')} explained above; otherwise " if explained else ""
 
 
 def _aside(notes: int) -> str:

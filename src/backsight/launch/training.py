@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from backsight.launch.arrival import when_imported
@@ -67,7 +68,8 @@ class TrainingObserver:
         self._threads: ThreadErrors | None = None
         self._heeding: Heeding | None = None
         self._caught: CaughtErrors | None = None
-        self._begun = self._failed = self._explained = False
+        self._begun = self._failed = False
+        self._explained = 0
 
     def start(self) -> None:
         when_imported("torch", self._begin)
@@ -100,7 +102,7 @@ class TrainingObserver:
         from backsight.tracing import report_errors
 
         assert self._steps is not None
-        caught = CaughtErrors(lambda finding: show(finding, explains=True, caught=True))
+        caught = CaughtErrors(partial(self._tell, caught=True))
         report_errors(self._steps.watch, caught)
         return caught
 
@@ -139,14 +141,15 @@ class TrainingObserver:
             self._explain(error)
 
     def _explain(self, error: BaseException, thread: str | None = None) -> None:
-        from backsight.diagnosis import UNKNOWN, explain
+        from backsight.diagnosis import UNKNOWN
         from backsight.diagnosis.births import BIRTH
+        from backsight.diagnosis.explain import explanation
         from backsight.launch.lines import as_lines
 
         try:
             if self._caught is not None:
                 self._caught.ended(error)
-            finding = explain(error)
+            finding = explanation(error)
         except BaseException as failure:  # a failure of ours is not a failure of the program
             from backsight.naming.roots import ours
 
@@ -156,12 +159,23 @@ class TrainingObserver:
             self._keep(finding)
             if self._heeding is not None and not as_lines.are_asked_for():
                 finding = self._heeding.shortened(finding)
-            show(finding, explains=True, thread=thread)
-            self._explained = True
+            self._tell(finding, thread=thread)
             if self._births is not None:
                 self._births.told = self._births.told or finding.code == BIRTH
             if self._steps is not None and self._steps.paused:
                 say(*UNWATCHED)
+
+    def _tell(self, finding: Finding, thread: str | None = None, caught: bool = False) -> None:
+        """Show the explanation of an error; in a line what the program has explained itself."""
+        from backsight.diagnosis.explain import is_asked_for
+        from backsight.launch.lines import as_lines
+
+        self._explained += 1
+        if is_asked_for(finding) and not as_lines.are_asked_for():
+            at = f" at {finding.source}" if finding.source is not None else ""
+            say(f"backsight: the program itself has explained its error: {finding.code}{at}")
+        else:
+            show(finding, explains=True, thread=thread, caught=caught)
 
     def finish(self) -> None:
         try:
@@ -229,7 +243,8 @@ class TrainingObserver:
 
             notes = len(report) - len(shown)
             held = {"steps": self._steps.steps, "audits": self._steps.audits}
-            say(summary(self._steps, notes), text=for_tools(self._steps, notes), **held)
+            counts = (self._steps, notes, self._explained)
+            say(summary(*counts), text=for_tools(*counts), **held)
             for line in untested(self._steps):
                 say(line)
 

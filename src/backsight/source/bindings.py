@@ -121,18 +121,37 @@ def bound(statement: ast.stmt) -> set[str]:
     return {use.name for use in uses(statement) if use.binds}
 
 
+def assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what an assignment gives values to, each with its value: of `best, state = loss, net.state_dict()` both."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            found = (each for target in targets for each in unpacked(target, value))
+            yield from ((target, its_value) for target, its_value, position in found if position is None)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
+
+
+def unpacked(
+    target: ast.expr, value: ast.expr, position: int | None = None
+) -> Iterator[tuple[ast.expr, ast.expr, int | None]]:
+    """Yield the targets in a target, each with its value; with its place in a value that has all of them."""
+    if isinstance(target, ast.Starred):
+        yield from unpacked(target.value, value)
+    elif not isinstance(target, ast.Tuple | ast.List):
+        yield target, value, position
+    elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+        for each, its_value in zip(target.elts, value.elts, strict=True):
+            yield from unpacked(each, its_value)
+    else:
+        for number, each in enumerate(target.elts):
+            yield from unpacked(each, value, number if position is None else None)
+
+
 def stored_arguments(body: Body) -> Iterator[tuple[str, str]]:
     """The attributes in which a method keeps what it is given, each with the parameter: `self.base = base`."""
     given = {each.arg for each in body.node.args.args} if isinstance(body.node, ast.FunctionDef) else set()
     for each in statements(body.node):
-        match each:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                pairs = list(zip(targets, values, strict=False))
-            case ast.Assign(targets=targets, value=value):
-                pairs = [(target, value) for target in targets]
-            case _:
-                continue
-        for target, value in pairs:
+        for target, value in assigned(each):
             if isinstance(target, ast.Attribute) and isinstance(value, ast.Name) and value.id in given:
                 yield target.attr, value.id
 

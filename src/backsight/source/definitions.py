@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import takewhile
 from operator import itemgetter
 
-from backsight.source.bindings import Spot, bound, spots, target_names
+from backsight.source.bindings import Spot, bound, spots, target_names, unpacked
 from backsight.source.body import LOOPS, Body, Scope, callee, dotted, expressions, is_constant, statement_at
 
 MOST = 200
@@ -156,33 +156,18 @@ def _targets(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr, int | No
     match statement:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
-                yield from _unpacked(target, value)
+                yield from unpacked(target, value)
         case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
             yield target, value, None
         case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-            yield from ((each, value, None) for each, _, _ in _unpacked(target, value))
+            yield from ((each, value, None) for each, _, _ in unpacked(target, value))
         case ast.With(items=items) | ast.AsyncWith(items=items):
             for item in items:
                 if item.optional_vars:
-                    yield from _unpacked(item.optional_vars, item.context_expr)
+                    yield from unpacked(item.optional_vars, item.context_expr)
     for node in expressions(statement):
         if isinstance(node, ast.NamedExpr):
             yield node.target, node.value, None
-
-
-def _unpacked(
-    target: ast.expr, value: ast.expr, position: int | None = None
-) -> Iterator[tuple[ast.expr, ast.expr, int | None]]:
-    if isinstance(target, ast.Starred):
-        yield from _unpacked(target.value, value)
-    elif not isinstance(target, ast.Tuple | ast.List):
-        yield target, value, position
-    elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-        for each, its_value in zip(target.elts, value.elts, strict=True):
-            yield from _unpacked(each, its_value)
-    else:
-        for number, each in enumerate(target.elts):
-            yield from _unpacked(each, value, number if position is None else None)
 
 
 def _by_method(spot: Spot, call: ast.Call, name: str) -> Iterator[Definition]:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
-from select import select
 from textwrap import TextWrapper, indent
+from threading import Timer
 
 from backsight.tables.printing import complain, output, show
 from backsight.tables.text import line
@@ -54,20 +54,25 @@ def explain_code(words: Sequence[str] = ()) -> int:
 
 
 def _piped() -> str:
-    """Return what is on stdin if that is a file or a pipe with something in it; else nothing, and wait for nothing.
+    """Return what comes from stdin, to its end, unless that is a terminal: a training fails long after it has begun.
 
-    An inherited pipe, as CI has one, may stay open and empty for as long as the job runs.
+    Where nothing ends it, as an inherited pipe of CI, it says what it waits for.
     """
-    try:
-        if sys.stdin is None or sys.stdin.isatty() or not select([sys.stdin], [], [], _SOON)[0]:
-            return ""
-        return sys.stdin.read()
-    except (OSError, ValueError):  # stdin is closed, or of a kind that cannot be asked
+    if sys.stdin is None or sys.stdin.isatty():
         return ""
+    waiting = Timer(_LONG, complain, ("reading a message from stdin, to its end (`< /dev/null` lists all codes)",))
+    waiting.daemon = True
+    waiting.start()
+    try:
+        return sys.stdin.read()
+    except (OSError, ValueError):  # stdin is closed
+        return ""
+    finally:
+        waiting.cancel()
 
 
-_SOON = 0.2
-"""Seconds in which the other end of a pipe, as `cat`, has written something."""
+_LONG = 1.0
+"""Seconds without a word."""
 
 
 def _spelt(word: str) -> str:
@@ -82,7 +87,7 @@ def _is_message(word: str) -> bool:
 
 def _explain_text(held: str, known: dict[str, Path]) -> int:
     """Print the page of the code that a message belongs to."""
-    from backsight.tables.messages import codes_of, describing, quoting
+    from backsight.tables.messages import codes_of, describing, program_of, quoting
 
     codes = [code for code in codes_of(held) if code in known]
     codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
@@ -98,7 +103,7 @@ def _explain_text(held: str, known: dict[str, Path]) -> int:
         )
         return 2
     for code in codes:
-        show_page(known[code].read_text(encoding="utf-8"))
+        show_page(_led(known[code].read_text(encoding="utf-8"), program_of(held)))
     if not _NAMED.search(held):  # last, since a terminal shows the end
         pages_of = f"the page of {codes[0]}" if len(codes) == 1 else f"the pages of {listed(codes, len(codes))}"
         note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
@@ -252,6 +257,12 @@ def _plain_prose(prose: str) -> str:
     prose = _HEADING.sub(lambda found: f"{found[2]}\n{('=' if found[1] == '#' else '-') * len(found[2])}", prose)
     prose = _STRESSED.sub(lambda found: found[1] or found[3], prose)
     return _ROW.sub(r"\1", _RULE.sub("", prose))
+
+
+def _led(page: str, word: str) -> str:
+    """Return a page that begins with the sections whose headings have this word."""
+    title, *sections = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    return title + "".join(sorted(sections, key=lambda each: word not in each.partition("\n")[0]))
 
 
 def _linked(found: re.Match[str]) -> str:

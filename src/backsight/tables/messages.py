@@ -36,6 +36,22 @@ _NOT_FINITE = re.compile(r"\b(?:nans?|inf|infs|infinity|infinite)\b", re.IGNOREC
 _OF_TRAINING = re.compile(r"\b(?:loss|losses|grads?|gradients?|weights?|parameters?)\b", re.IGNORECASE)
 
 
+_WEIGHT_MODIFIED = re.compile(
+    r"modified by an inplace operation: \[\S+ \[[\d, ]*\]\]"
+    r"(?:, which is output 0 of (?:AsStrided|T|Transpose)(?:Backward\d*)?,)? is at version"
+)
+"""A tensor that no operation made, or its transpose, as a linear layer saves its weight: an optimizer's step did it."""
+
+
+def program_of(text: str) -> str:
+    """Return which of the programs of its page a message most likely belongs to; "" for the first.
+
+    >>> program_of("modified by an inplace operation: [torch.FloatTensor [8, 4, 3, 3]] is at version 2")
+    'step'
+    """
+    return "step" if _WEIGHT_MODIFIED.search(" ".join(text.split())) else ""
+
+
 def describing(text: str) -> list[str]:
     """Return the codes that are about what a text describes, without being a message that an explanation knows.
 

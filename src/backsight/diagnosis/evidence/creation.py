@@ -14,6 +14,7 @@ from backsight.naming import search
 from backsight.naming.plain import mro
 from backsight.naming.roots import is_user_class
 from backsight.source import Place, assignments
+from backsight.source.bindings import assigned
 from backsight.source.body import function_at, functions, statements
 from backsight.story.failure import method
 
@@ -44,9 +45,9 @@ def attribute_assignments(scene: Scene, path: str, *, inside: bool, tying: bool 
         body.place(statement)
         for body in functions(scene.site[0])
         for statement in (statements(body.node) if (getattr(body.node, "name", "") == "__init__") == inside else ())
-        for target in (statement.targets if isinstance(statement, ast.Assign) else ())
+        for target, value in assigned(statement)
         if isinstance(target, ast.Attribute) and target.attr == path.rpartition(".")[2]
-        if tying or not isinstance(statement.value, ast.Attribute)  # type: ignore[attr-defined]  # it assigns
+        if tying or not isinstance(value, ast.Attribute)
     ]
 
 

@@ -57,9 +57,12 @@ def indifferent(model: str, rows: int, steps: int) -> Finding:
         f"{model} returns bit-identical outputs for all {counted(rows, 'row')} of its input.",
         (f"This happened in {counted(steps, 'step')} in a row, although its input rows differ.",),
         "Find where the rows become equal: a layer whose units are all dead, a mask that covers everything, a mean "
-        "over the wrong dimension, an unused input. `backsight run --record` marks the layers whose gradients are "
-        "zero.",
+        f"over the wrong dimension, an unused input. {IN_A_RECORDING} marks the layers whose gradients are zero.",
     )
+
+
+IN_A_RECORDING = "After `backsight run --record`, `backsight runs show`"
+"""What shows more of a training, where it is not recorded already."""
 
 
 def _cut(frame: FrameType) -> tuple[Cut | None, bool]:

@@ -8,12 +8,13 @@ A rule is a function from a `Recording` to findings:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from backsight.diagnosis.causes import one_for_each_cause
-from backsight.diagnosis.finding import SEVERITIES, Finding, Report
+from backsight.diagnosis.causes import follows, in_order, one_for_each_cause
+from backsight.diagnosis.finding import Finding, Report
 from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
     depth,
     non_finite,
@@ -24,7 +25,7 @@ from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
 )
 from backsight.diagnosis.recordings.recording import Progress, Recording
 from backsight.diagnosis.recordings.registry import RULES, Rule, rule
-from backsight.diagnosis.wording import counted
+from backsight.diagnosis.wording import counted, listed
 from backsight.findings.printing.data import from_data
 from backsight.runs import Run
 
@@ -47,13 +48,15 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
     progress: called with how many tensors have been read, and of how many; what it raises ends the audit.
 
     Returns:
-        A `Report`: its `findings`, the gravest first.
+        A `Report`: its `findings`, the gravest first, and of these what began first.
     """
     ranks, run = len(run.ranks), run.overview
     recording = Recording(run, progress)
     rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
-    findings = one_for_each_cause([*(finding for rule in rules for finding in rule(recording)), *_found_before(run)])
-    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
+    before = list(_found_before(run))
+    findings = one_for_each_cause([*(finding for rule in rules for finding in rule(recording)), *before])
+    findings = [_with_consequences(finding, before, findings) for finding in findings]
+    findings.sort(key=lambda finding: finding.code)
     steps = recording.steps[np.isin(recording.steps, run.training_steps)]
     step = "recorded step" if len(steps) and len(steps) <= int(steps[-1]) else "step"
     looked_at = f"{counted(len(steps), step)} of {counted(len(run.tensors), 'tensor')}"
@@ -61,7 +64,15 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
         looked_at += f", as rank {run.ranks[0]} of {ranks:,} recorded them"
     if any(event.event == "broke off" for event in run.events):
         looked_at += ", after which the recording stopped"
-    return Report(tuple(findings), looked_at)
+    return Report(in_order(findings), looked_at)
+
+
+def _with_consequences(finding: Finding, before: Sequence[Finding], told: Sequence[Finding]) -> Finding:
+    """Say with a finding which others were shown while the program ran, and are only a consequence of it."""
+    also = sorted({each.code for each in before if each not in told and follows(each, finding)})
+    if not also:
+        return finding
+    return replace(finding, evidence=(*finding.evidence, f"`backsight run` found its consequence: {listed(also)}."))
 
 
 def _found_before(run: Run) -> Iterator[Finding]:

@@ -89,6 +89,15 @@ def given(recording: Recording, module: Module) -> str:
     return ""
 
 
+def _negative(recording: Recording, module: Module) -> str:
+    """Return that all an activation was given last is negative, which is why it returns zeros; nothing otherwise."""
+    for rows in recording.inputs(module):
+        if not module.trains and module.is_leaf and rows["max"][-1] < 0:
+            low, high = rows["min"][-1], rows["max"][-1]
+            return f", because its whole input is negative ({low:.4g} to {high:.4g} in the last step)"
+    return ""
+
+
 def _is_given_something(recording: Recording, module: Module, since: int) -> bool:
     inputs = [rows.during(since) for rows in recording.inputs(module)]
     inputs = [rows for rows in inputs if len(rows)]
@@ -118,13 +127,15 @@ def dead_output(recording: Recording) -> Iterator[Finding]:
     for silence in silences(recording, is_dying, around=True):
         zeros, steps = _zero_steps(silence), silence.steps
         almost, no = ("", "no") if zeros == steps else ("almost ", "hardly any")
-        often = counted(steps, "recorded step") if zeros == steps else f"{zeros} of {counted(steps, 'recorded step')}"
+        often = counted(steps, "recorded step")
+        if zeros < steps:
+            often = f"{zeros} of {often}, and all but a few in the others"
         yield warning(
             "BS304",
             f"{silence.module.label} has returned {almost}only zeros since step {silence.since}.",
             (
-                f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "
-                f"{often}, to the end{given(recording, silence.module)}.",
+                f"All {int(silence.rows['count'][-1]):,} elements of {silence.rows.tensor.name} were 0 in "
+                f"{often}, to the end{_negative(recording, silence.module) or given(recording, silence.module)}.",
                 f"Layers before it get {no} gradient through it.",
                 *(() if silence.module.is_leaf else (_IN_BETWEEN,)),
             ),
@@ -154,7 +165,7 @@ def constant_output(recording: Recording) -> Iterator[Finding]:
             "BS308",
             f"{silence.module.label} has returned the same number everywhere since step {silence.since}.",
             (
-                f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were equal "
+                f"All {int(silence.rows['count'][-1]):,} elements of {silence.rows.tensor.name} were equal "
                 f"({silence.rows['mean'][-1]:.4g} in the last step), in {counted(silence.steps, 'recorded step')}, to "
                 f"the end{given(recording, silence.module)}.",
             ),

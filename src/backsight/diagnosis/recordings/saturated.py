@@ -28,7 +28,7 @@ def saturated(recording: Recording) -> Iterator[Finding]:
             "BS305",
             f"{module.label} has been saturated since step {rows['step'][0]}.",
             (
-                f"Its {int(rows['count'][-1])} outputs {between}, where it is flat: its mean slope was "
+                f"Its {int(rows['count'][-1]):,} outputs {between}, where it is flat: its mean slope was "
                 f"{slope[-1]:.2%} of the maximum in the last step, and below {FLAT:.0%} in {steps}, to the end.",
                 "Backward multiplies gradients by that slope.",
             ),

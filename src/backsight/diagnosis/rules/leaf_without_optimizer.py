@@ -23,6 +23,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
 from backsight.source import Place, statement_at
+from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.freezing import unfreezings_after
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
@@ -160,7 +161,7 @@ def _finding(
     )
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
-        new = [shown(put, "creates a plain container.")]
+        new = [shown(put, "makes a plain list or dict.")]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
     early: tuple[tuple[Fact, ...], str] | None = None
@@ -398,10 +399,7 @@ def _fix(
         return "Nothing to do if you only want its gradient. Otherwise, add it to an optimizer."
     unseen = _in_plain_container(scene, leaves)
     if unseen:
-        return (
-            f"Make {unseen} an nn.ModuleList, nn.ModuleDict or nn.ParameterList: "
-            f"{_model_of(scene, unseen)}.parameters() does not look inside a plain list or dict."
-        )
+        return f"{_registered(scene, leaves)} {_model_of(scene, unseen)}.parameters() does not look inside a plain one."
     one, first = len(leaves) == 1, next(iter(scene.optimizers))
     if leaves[0].name and (late := made_late(scene, leaves[0])) is not None:
         return f"Create it in __init__, not in the first forward pass ({late}), or create {first} after that pass."
@@ -489,6 +487,25 @@ def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
     attribute = _in_plain_container(scene, leaves).rpartition(".")[2]
     found = attribute_assignments(scene, attribute, inside=True) if attribute else []
     return found[0] if len(found) == 1 else None
+
+
+def _registered(scene: Scene, leaves: Sequence[Leaf]) -> str:
+    """Say how to make a list or dict that a model sees: with the statement that makes it, where that shows what it is.
+
+    >>> self.layers = nn.ModuleList([nn.Linear(20, 64), nn.Linear(64, 64)])
+    """
+    unseen, name = _in_plain_container(scene, leaves), leaves[0].name
+    kind, attribute = "Parameter" if name.endswith("]") else "Module", unseen.rpartition(".")[2]
+    made = _container_made(scene, leaves) if name.count("[") == 1 else None
+    body = body_around(made.file, made.line) if made is not None else None
+    statement = statement_at(body, *made.position) if made is not None else None
+    for target, value in assigned(statement) if statement is not None else ():
+        assert body is not None  # it has the statement
+        is_plain = isinstance(value, ast.List | ast.ListComp | ast.Dict | ast.DictComp) and "…" not in body.text(value)
+        if isinstance(target, ast.Attribute) and target.attr == attribute and is_plain:
+            wanted = f"nn.{kind}{'Dict' if isinstance(value, ast.Dict | ast.DictComp) else 'List'}"
+            return f"Make it an {wanted}: {body.text(target)} = {wanted}({body.text(value)})."
+    return f"Make {unseen} an nn.{kind}List or nn.{kind}Dict."
 
 
 def _converted_first(value: str) -> str:

@@ -227,7 +227,7 @@ def _in_plain_list(failure: Failure, owner: Owner) -> Told | None:
             value = body.text(statement.value)
             kind = "ModuleDict" if isinstance(statement.value, ast.Dict | ast.DictComp) else "ModuleList"
             fix = f"Register the layers: self.{attribute} = nn.{kind}({'...' if '…' in value else value})."
-            says = "keeps layers in a plain container, which .to() and .parameters() do not look into."
+            says = "keeps layers in a plain list or dict, which .to() and .parameters() do not look into."
             return Told(places[0], (shown(places[0], says),), fix)
     return None
 
