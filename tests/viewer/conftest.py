@@ -37,7 +37,10 @@ def server(library):
 
 @pytest.fixture
 def look(pages, server):
-    """Return a function that opens a view and waits until it is drawn; no page may complain or ask elsewhere."""
+    """Return a function that opens a view and waits until it is drawn; no page may complain or ask elsewhere.
+
+    Its `each` opens several in one page, its `refused` passes over what was refused.
+    """
     complaints = []
 
     def look(view="", busy=True, server=server, **options):
@@ -58,6 +61,11 @@ def look(pages, server):
             drawn(page)
             yield page
 
-    look.complaints, look.each = complaints, each
+    def refused():
+        """Pass over what the browser says of each answer that is an error."""
+        assert all("Failed to load resource" in said for said in complaints)
+        complaints.clear()
+
+    look.complaints, look.each, look.refused = complaints, each, refused
     yield look
     assert complaints == []
