@@ -116,7 +116,7 @@ def test_the_training_is_played_and_paused_by_space(look):
     page.keyboard.press(" ")
     page.get_by_role("button", name="play the training").wait_for()
     stood = page.locator("output.where").inner_text()
-    page.wait_for_timeout(900)
+    page.wait_for_timeout(450)  # it moves every 200 ms
     assert page.locator("output.where").inner_text() == stood
     assert stood.replace("step ", "step=") in at(page)
 
@@ -213,7 +213,7 @@ def test_leaving_the_view_ends_the_playing(look):
     page.keyboard.press(" ")
     page.keyboard.press("h")
     drawn(page)
-    page.wait_for_timeout(800)
+    page.wait_for_timeout(450)  # it moves every 200 ms
     assert at(page) == "#/first/heatmap"
 
 
@@ -425,7 +425,7 @@ def test_the_graph_is_followed_while_the_training_goes_on(browser, tmp_path):
             page.keyboard.press("ArrowLeft")
             train(4)
             later(page, page.get_by_text("11 steps"))
-            page.wait_for_timeout(200)
+            drawn(page)
             assert page.locator("output.where").inner_text() == "step 5"
             page.close()
 

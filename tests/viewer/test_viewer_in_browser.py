@@ -185,9 +185,7 @@ def test_a_tensor_is_found_by_typing(look):
     page = look("#/first/heatmap")
     page.keyboard.press("/")
     page.keyboard.type("head")
-    drawn(page)
-    page.wait_for_timeout(200)
-    assert page.locator(".labels .row").all_inner_texts() == ["head.weight", "head.bias"]
+    expect(page.locator(".labels .row")).to_have_text(["head.weight", "head.bias"], use_inner_text=True)
     page.keyboard.type("zzz")
     page.get_by_text("No match").wait_for()
 
@@ -207,8 +205,7 @@ def test_the_scale_is_that_of_the_rows_that_are_found(look):
     page = look("#/first/heatmap")
     before = page.locator(".legend").inner_text()
     page.get_by_label("find a tensor").fill("/bias$/")
-    page.wait_for_timeout(200)
-    assert page.locator(".labels a.row").count() == 5
+    expect(page.locator(".labels a.row")).to_have_count(5)
     assert page.locator(".legend").inner_text() != before
 
 
