@@ -13,6 +13,7 @@ from pathlib import Path
 import aside
 import hypothesis
 import pytest
+from pages import Pages, complaining
 
 from backsight.tables import doctor
 
@@ -108,8 +109,22 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="module")
+def kept_pages(browser):
+    kept = Pages(browser)
+    yield kept
+    kept.close()
+
+
 @pytest.fixture
-def visit(browser, tmp_path):
+def pages(kept_pages):
+    """The pages of the browser, of which those that a test opens are its own until its end."""
+    yield kept_pages
+    kept_pages.put_back()
+
+
+@pytest.fixture
+def visit(pages, tmp_path):
     """Return a function that opens a page as a reader does, in a window of 1280 by 800.
 
     ```python
@@ -119,23 +134,14 @@ def visit(browser, tmp_path):
 
     At the end of the test no page may have complained, asked for another file, or shown a dialog.
     """
-    contexts, complaints = [], []
+    complaints = []
 
     def visit(text, name="page.html", **options):
         file = tmp_path / name
         file.write_text(text, encoding="utf-8")
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        contexts.append(context)
-        context.set_default_timeout(10_000)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda asked: asked.url == file.as_uri() or complaints.append(f"asked for {asked.url}"))
+        page = pages.open(complaining(complaints, file.as_uri().__eq__), **options)
         page.goto(file.as_uri())
         return page
 
     yield visit
-    for context in contexts:
-        context.close()
     assert complaints == []

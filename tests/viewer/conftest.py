@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from looking import drawn
+from pages import complaining, leave
 from recorded_runs import digits, hostile
 
 from backsight.viewer import Library, Server
@@ -34,72 +35,17 @@ def server(library):
         yield server
 
 
-class Pages:
-    """Pages of a browser, by how they were made. What a test has opened is emptied for the next: a new one costs more
-    than all that most tests do with it.
-    """
-
-    def __init__(self, browser):
-        self._browser, self._kept, self._used = browser, {}, []
-
-    def open(self, heard, **options):
-        """Return a page that no test has now; `heard` is called with what it tells, by the event."""
-        how = repr(sorted(options.items()))
-        page = self._kept.pop(how, None) or self._browser.new_context(**options).new_page()
-        self._used.append((how, page, heard))
-        page.set_default_timeout(15_000)
-        for event, hear in heard.items():
-            page.on(event, hear)
-        return page
-
-    def put_back(self):
-        for how, page, heard in self._used:
-            for event, hear in heard.items():
-                page.remove_listener(event, hear)
-            if how not in self._kept and self._is_empty(page):
-                self._kept[how] = page
-            else:
-                page.context.close()
-        self._used.clear()
-
-    def _is_empty(self, page):
-        """Leave nothing of a test in a page; False where that cannot be, as it was closed."""
-        try:
-            page.unroute_all()
-            page.evaluate("location.protocol === 'about:' || (localStorage.clear(), sessionStorage.clear())")
-            page.context.clear_cookies()
-            page.mouse.move(-1, -1)
-            page.goto("about:blank")
-        except Exception:
-            return False
-        return len(page.context.pages) == 1
-
-    def close(self):
-        for page in self._kept.values():
-            page.context.close()
-
-
-@pytest.fixture(scope="module")
-def pages(browser):
-    pages = Pages(browser)
-    yield pages
-    pages.close()
-
-
 @pytest.fixture
 def look(pages, server):
-    """Return a function that opens a view and waits until it is drawn; no page may complain or ask elsewhere."""
-    complaints = []
-    here = f"http://127.0.0.1:{server.port}/"
-    heard = {
-        "console": lambda said: complaints.append(f"{said.type}: {said.text}"),
-        "pageerror": lambda error: complaints.append(str(error)),
-        "dialog": lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()),
-        "request": lambda asked: asked.url.startswith((here, "data:")) or complaints.append(asked.url),
-    }
+    """Return a function that opens a view and waits until it is drawn; no page may complain or ask elsewhere.
 
-    def look(view="", busy=True, **options):
-        page = pages.open(heard, **{"viewport": {"width": 1280, "height": 800}, **options})
+    Its `each` opens several in one page, its `refused` passes over what was refused.
+    """
+    complaints = []
+
+    def look(view="", busy=True, server=server, **options):
+        here = f"http://127.0.0.1:{server.port}/"
+        page = pages.open(complaining(complaints, lambda url: url.startswith((here, "data:"))), **options)
         page.goto(server.url + view)
         if busy:
             drawn(page)
@@ -110,12 +56,16 @@ def look(pages, server):
         page = look(views[0], **options)
         yield page
         for view in views[1:]:
-            page.goto("about:blank")
-            page.goto(here + view)
+            leave(page)
+            page.goto(f"http://127.0.0.1:{server.port}/{view}")
             drawn(page)
             yield page
 
-    look.complaints, look.each = complaints, each
+    def refused():
+        """Pass over what the browser says of each answer that is an error."""
+        assert all("Failed to load resource" in said for said in complaints)
+        complaints.clear()
+
+    look.complaints, look.each, look.refused = complaints, each, refused
     yield look
-    pages.put_back()
     assert complaints == []

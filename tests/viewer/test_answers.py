@@ -424,7 +424,7 @@ def test_of_a_learning_rate_that_a_schedule_raises_the_highest_is_what_was_chose
 
 
 @pytest.mark.parametrize("kind", ["grad", "output"])
-def test_what_was_read_before_is_what_the_page_asks_for(tmp_path, browser, monkeypatch, kind):
+def test_what_was_read_before_is_what_the_page_asks_for(tmp_path, look, monkeypatch, kind):
     from backsight.viewer import Server
 
     with RunWriter(tmp_path / "run") as writer:
@@ -434,11 +434,8 @@ def test_what_was_read_before_is_what_the_page_asks_for(tmp_path, browser, monke
     library, read = Library(tmp_path), counting(monkeypatch, "heatmap")
     library.warm()
     with Server(library) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/run/heatmap")
+        page = look("#/run/heatmap", busy=False, server=server)
         page.locator(".cells canvas").wait_for()
-        page.close()
     assert read == ["run"]
 
 

@@ -116,7 +116,7 @@ def test_the_training_is_played_and_paused_by_space(look):
     page.keyboard.press(" ")
     page.get_by_role("button", name="play the training").wait_for()
     stood = page.locator("output.where").inner_text()
-    page.wait_for_timeout(900)
+    page.wait_for_timeout(450)  # it moves every 200 ms
     assert page.locator("output.where").inner_text() == stood
     assert stood.replace("step ", "step=") in at(page)
 
@@ -186,7 +186,7 @@ def test_enter_goes_from_one_found_box_to_the_next(look):
     expect(page.locator("span.hint[role=status]")).to_have_text(f"1 of {found}")
 
 
-def test_where_outputs_are_nan_first_the_graph_opens_with_outputs(tmp_path, browser):
+def test_where_outputs_are_nan_first_the_graph_opens_with_outputs(tmp_path, look):
     class Price(nn.Module):
         def __init__(self):
             super().__init__()
@@ -203,13 +203,9 @@ def test_where_outputs_are_nan_first_the_graph_opens_with_outputs(tmp_path, brow
             model(torch.randn(4, 8), 1e6 if step >= 12 else 0).square().mean().backward()
             optimizer.step()
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/run/graph")
-        drawn(page)
+        page = look("#/run/graph", server=server)
         assert page.get_by_role("radio", name="outputs").get_attribute("aria-checked") == "true"
         assert "step 12, NaN or ∞ begins" in page.locator(".where").inner_text()
-        page.close()
 
 
 def test_leaving_the_view_ends_the_playing(look):
@@ -217,7 +213,7 @@ def test_leaving_the_view_ends_the_playing(look):
     page.keyboard.press(" ")
     page.keyboard.press("h")
     drawn(page)
-    page.wait_for_timeout(800)
+    page.wait_for_timeout(450)  # it moves every 200 ms
     assert at(page) == "#/first/heatmap"
 
 
@@ -384,7 +380,7 @@ def test_a_picture_that_holds_more_than_shapes_is_stripped(look):
     assert not re.search(r"script|style=\"display|foreignObject|href|onload|onclick|<img|<a", held)
 
 
-def test_a_run_without_a_graph_says_why(look, runs, tmp_path, browser):
+def test_a_run_without_a_graph_says_why(look, tmp_path):
     from backsight.runs import RunWriter
     from backsight.viewer import Library, Server
 
@@ -393,15 +389,10 @@ def test_a_run_without_a_graph_says_why(look, runs, tmp_path, browser):
     with RunWriter(tmp_path / "large") as writer:
         writer.event("graph left out", step=0, why="it has more than 20,000 nodes")
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        for name, says in (
-            ("bare", "recorded without it"),
-            ("large", "It was omitted: it has more than 20,000 nodes."),
-        ):
-            page.goto(f"http://127.0.0.1:{server.port}/#/{name}/graph")
-            page.get_by_text(says).wait_for()
-        page.close()
+        page = look("#/bare/graph", server=server)
+        page.get_by_text("recorded without it").wait_for()
+        page.goto(f"http://127.0.0.1:{server.port}/#/large/graph")
+        page.get_by_text("It was omitted: it has more than 20,000 nodes.").wait_for()
 
 
 def test_the_graph_is_followed_while_the_training_goes_on(browser, tmp_path):
@@ -434,12 +425,12 @@ def test_the_graph_is_followed_while_the_training_goes_on(browser, tmp_path):
             page.keyboard.press("ArrowLeft")
             train(4)
             later(page, page.get_by_text("11 steps"))
-            page.wait_for_timeout(200)
+            drawn(page)
             assert page.locator("output.where").inner_text() == "step 5"
             page.close()
 
 
-def test_a_damaged_graph_is_told_of(runs, tmp_path, browser):
+def test_a_damaged_graph_is_told_of(runs, tmp_path, look):
     import shutil
 
     from backsight.viewer import Library, Server
@@ -448,11 +439,9 @@ def test_a_damaged_graph_is_told_of(runs, tmp_path, browser):
     path = tmp_path / "first" / "rank-00000" / "graph.json"
     path.write_bytes(path.read_bytes().replace(b"Addmm", b"Admmm"))
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/first/graph")
+        page = look("#/first/graph", busy=False, server=server)
         page.get_by_text("graph.json is damaged: the checksum of a line does not match").wait_for()
-        page.close()
+    look.refused()
 
 
 def test_the_memory_of_a_step_is_drawn_with_its_peak(look):

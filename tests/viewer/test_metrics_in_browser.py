@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import re
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -64,7 +63,7 @@ def test_the_pointer_is_in_all_charts_at_one_step(look):
     before = chart(page, "gradient norm").locator("canvas").evaluate("(board) => board.toDataURL()")
     page.mouse.move(box["x"] + 64 + (box["width"] - 78) / 2, box["y"] + 40)
     expect(page.locator(".bubble")).to_contain_text(re.compile("step (29|30)"))
-    page.wait_for_timeout(100)
+    drawn(page)
     assert chart(page, "gradient norm").locator("canvas").evaluate("(board) => board.toDataURL()") != before
 
 
@@ -106,8 +105,7 @@ def test_pictures_are_saved(look):
 def test_smoothing_keeps_the_line_as_it_is_behind_the_smooth_one(look):
     page = look("#/first/metrics")
     page.get_by_label("smoothing").fill("90")
-    page.wait_for_timeout(200)
-    assert "smooth=90" in at(page)
+    expect(page).to_have_url(re.compile("smooth=90"))
     board = chart(page, "loss").locator("canvas")
     box = board.bounding_box()
     page.mouse.move(box["x"] + 64 + (box["width"] - 78) / 2, box["y"] + 40)
@@ -317,7 +315,7 @@ def test_which_run_has_the_lowest_loss_is_said_first_and_from_where_the_others_a
     assert "not finite from step 30 on" in rows[-1]
 
 
-def test_how_a_loss_ended_is_shown_over_what_was_chosen_for_the_runs(tmp_path, browser):
+def test_how_a_loss_ended_is_shown_over_what_was_chosen_for_the_runs(tmp_path, look):
     for lr, end in ((1e-4, 0.5), (1e-3, 0.1), (1e-2, 0.2)):
         with RunWriter(tmp_path / f"lr-{lr}", environment={"arguments": ["--lr", str(lr)]}) as writer:
             number = writer.tensor("w", "grad", "", (2,), "float32")
@@ -325,35 +323,28 @@ def test_how_a_loss_ended_is_shown_over_what_was_chosen_for_the_runs(tmp_path, b
                 writer.append(step, [number], np.ones(1, STATISTICS))
                 writer.mark(step, loss=1 - (1 - end) * step / 39)
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/lr-0.001/compare?with=lr-0.01,lr-0.0001")
-        drawn(page)
+        page = look("#/lr-0.001/compare?with=lr-0.01,lr-0.0001", server=server)
         board = page.get_by_label("loss at the end over lr, a point for each run")
         place = board.bounding_box()
         page.mouse.move(place["x"] + place["width"] / 2 + 20, place["y"] + place["height"] / 2)
         said = page.locator(".bubble").inner_text().split("\n")
         assert said[0] == "lr 0.001"
         assert said[1].startswith("lr-0.001: 0.1")
-        page.close()
 
 
-def test_runs_are_told_apart_by_what_was_chosen_and_not_by_what_follows_from_it(tmp_path, browser):
+def test_runs_are_told_apart_by_what_was_chosen_and_not_by_what_follows_from_it(tmp_path, look):
     chosen = [("SGD", 0.1, {}), ("AdamW", 0.1, {"betas": [0.9, 0.999]}), ("AdamW", 0.2, {"betas": [0.9, 0.999]})]
     for k, (optimizer, lr, more) in enumerate(chosen):
         with RunWriter(tmp_path / f"run-{k}") as writer:
             writer.event("optimizer", step=0, optimizer=optimizer, groups=[{"tensors": 2 + k, "lr": lr, **more}])
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        drawn(page)
+        page = look(server=server)
         told = page.locator("td.first .chosen").all_inner_texts()
         assert [each.replace("\u00a0", " ") for each in told] == [
             "optimizer AdamW, lr 0.2",
             "optimizer AdamW, lr 0.1",
             "optimizer SGD, lr 0.1",
         ]
-        page.close()
 
 
 def test_a_finding_leads_to_the_page_of_its_code(look):
@@ -422,14 +413,11 @@ def test_a_number_that_is_not_of_every_step_says_where_it_was_last_finite(look):
     expect(chart(page, "gradient norm").locator(".now")).to_have_text("NaN from step 30 on")
 
 
-def test_runs_that_were_set_otherwise_are_compared_with_the_best_when_it_is_asked(browser, tmp_path):
+def test_runs_that_were_set_otherwise_are_compared_with_the_best_when_it_is_asked(look, tmp_path):
     for name, lr in (("slow", 1e-5), ("fast", 3e-3), ("same", 1e-5)):
         digits(tmp_path / name, 30, lr=lr)
-    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
-        page = context.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/slow/compare?with=fast,same")
-        drawn(page)
+    with Server(Library(tmp_path)) as server:
+        page = look("#/slow/compare?with=fast,same", server=server)
         said = page.locator("main").inner_text()
         assert "slow and same differ from fast in lr, so their weights diverge from the first update on." in said
         assert "First bitwise difference" not in said
@@ -440,9 +428,7 @@ def test_runs_that_were_set_otherwise_are_compared_with_the_best_when_it_is_aske
             "Step 1, after the update of step 0, stem.weight (weights)"
             in page.locator(".two details").first.inner_text()
         )
-        page.goto("about:blank")
-        page.goto(f"http://127.0.0.1:{server.port}/#/slow/compare?with=same")
-        drawn(page)
+        page = look("#/slow/compare?with=same", server=server)
         assert "every number is the same in both" in page.locator("main").inner_text()
 
 

@@ -30,7 +30,7 @@ def write(folder, *, losses, lr=(0.1,), program="train", tensor="w", norms=None,
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def server(tmp_path_factory):
     pytest.importorskip("uvicorn", reason='THE VIEWER IS NOT TESTED: pip install "backsight[view]"')
     folder = tmp_path_factory.mktemp("scales")
     falling = np.linspace(2, 0.5, STEPS)
@@ -46,24 +46,6 @@ def served(tmp_path_factory):
         yield server
 
 
-@pytest.fixture
-def view(served, browser):
-    context = None
-
-    def view(where, **options):
-        nonlocal context
-        context = browser.new_context(**options)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.goto(served.url)
-        page.goto(f"http://127.0.0.1:{served.port}/{where}")
-        drawn(page)
-        return page
-
-    yield view
-    context.close()
-
-
 PHONE = {"viewport": {"width": 390, "height": 844}}
 
 
@@ -71,39 +53,39 @@ def said(page, title):
     return page.locator("figure.panel", has=page.locator("h3", has_text=title)).first.locator("figcaption").inner_text()
 
 
-def test_a_spike_does_not_press_all_else_flat(view):
-    page = view("#/spike/metrics")
+def test_a_spike_does_not_press_all_else_flat(look):
+    page = look("#/spike/metrics")
     assert "log scale" in said(page, "loss")
     page.get_by_label("scale", exact=True).select_option("0")
     assert "log scale" not in said(page, "loss")
     assert "log=0" in at(page)
-    assert "log scale" not in said(view("#/good/metrics"), "loss")
-    assert "log scale" not in said(view("#/far/metrics"), "loss")
-    assert "log scale" in said(view("#/far/compare?with=good"), "loss")
-    expect(view("#/spike/heatmap").locator(".marks h3")).to_have_text("loss, log scale")
+    assert "log scale" not in said(look("#/good/metrics"), "loss")
+    assert "log scale" not in said(look("#/far/metrics"), "loss")
+    assert "log scale" in said(look("#/far/compare?with=good"), "loss")
+    expect(look("#/spike/heatmap").locator(".marks h3")).to_have_text("loss, log scale")
 
 
-def test_the_line_in_the_list_has_the_scale_of_the_chart(view):
-    page = view("")
+def test_the_line_in_the_list_has_the_scale_of_the_chart(look):
+    page = look("")
     lines = {row.get_attribute("aria-label") for row in page.locator(".spark canvas").all()}
     assert len([each for each in lines if "log scale" in each]) == 1
     expect(page.locator("tr", has_text="spike").locator(".spark")).to_contain_text("(log)")
 
 
-def test_zeros_stand_at_the_bottom_edge_of_a_log_scale(view):
-    page = view("#/spike/compare?with=good")
+def test_zeros_stand_at_the_bottom_edge_of_a_log_scale(look):
+    page = look("#/spike/compare?with=good")
     assert "log scale" in said(page, "w: norm of gradients")
     assert "0 at the bottom edge" in said(page, "w: norm of gradients")
 
 
-def test_outliers_are_counted_where_they_are_left_out(view):
-    page = view("#/spike/metrics?calm=1&log=0")
+def test_outliers_are_counted_where_they_are_left_out(look):
+    page = look("#/spike/metrics?calm=1&log=0")
     assert "2 outliers out of view" in said(page, "loss")
-    assert "out of view" not in said(view("#/spike/metrics"), "loss")
+    assert "out of view" not in said(look("#/spike/metrics"), "loss")
 
 
-def test_what_is_not_finite_has_the_color_of_its_run(view):
-    page = view("#/nan/compare?with=good")
+def test_what_is_not_finite_has_the_color_of_its_run(look):
+    page = look("#/nan/compare?with=good")
     shown = """(board) => { const pen = board.getContext("2d"), d = pen.getImageData(0, 7, board.width, 6).data,
         found = new Set();
         for (let k = 0; k < d.length; k += 4) if (d[k + 3] > 250) found.add(`rgb(${d[k]}, ${d[k + 1]}, ${d[k + 2]})`);
@@ -115,8 +97,8 @@ def test_what_is_not_finite_has_the_color_of_its_run(view):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_run_has_the_color_of_errors(view, scheme):
-    page = view("", color_scheme=scheme)
+def test_no_run_has_the_color_of_errors(look, scheme):
+    page = look("", color_scheme=scheme)
     colors = """() => { const style = getComputedStyle(document.documentElement);
         return ["bad", "nonfinite", "line1", "line2", "line3", "line4", "line5", "line6"]
             .map((name) => style.getPropertyValue(`--${name}`).trim()); }"""
@@ -124,20 +106,20 @@ def test_no_run_has_the_color_of_errors(view, scheme):
     assert len(set(found)) == len(found) == 8
 
 
-def test_what_is_measured_now_and_then_says_how_often(view):
-    page = view("#/nan/metrics")
+def test_what_is_measured_now_and_then_says_how_often(look):
+    page = look("#/nan/metrics")
     assert "measured every 16 steps" in said(page, "rare")
     assert "every" not in said(page, "loss")
 
 
-def test_charts_of_a_row_stand_side_by_side_whatever_their_titles(view):
-    page = view("#/nan/metrics", viewport={"width": 1000, "height": 800})
+def test_charts_of_a_row_stand_side_by_side_whatever_their_titles(look):
+    page = look("#/nan/metrics", viewport={"width": 1000, "height": 800})
     boards = page.locator(".cards canvas")
     assert boards.nth(0).bounding_box()["y"] == boards.nth(1).bounding_box()["y"]
 
 
-def test_losses_of_different_programs_are_not_ranked(view):
-    page = view("#/good/compare?with=stranger")
+def test_losses_of_different_programs_are_not_ranked(look):
+    page = look("#/good/compare?with=stranger")
     expect(page.locator(".verdict h2")).to_have_text("Different programs")
     assert page.locator(".verdict .best").count() == 0
     for name, values in (("script", ["train", "other"]), ("model", ["Train", "Other"])):
@@ -145,26 +127,26 @@ def test_losses_of_different_programs_are_not_ranked(view):
     assert "different scripts or parameters, so there is no step" in page.locator("main").inner_text()
 
 
-def test_a_run_that_was_better_at_first_is_said_to_have_been(view):
-    page = view("#/good/compare?with=early")
+def test_a_run_that_was_better_at_first_is_said_to_have_been(look):
+    page = look("#/good/compare?with=early")
     assert "differs from the best" in page.locator(".verdict thead").inner_text()
     assert ", lower until step 8" in page.locator(".verdict tr", has_text="early").inner_text()
 
 
-def test_the_top_says_how_many_runs_are_compared(view):
-    page = view("#/good/compare?with=early,nan")
+def test_the_top_says_how_many_runs_are_compared(look):
+    page = look("#/good/compare?with=early,nan")
     assert page.locator(".top h1").inner_text() == "3 runs"
     assert page.locator(".top h1 + .soft").inner_text() == "tabs: good"
     assert page.locator(".top .steps").count() == page.locator(".top .state").count() == 0
 
 
-def test_groups_that_differ_are_told_in_the_list(view):
-    page = view("")
+def test_groups_that_differ_are_told_in_the_list(look):
+    page = look("")
     assert "0.01, 0.05" in page.locator("tr", has_text="nan").first.locator(".chosen").inner_text()
 
 
-def test_runs_to_compare_with_are_ticked(view):
-    page = view("#/good/compare")
+def test_runs_to_compare_with_are_ticked(look):
+    page = look("#/good/compare")
     compare = page.get_by_role("button", name="compare")
     assert compare.is_disabled()
     assert "lr\u00a00.3" in page.locator(".choice", has_text="early").inner_text()
@@ -175,15 +157,15 @@ def test_runs_to_compare_with_are_ticked(view):
     assert at(page) == "#/good/compare?with=early%2Cnan"
 
 
-def test_arguments_stand_as_they_were_given(view):
-    text = view("#/good/about").locator("main").inner_text()
+def test_arguments_stand_as_they_were_given(look):
+    text = look("#/good/about").locator("main").inner_text()
     assert "arguments\n--lr 0.1" in text
     assert "Environment" in text
     assert "damage" not in text
 
 
-def test_tables_of_several_runs_fit_a_narrow_screen(view):
-    page = view("#/good/compare?with=early,nan,spike", **PHONE)
+def test_tables_of_several_runs_fit_a_narrow_screen(look):
+    page = look("#/good/compare?with=early,nan,spike", **PHONE)
     losses, settings = page.locator(".compared .table").all()
     assert losses.evaluate("(t) => t.scrollWidth <= t.clientWidth && t.scrollHeight <= t.clientHeight")
     # Names of settings are whole, so that this one is scrolled sideways, and the page is not.
@@ -191,27 +173,28 @@ def test_tables_of_several_runs_fit_a_narrow_screen(view):
     assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_what_is_touched_is_large_enough(view):
+def test_what_is_touched_is_large_enough(look):
     small = """() => [...document.querySelectorAll("button, a[href], summary, select, input")]
         .map((each) => [each.outerHTML.slice(0, 80), each.getBoundingClientRect()])
         .filter(([, box]) => box.width && box.x >= 0 && box.height < 24).map(([text]) => text)"""
-    for where in ("", "#/nan/metrics", "#/nan/compare?with=good", "#/nan/findings", "#/nan/about"):
-        assert view(where, **PHONE).evaluate(small) == [], where
+    views = ("", "#/nan/metrics", "#/nan/compare?with=good", "#/nan/findings", "#/nan/about")
+    for page in look.each(*views, **PHONE):
+        assert page.evaluate(small) == [], at(page)
 
 
-def test_the_top_of_the_list_has_room_below_its_buttons(view):
-    page = view("", **PHONE)
+def test_the_top_of_the_list_has_room_below_its_buttons(look):
+    page = look("", **PHONE)
     top, button = page.locator(".top").bounding_box(), page.locator(".top .ask").bounding_box()
     assert top["y"] + top["height"] - button["y"] - button["height"] >= 6
 
 
-def test_code_is_not_cut_on_a_narrow_screen(view):
-    page = view("#/nan/memory", **PHONE)
+def test_code_is_not_cut_on_a_narrow_screen(look):
+    page = look("#/nan/memory", **PHONE)
     assert page.locator("pre").evaluate("(pre) => pre.scrollWidth <= pre.clientWidth")
 
 
-def test_numbers_of_findings_are_written_as_in_charts(view):
-    page = view("#/good/findings")
+def test_numbers_of_findings_are_written_as_in_charts(look):
+    page = look("#/good/findings")
     told = {"code": "BS301", "severity": "note", "title": "From -1.085e+04 to -0.5.", "exact": True, "source": None}
     told |= {
         "evidence": [],
@@ -229,8 +212,8 @@ def test_numbers_of_findings_are_written_as_in_charts(view):
     expect(found.locator(".fix code")).to_have_text("backsight run")
 
 
-def test_a_dialog_scrolls_within_its_corners(view):
-    page = view("#/nan/metrics", viewport={"width": 900, "height": 300})
+def test_a_dialog_scrolls_within_its_corners(look):
+    page = look("#/nan/metrics", viewport={"width": 900, "height": 300})
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog")
     assert dialog.evaluate("(dialog) => getComputedStyle(dialog).overflow") == "hidden"
@@ -240,8 +223,8 @@ def test_a_dialog_scrolls_within_its_corners(view):
     assert dialog.count() == 0
 
 
-def test_points_of_runs_stand_clear_of_the_frame(view):
-    page = view("#/good/compare?with=early,spike")
+def test_points_of_runs_stand_clear_of_the_frame(look):
+    page = look("#/good/compare?with=early,spike")
     board = page.get_by_label("loss at the end over lr, a point for each run")
     lowest = """(board) => { const d = board.getContext("2d").getImageData(0, 0, board.width, board.height).data;
         let low = 0;

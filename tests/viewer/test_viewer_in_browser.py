@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -139,21 +138,17 @@ def test_a_heatmap_shows_tensors_over_steps(look):
     assert "10 tensors, a column is a step" in page.locator(".notes").inner_text()
 
 
-def test_a_link_to_a_heatmap_asks_for_it_before_it_knows_the_run(browser, server):
-    with closing(browser.new_context()) as context:
-        page = context.new_page()
-        page.goto(server.url)
-        page.goto("about:blank")
-        asked, held = [], []
-        page.on("request", lambda request: asked.append(request.url.partition("/api/ask/")[2].partition("?")[0]))
-        page.route("**/api/ask/about*", lambda route: held.append(route))
-        with page.expect_request("**/api/ask/heatmap*"):
-            page.goto(f"http://127.0.0.1:{server.port}/#/first/heatmap?kind=weight&stat=std")
-        assert page.get_by_text("opening the run").is_visible()
-        held[0].continue_()
-        drawn(page)
-        assert shades(page, ".cells canvas") > 50
-        assert asked.count("heatmap") == 1
+def test_a_link_to_a_heatmap_asks_for_it_before_it_knows_the_run(pages, server):
+    asked, held = [], []
+    page = pages.open({"request": lambda request: asked.append(request.url)})
+    page.route("**/api/ask/about*", lambda route: held.append(route))
+    with page.expect_request("**/api/ask/heatmap*"):
+        page.goto(f"{server.url}#/first/heatmap?kind=weight&stat=std")
+    assert page.get_by_text("opening the run").is_visible()
+    held[0].continue_()
+    drawn(page)
+    assert shades(page, ".cells canvas") > 50
+    assert len([address for address in asked if "/api/ask/heatmap?" in address]) == 1
 
 
 def test_the_kind_and_the_statistic_are_in_the_address(look):
@@ -190,9 +185,7 @@ def test_a_tensor_is_found_by_typing(look):
     page = look("#/first/heatmap")
     page.keyboard.press("/")
     page.keyboard.type("head")
-    drawn(page)
-    page.wait_for_timeout(200)
-    assert page.locator(".labels .row").all_inner_texts() == ["head.weight", "head.bias"]
+    expect(page.locator(".labels .row")).to_have_text(["head.weight", "head.bias"], use_inner_text=True)
     page.keyboard.type("zzz")
     page.get_by_text("No match").wait_for()
 
@@ -212,8 +205,7 @@ def test_the_scale_is_that_of_the_rows_that_are_found(look):
     page = look("#/first/heatmap")
     before = page.locator(".legend").inner_text()
     page.get_by_label("find a tensor").fill("/bias$/")
-    page.wait_for_timeout(200)
-    assert page.locator(".labels a.row").count() == 5
+    expect(page.locator(".labels a.row")).to_have_count(5)
     assert page.locator(".legend").inner_text() != before
 
 
@@ -392,7 +384,7 @@ def test_the_values_of_many_tensors_stand_on_one_page(look):
     assert at(page).startswith("#/first/tensor?tensor=blocks.1.0.bias&kind=grad")
 
 
-def test_a_line_of_the_program_is_shown_with_its_text_and_opened_in_any_editor(tmp_path, browser):
+def test_a_line_of_the_program_is_shown_with_its_text_and_opened_in_any_editor(tmp_path, look):
     script = tmp_path / "train.py"
     script.write_text("import torch\n\n\ndef forward(layer, x):\n    return torch.sqrt(layer(x) - 100)\n")
     scope = {"__name__": "train"}
@@ -403,10 +395,7 @@ def test_a_line_of_the_program_is_shown_with_its_text_and_opened_in_any_editor(t
             scope["forward"](model, torch.ones(2, 4)).sum().backward()
             rec.step()
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/run/findings")
-        drawn(page)
+        page = look("#/run/findings", server=server)
         assert page.locator("code.text", has_text="return torch.sqrt(layer(x) - 100)").count()
         page.get_by_role("button", name="train.py:5").first.click()
         said = page.get_by_label("a line of the program")
@@ -414,7 +403,6 @@ def test_a_line_of_the_program_is_shown_with_its_text_and_opened_in_any_editor(t
         assert said.get_by_role("link").first.get_attribute("href") == f"vscode://file{script}:5"
         page.keyboard.press("Escape")
         expect(said).to_be_hidden()
-        page.close()
 
 
 def test_light_or_dark_is_chosen_kept_and_left_to_the_system_again(look):
@@ -504,29 +492,22 @@ def test_a_rank_may_be_chosen(look):
 
 
 @pytest.mark.parametrize("view", ["#/nothing/heatmap", "#/first/tensor?tensor=nothing&kind=grad", "#/first/tensor"])
-def test_what_is_not_there_is_said_and_leads_on(browser, server, view):
-    page = browser.new_page()
-    page.goto(server.url)
-    page.goto(f"http://127.0.0.1:{server.port}/{view}")
-    drawn(page)
+def test_what_is_not_there_is_said_and_leads_on(look, view):
+    page = look(view)
     assert page.locator(".empty").is_visible()
     assert len(page.locator(".empty").inner_text()) > 15
-    page.close()
+    look.refused()
 
 
-def test_a_viewer_that_has_ended_is_told_of(browser, library):
-    from backsight.viewer import Server
-
-    page = browser.new_page()
+def test_a_viewer_that_has_ended_is_told_of(look, library):
     with Server(library) as server:
-        page.goto(server.url)
-        drawn(page)
+        page = look(server=server)
     page.evaluate("location.hash = '#/first/findings'")
     page.get_by_text("The viewer no longer answers").wait_for()
-    page.close()
+    look.refused()
 
 
-def test_of_what_was_recorded_in_part_the_top_says_of_how_many_steps(browser, tmp_path):
+def test_of_what_was_recorded_in_part_the_top_says_of_how_many_steps(look, tmp_path):
     from backsight.viewer import Library, Server
 
     with RunWriter(tmp_path / "some") as writer:
@@ -534,12 +515,8 @@ def test_of_what_was_recorded_in_part_the_top_says_of_how_many_steps(browser, tm
         for step in (0, 3, 6):
             writer.append(step, [number], np.ones(1, STATISTICS))
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/some/heatmap")
-        drawn(page)
+        page = look("#/some/heatmap", server=server)
         assert page.locator(".top .steps").inner_text() == "3 of 7 steps"
-        page.close()
 
 
 def test_a_run_is_followed_while_it_is_recorded(browser, tmp_path):
@@ -716,7 +693,7 @@ def test_magnitudes_are_shown_as_ridges_with_the_newest_in_front(look):
     expect(page.locator(".bubble")).not_to_contain_text("−")
 
 
-def test_ridges_of_a_run_without_signs_say_so(tmp_path, browser):
+def test_ridges_of_a_run_without_signs_say_so(tmp_path, look):
     import numpy as np
 
     from backsight.runs import STATISTICS, RunWriter
@@ -731,12 +708,9 @@ def test_ridges_of_a_run_without_signs_say_so(tmp_path, browser):
         for step in range(5):
             writer.append(step, [tensor], rows, histograms=counts)
     with Server(Library(tmp_path)) as server:
-        page = browser.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/run/tensor?tensor=w&kind=grad&ridges=1")
+        page = look("#/run/tensor?tensor=w&kind=grad&ridges=1", busy=False, server=server)
         page.get_by_text("by magnitude: this run was recorded without signs").wait_for()
         assert page.get_by_label("ridges of the magnitudes of w").count() == 1
-        page.close()
 
 
 def test_a_tensor_that_is_not_there_leads_to_those_that_are_called_alike(look):
@@ -769,30 +743,24 @@ def test_what_is_selected_is_compared_by_a_key(look):
     assert "compare the selected ones" in page.locator("dialog").inner_text()
 
 
-def test_two_runs_part_within_the_steps_of_the_shorter_one(tmp_path, browser):
+def test_two_runs_part_within_the_steps_of_the_shorter_one(tmp_path, look):
     for name, steps in (("long", 3000), ("short", 700)):
         with RunWriter(tmp_path / name) as writer:
             for step in range(steps):
                 writer.mark(step, loss=3 + 10 * math.exp(-step / 400) + 0.01 * (step % 2))
-    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
-        page = context.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/long/compare?with=short")
-        drawn(page)
+    with Server(Library(tmp_path)) as server:
+        page = look("#/long/compare?with=short", server=server)
         assert "the last of both" in page.locator(".verdict").inner_text()
 
 
-def test_how_runs_differ_agrees_with_the_losses_in_the_table(tmp_path, browser):
+def test_how_runs_differ_agrees_with_the_losses_in_the_table(tmp_path, look):
     for name, loss in (("one", 1.0), ("same", 1.0), ("close", 1.04), ("nearer", 1.2)):
         with RunWriter(tmp_path / name) as writer:
             for step in range(200):
                 # The last few steps of one run come near to the others, the mean of its last tenth does not.
                 writer.mark(step, loss=(1.0 if name == "nearer" and step >= 188 else loss) + 0.001 * (step % 2))
-    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
-        page = context.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/one/compare?with=same,close,nearer")
-        drawn(page)
+    with Server(Library(tmp_path)) as server:
+        page = look("#/one/compare?with=same,close,nearer", server=server)
         rows = page.locator(".verdict tbody tr")
         assert page.locator(".verdict h2").inner_text() == "Lowest loss at the end: one"
         told = {row.locator("td").first.inner_text(): row.inner_text() for row in rows.all()}
@@ -804,15 +772,12 @@ def test_how_runs_differ_agrees_with_the_losses_in_the_table(tmp_path, browser):
         assert page.locator(".verdict h2").inner_text() == "loss ends the same"
 
 
-def test_numbers_beyond_single_precision_are_not_called_infinite(tmp_path, browser):
+def test_numbers_beyond_single_precision_are_not_called_infinite(tmp_path, look):
     with RunWriter(tmp_path / "run") as writer:
         for step in range(20):
             writer.mark(step, huge=1e38 * (step + 1), swinging=1.7e308 * (-1) ** step, tiny=1e-50 * (step + 1))
-    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
-        page = context.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/run/metrics")
-        drawn(page)
+    with Server(Library(tmp_path)) as server:
+        page = look("#/run/metrics", server=server)
         said = page.locator("main").inner_text()
         assert "∞" not in said
         assert "2e39" in said
@@ -838,17 +803,14 @@ def test_a_long_name_leaves_room_for_its_value(look):
     assert min(widths) > 200
 
 
-def test_a_tensor_without_elements_has_no_numbers(tmp_path, browser):
+def test_a_tensor_without_elements_has_no_numbers(tmp_path, look):
     rows = np.zeros(1, STATISTICS)
     with RunWriter(tmp_path / "run") as writer:
         tensor = writer.tensor("none", "grad", "", (0,), "float32")
         for step in range(100):
             writer.append(step, [tensor] if step < 3 else [], rows[: step < 3])
-    with Server(Library(tmp_path)) as server, closing(browser.new_context()) as context:
-        page = context.new_page()
-        page.goto(server.url)
-        page.goto(f"http://127.0.0.1:{server.port}/#/run/tensor?tensor=none&kind=grad")
-        drawn(page)
+    with Server(Library(tmp_path)) as server:
+        page = look("#/run/tensor?tensor=none&kind=grad", server=server)
         table = page.locator(".slot table").inner_text()
         assert table.count("–") >= 3
 
