@@ -93,8 +93,8 @@ def groups(size):
     """All names, each in one group; no two of a group serve the same feature, so that each is missed by itself."""
     made: list[list[str]] = []
     for path, features in FEATURES_OF.items():
-        free = (each for each in made if len(each) < size and all(features.isdisjoint(FEATURES_OF[one]) for one in each))
-        group = next(free, None)
+        free = (each for each in made if len(each) < size)
+        group = next((each for each in free if all(features.isdisjoint(FEATURES_OF[one]) for one in each)), None)
         if group is None:
             made.append(group := [])
         group.append(path)
