@@ -1,4 +1,7 @@
-"""A PyTorch that lacks one name costs the feature that needs it, and nothing else: tried with each name."""
+"""A PyTorch that lacks one name costs the feature that needs it, and nothing else: tried with each name.
+
+`make test` hides several at once, which different features need; `make test-all` each by itself.
+"""
 
 from __future__ import annotations
 
@@ -61,18 +64,19 @@ def whole(ask):
     return ask()
 
 
-def check(told, whole, path):
-    """Nothing may fail; what a lost feature does not touch is as it was; and the loss is said."""
-    lost = FEATURES_OF[path]
+def check(told, whole, *paths):
+    """Nothing may fail; what no lost feature touches is as it was; and each loss is said."""
+    lost = set().union(*(FEATURES_OF[path] for path in paths))
     for name, (touched, _) in JOBS.items():
         if name not in told:
             continue
         how, given = told[name]
         assert how != "failed", f"{name}:\n{given}"
         if how == "refused":
-            assert path in given, f"{name} is refused without saying what is missing: {given}"
+            missing = [path for path in paths if FEATURES_OF[path] & touched]
+            assert any(path in given for path in missing), f"{name} is refused without saying what is missing: {given}"
         if not touched & lost:
-            assert told[name] == whole[name], f"{name} lost something without {path}"
+            assert told[name] == whole[name], f"{name} lost something without {', '.join(paths)}"
     run, before = told["run"], whole["run"]
     assert (run["status"], run["out"]) == (before["status"], before["out"])
     assert "error BS202" in run["err"]
@@ -80,8 +84,21 @@ def check(told, whole, path):
     assert sentence == f"backsight: {told['sentence']}"
     if not lost & RUN:
         assert f"{said}\n" == before["err"]
-    assert [path, min(lost)] in told["missing"]
+    for path in paths:
+        assert [path, min(FEATURES_OF[path])] in told["missing"]
     assert {feature for _, feature in told["missing"]} == lost
+
+
+def groups(size):
+    """All names, each in one group; no two of a group serve the same feature, so that each is missed by itself."""
+    made: list[list[str]] = []
+    for path, features in FEATURES_OF.items():
+        free = (each for each in made if len(each) < size)
+        group = next((each for each in free if all(features.isdisjoint(FEATURES_OF[one]) for one in each)), None)
+        if group is None:
+            made.append(group := [])
+        group.append(path)
+    return made
 
 
 def test_whole_everything_works(whole):
@@ -91,12 +108,13 @@ def test_whole_everything_works(whole):
     assert "backsight: PyTorch" not in whole["run"]["err"]
 
 
-@pytest.mark.parametrize("path", FEATURES_OF)
-def test_a_name_that_is_missing_costs_its_feature_alone(ask, whole, path):
-    """Tried with the jobs that lose something by it, and with one in four of the others."""
-    turn = list(FEATURES_OF).index(path)
-    others = (name for name, (touched, _) in JOBS.items() if not touched & FEATURES_OF[path])
-    check(ask(path, left_out=[name for number, name in enumerate(others) if (number + turn) % 4]), whole, path)
+@pytest.mark.parametrize("paths", groups(4), ids=" ".join)
+def test_names_that_are_missing_cost_their_features_alone(ask, whole, paths):
+    """Tried with the jobs that lose something by them, and with one in four of the others."""
+    lost = set().union(*(FEATURES_OF[path] for path in paths))
+    turn = list(FEATURES_OF).index(paths[0])
+    others = (name for name, (touched, _) in JOBS.items() if not touched & lost)
+    check(ask(*paths, left_out=[name for number, name in enumerate(others) if (number + turn) % 4]), whole, *paths)
 
 
 @pytest.mark.long

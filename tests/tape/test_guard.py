@@ -3,12 +3,13 @@
 import gc
 import multiprocessing
 import signal
-import subprocess
 import sys
 import textwrap
 import weakref
+from pathlib import Path
 
 import deep_scenarios as scenario
+import fresh
 import pytest
 import torch
 
@@ -92,19 +93,25 @@ def test_a_graph_captured_in_one_thread_is_freed_in_another():
     assert survives(scenario.dropped_in_another_thread, DEEP, 256 * KB)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+INTERRUPTED = (
+    ("explore", 5),
+    ("explore", 100_003),
+    ("explore", 600_000),
+    ("arranged", 1),
+    ("arranged", 4),
+    ("_permuted", 3),
+    ("protect", 1),
+    ("protect", 8),
+    ("protect", 300),
+)
+
+
 @pytest.mark.parametrize(
-    ("function", "line"),
+    ("function", "line", "error"),
     [
-        ("explore", 5),
-        ("explore", 100_003),
-        ("explore", 600_000),
-        ("arranged", 1),
-        ("arranged", 4),
-        ("_permuted", 3),
-        ("protect", 1),
-        ("protect", 8),
-        ("protect", 300),
+        pytest.param(*where, error, marks=[pytest.mark.long] if (turn + other) % 2 else [])
+        for turn, where in enumerate(INTERRUPTED)
+        for other, error in enumerate((KeyboardInterrupt, MemoryError))
     ],
 )
 def test_an_interrupted_capture_leaves_a_graph_that_is_freed(function, line, error):
@@ -126,12 +133,7 @@ def test_the_interpreter_exits_with_a_captured_graph_alive(ending):
         g = capture(y, details=False)
         {ending}
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=scenario.__file__.rpartition("deep_scenarios")[0] or ".",
-        capture_output=True,
-        text=True,
-    )
+    done = fresh.run([sys.executable, "-c", textwrap.dedent(program)], cwd=Path(scenario.__file__).parent)
     assert (done.returncode, done.stderr) == (0, "")
 
 
