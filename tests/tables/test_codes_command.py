@@ -245,7 +245,9 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
         (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
         (["runz"], "there is no command 'runz'; did you mean 'run' or 'runs'?"),
         (["train.py", "--lr", "1"], "'train.py' is not a command; to run a script: backsight run train.py"),
-        (["zzz"], "there is no command 'zzz'\n"),
+        (["zzz"], "there is no command 'zzz'; `backsight --help` lists the commands\n"),
+        (["recrod"], "; did you mean 'record'? In a program: backsight.record(model, optimizer); for a script: backs"),
+        (["--verson"], "backsight: error: there is no option '--verson'; did you mean '--version'?\n"),
         (["graph"], "there is no command 'graph'; in a program: backsight.graph(loss)\n"),
         (["record"], "for a script: backsight run --record train.py\n"),
         (["runs", "shw"], "there is no folder 'shw'; did you mean 'runs show'?"),
@@ -259,7 +261,7 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
         ),
         (["run", "--quiet=1", "train.py"], "backsight run: error: --quiet takes no value\n"),
         (["view", "--prot=8"], "backsight view: error: there is no option '--prot=8'; did you mean '--port'?"),
-        (["runs", "show", "--zzz"], "backsight runs show: error: there is no option '--zzz'\n"),
+        (["runs", "show", "--zzz"], "there is no option '--zzz'; `backsight runs show --help` lists the options\n"),
         (["doctor", "BS201"], "backsight doctor: error: one argument too many: 'BS201'\n"),
     ],
 )
@@ -270,6 +272,13 @@ def test_a_mistyped_command_or_option_gets_the_one_that_was_meant(
         main(words)
     assert ended.value.code == 2
     assert hint in capsys.readouterr().err
+
+
+def test_without_a_word_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == command_line().format_help()
 
 
 HELP = (
