@@ -16,10 +16,14 @@ from backsight.cli import command_line, main
 from backsight.tables.codes import page_of, pages, refitted
 
 
-def test_every_code_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_code_has_a_line_below_what_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:5] for line in lines] == [*pages()] and len(lines) > 60
+    assert [line[:5] for line in lines if line.startswith("BS")] == [*pages()] and len(lines) > 60
+    index = (Path(__file__).parents[2] / "docs" / "codes" / "index.md").read_text()
+    kinds = re.findall(r"^## (.*)$", index, re.MULTILINE)
+    assert [line for line in lines if line and not line.startswith("BS")] == kinds
+    assert lines[lines.index(kinds[2]) + 1].startswith("BS301 ")
     assert "BS201  backward through the graph a second time" in lines
 
 
@@ -36,7 +40,14 @@ def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_doc
 
 @pytest.mark.parametrize(
     ("written", "hint"),
-    [("BS20l", "did you mean 'BS"), ("BS20", "did you mean 'BS200', 'BS201'"), ("zzz", "`backsight explain` lists")],
+    [
+        ("BS20l", "did you mean 'BS"),
+        ("BS20", "did you mean 'BS200', 'BS201'"),
+        ("zzz", "`backsight explain` lists"),
+        ("BS9", "codes have three digits: `backsight explain` lists them"),
+        ("2011", "codes have three digits: `backsight explain` lists them"),
+        ("BS299", "did you mean 'BS2"),
+    ],
 )
 def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
     written: str, hint: str, capsys: pytest.CaptureFixture[str]
@@ -123,10 +134,10 @@ def test_without_an_argument_what_is_piped_in_is_explained(tmp_path: Path) -> No
 
 
 def test_an_empty_stdin_and_a_pipe_that_never_ends_list_the_codes() -> None:
-    assert _explain(subprocess.DEVNULL).startswith("BS101  ")
+    assert "\nBS101  " in _explain(subprocess.DEVNULL)
     reading, writing = os.pipe()
     try:
-        assert _explain(reading).startswith("BS101  ")
+        assert "\nBS101  " in _explain(reading)
     finally:
         os.close(reading)
         os.close(writing)
