@@ -100,7 +100,7 @@ def show_runs(runs: Sequence[str]) -> int:
     """Print several runs side by side: their numbers, and the settings that differ."""
     held = [opened(run).overview for run in runs]
     differing = several.settings(held)
-    show(several.numbers(held, output().width), "")
+    show(*several.numbers(held, output().width), "")
     if differing is None:
         show("no settings differ")
     else:
