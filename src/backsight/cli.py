@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from signal import SIGINT
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from backsight import option_values as values
 from backsight._version import __version__
-from backsight.text import inert
-from backsight.text.meant import beside, meant
+from backsight.command_words import Parser, to_command, to_option
+from backsight.text.meant import beside
 
 if TYPE_CHECKING:
     from backsight.launch.recording import RecordingObserver
@@ -100,45 +98,10 @@ examples:
 `backsight COMMAND --help` lists the options of a command.
 """
 
-_IN_PYTHON = {
-    "audit": "backsight.audit(loss), before backward(); for a script: backsight run train.py",
-    "draw": 'backsight.graph(loss).draw("loss.svg")',
-    "graph": "backsight.graph(loss)",
-    "memory": "backsight.measure_memory(step)",
-    "profile": "with backsight.profile() as p",
-    "record": "backsight.record(model, optimizer); for a script: backsight run --record train.py",
-    "release": "backsight.release(optimizer)",
-    "trace": "backsight.trace(path); for a script: backsight run --trace steps=0,1 train.py",
-    "walk": "backsight.walk(loss)",
-    "watch": "with backsight.watch(); for a script: backsight run train.py",
-}
-"""What is no command, but a function that has this name."""
 
-
-class _Parser(argparse.ArgumentParser):
-    """Spells out what a word on the command line would do to the terminal that it is told on."""
-
-    commands: Mapping[str, _Parser] = {}
-    """The commands by name, of the parser that has them."""
-
-    def options(self) -> list[str]:
-        return [option for action in self._actions for option in action.option_strings]
-
-    def error(self, message: str) -> NoReturn:
-        if found := _VALUE_OF_FLAG.fullmatch(message):
-            option, value = found.groups()
-            folder = f"; to record into a folder: --record --run {value}" if option == "--record" else ""
-            message = f"{option} takes no value{folder}"
-        super().error(inert(message))
-
-
-_VALUE_OF_FLAG = re.compile(r"argument ([^\s/]+)\S*: ignored explicit argument '(.*)'")
-"""What argparse says of `--record=FOLDER`."""
-
-
-def command_line() -> _Parser:
+def command_line() -> Parser:
     """Return the parser of the command line, with all commands and their options."""
-    parser = _Parser(
+    parser = Parser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
         epilog=_EXAMPLES,
@@ -180,10 +143,10 @@ def command_line() -> _Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
     words, parser = _words(sys.argv[1:] if arguments is None else arguments), command_line()
-    _meant(words, parser)
+    to_command(words, parser)
     options, unknown = parser.parse_known_args(words)
     if unknown:
-        _unknown(unknown[0], parser.commands[options.command])
+        to_option(unknown[0], parser.commands[options.command])
     if options.command == "run":  # a program sees what it would see without us
         return _run(options)
     _open_closed_streams()
@@ -242,36 +205,7 @@ def _words(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def _meant(words: list[str], parser: _Parser) -> None:
-    """End with the command that was meant, if the first word is none."""
-    if not words or words[0].startswith("-"):
-        return
-    word, commands = words[0], [each for each in parser.commands if " " not in each]
-    if word == "runs" and words[1:] and not Path(words[1]).exists():  # `runs shw`, and not a folder
-        word, commands = " ".join(words[:2]), [each for each in parser.commands if " " in each]
-        if near := meant(word, commands, likeness=0.8):
-            parser.error(f"there is no folder {words[1]!r}{near}")
-    elif word.endswith(".py"):
-        parser.error(f"{word!r} is not a command; to run a script: backsight run {word}")
-    elif word not in parser.commands:
-        parser.error(f"there is no command {word!r}" + _instead(word, commands))
-
-
-def _unknown(word: str, parser: _Parser) -> NoReturn:
-    """End with the option of a command that was meant."""
-    if not word.startswith("-"):
-        parser.error(f"one argument too many: {word!r}")
-    parser.error(f"there is no option {word!r}" + _instead(word.partition("=")[0], parser.options()))
-
-
-def _instead(word: str, known: Iterable[str]) -> str:
-    if word in _IN_PYTHON:
-        return f"; in a program: {_IN_PYTHON[word]}"
-    every = list(known)
-    return meant(word, every, 2, 0.75) or meant(word, every)
-
-
-def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     run = commands.add_parser(
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
@@ -330,7 +264,7 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
     run.set_defaults(parser=run)
 
 
-def _add_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_runs(commands: argparse._SubParsersAction[Parser]) -> None:
     runs = commands.add_parser("runs", help="list recordings", description=_RUNS, allow_abbrev=False)
     runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs (show | audit | export) ..."
     runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; default: ./runs")
@@ -359,21 +293,21 @@ def _add_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument("--by-rank", action="store_true", help="separate rows for each rank, not merged")
 
 
-def _add_view(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_view(commands: argparse._SubParsersAction[Parser]) -> None:
     view = commands.add_parser("view", help="show recordings in a browser", description=_VIEW, allow_abbrev=False)
     view.add_argument(
         "path",
         nargs="?",
         default="runs",
         metavar="FOLDER",
-        help=("a recording, or a folder of recordings; default: ./runs"),
+        help="a folder of recordings, or a recording, as `runs show` takes it; default: ./runs",
     )
     view.add_argument("--port", type=values.port, default=0, metavar="N", help="use this port instead of a free one")
     view.add_argument("--open", action="store_true", help="open the browser")
     view.add_argument("--report", metavar="FILE", help="write a recording into one HTML file instead")
 
 
-def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_forecast(commands: argparse._SubParsersAction[Parser]) -> None:
     forecast = commands.add_parser(
         "forecast", help="predict how much memory a training step needs", description=_FORECAST, allow_abbrev=False
     )
@@ -408,7 +342,7 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
 
 
-def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_diff(commands: argparse._SubParsersAction[Parser]) -> None:
     diff = commands.add_parser("diff", help="find where two trainings diverge", description=_DIFF, allow_abbrev=False)
     diff.add_argument("a", metavar="A", help="a script, a command or a trace")
     diff.add_argument("b", metavar="B", help="what to compare it with")
@@ -420,7 +354,7 @@ def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
     diff.set_defaults(parser=diff)
 
 
-def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
     verify = commands.add_parser(
         "verify", help="test whether gradients are correct", description=_VERIFY, allow_abbrev=False
     )
@@ -563,6 +497,10 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
+    try:
+        options.a, options.b = _trace(options.a), _trace(options.b)
+    except LookupError as error:  # a name that several runs have
+        options.parser.error(str(error))
     scripts = [each for each in (options.a, options.b) if each.endswith(".py") and Path(each).is_file()]
     if Path(options.a).exists() and Path(options.b).exists() and len(scripts) < 2:
         from backsight.tables.difference import show_difference
@@ -572,7 +510,10 @@ def _diff(options: argparse.Namespace) -> int:
 
     missing = [each for each in (options.a, options.b) if not Path(each).exists()]
     if len(missing) == 1 and any(Path(each).is_dir() for each in (options.a, options.b)):
-        options.parser.error(f"there is no trace at {missing[0]!r}: pass the folders of two traces, or two commands")
+        near = beside(missing[0]) or beside(Path("runs", missing[0]))
+        options.parser.error(
+            f"there is no trace at {missing[0]!r}{near or '.'} Pass the folders of two traces, or two commands"
+        )
     try:
         a, b = ([each] if each in scripts else program_of(each) for each in (options.a, options.b))
     except ValueError as error:
@@ -580,6 +521,15 @@ def _diff(options: argparse.Namespace) -> int:
     if _lacks(a[0], b[0]):
         return 2
     return run_both(a, b, options.trace or (0, 1), values=options.values, as_json=options.json, report=options.report)
+
+
+def _trace(named: str) -> str:
+    """Return the folder of the run that a word names, as that is where its trace lies; else the word."""
+    if Path(named).exists() or named.endswith(".py"):
+        return named
+    from backsight.tables.named import folder_of
+
+    return str(folder_of(named))
 
 
 def _lacks(*scripts: str) -> bool:
@@ -596,5 +546,6 @@ def _lacks(*scripts: str) -> bool:
 def _view(options: argparse.Namespace) -> int:
     from backsight.viewer.command import view_runs, write_report
 
-    path = Path(options.path)
-    return write_report(path, options.report) if options.report else view_runs(path, options.port, options.open)
+    if options.report:
+        return write_report(options.path, options.report)
+    return view_runs(options.path, options.port, options.open)

@@ -16,10 +16,14 @@ from backsight.cli import command_line, main
 from backsight.tables.codes import page_of, pages, refitted
 
 
-def test_every_code_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_code_has_a_line_below_what_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:5] for line in lines] == [*pages()] and len(lines) > 60
+    assert [line[:5] for line in lines if line.startswith("BS")] == [*pages()] and len(lines) > 60
+    index = (Path(__file__).parents[2] / "docs" / "codes" / "index.md").read_text()
+    kinds = re.findall(r"^## (.*)$", index, re.MULTILINE)
+    assert [line for line in lines if line and not line.startswith("BS")] == kinds
+    assert lines[lines.index(kinds[2]) + 1].startswith("BS301 ")
     assert "BS201  backward through the graph a second time" in lines
 
 
@@ -36,7 +40,14 @@ def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_doc
 
 @pytest.mark.parametrize(
     ("written", "hint"),
-    [("BS20l", "did you mean 'BS"), ("BS20", "did you mean 'BS200', 'BS201'"), ("zzz", "`backsight explain` lists")],
+    [
+        ("BS20l", "did you mean 'BS"),
+        ("BS20", "did you mean 'BS200', 'BS201'"),
+        ("zzz", "`backsight explain` lists"),
+        ("BS9", "codes have three digits: `backsight explain` lists them"),
+        ("2011", "codes have three digits: `backsight explain` lists them"),
+        ("BS299", "did you mean 'BS2"),
+    ],
 )
 def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
     written: str, hint: str, capsys: pytest.CaptureFixture[str]
@@ -141,7 +152,7 @@ def test_without_an_argument_what_is_piped_in_is_explained(tmp_path: Path) -> No
 
 
 def test_an_empty_stdin_lists_the_codes() -> None:
-    assert _explain(subprocess.DEVNULL).startswith("BS101  ")
+    assert "\nBS101  " in _explain(subprocess.DEVNULL)
 
 
 def test_a_program_that_takes_long_to_fail_is_read_to_its_end_and_the_wait_is_told() -> None:
@@ -279,7 +290,9 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
         (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
         (["runz"], "there is no command 'runz'; did you mean 'run' or 'runs'?"),
         (["train.py", "--lr", "1"], "'train.py' is not a command; to run a script: backsight run train.py"),
-        (["zzz"], "there is no command 'zzz'\n"),
+        (["zzz"], "there is no command 'zzz'; `backsight --help` lists the commands\n"),
+        (["recrod"], "; did you mean 'record'? In a program: backsight.record(model, optimizer); for a script: backs"),
+        (["--verson"], "backsight: error: there is no option '--verson'; did you mean '--version'?\n"),
         (["graph"], "there is no command 'graph'; in a program: backsight.graph(loss)\n"),
         (["record"], "for a script: backsight run --record train.py\n"),
         (["runs", "shw"], "there is no folder 'shw'; did you mean 'runs show'?"),
@@ -293,7 +306,7 @@ def test_code_that_looks_like_a_link_is_left_as_it_is(
         ),
         (["run", "--quiet=1", "train.py"], "backsight run: error: --quiet takes no value\n"),
         (["view", "--prot=8"], "backsight view: error: there is no option '--prot=8'; did you mean '--port'?"),
-        (["runs", "show", "--zzz"], "backsight runs show: error: there is no option '--zzz'\n"),
+        (["runs", "show", "--zzz"], "there is no option '--zzz'; `backsight runs show --help` lists the options\n"),
         (["doctor", "BS201"], "backsight doctor: error: one argument too many: 'BS201'\n"),
     ],
 )
@@ -304,6 +317,13 @@ def test_a_mistyped_command_or_option_gets_the_one_that_was_meant(
         main(words)
     assert ended.value.code == 2
     assert hint in capsys.readouterr().err
+
+
+def test_without_a_word_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == command_line().format_help()
 
 
 HELP = (

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import backsight
+import backsight.viewer.command as viewing
 from backsight.cli import main
+from backsight.runs import RunWriter
 
 SAYING = {"complain", "say", "_refused", "_failed"}
 """Functions that print a text behind `backsight: `, and exceptions whose text they print."""
@@ -61,3 +63,49 @@ def test_a_mistyped_file_gets_the_one_that_was_meant(tmp_path, monkeypatch, caps
     (tmp_path / "runs").mkdir()
     assert main(words) == 2
     assert capsys.readouterr().err == f"backsight: {said}\n"
+
+
+@pytest.mark.parametrize("words", [["view"], ["runs"]])
+def test_where_nothing_is_recorded_every_command_says_how_to_record(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    said = "backsight: there is no folder runs. Record one: backsight run --record train.py\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """Two runs in ./runs, which hold no trace."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("lr0.03", "2026-01-01-00-00-00-train"):
+        RunWriter(tmp_path / "runs" / name).close()
+
+
+@pytest.mark.parametrize("name", ["lr0.03", "lr", "2026", "train", "train.py"])
+def test_view_finds_a_run_by_its_name(recorded, monkeypatch, name):
+    served = []
+    monkeypatch.setattr(viewing, "serve", lambda path, **_: served.append(path))
+    assert main(["view", name]) == 0
+    assert served == [Path("runs") / ("lr0.03" if "lr" in name else "2026-01-01-00-00-00-train")]
+
+
+def test_diff_finds_runs_by_their_names(recorded, capsys):
+    assert main(["diff", "lr0.03", "train"]) == 2
+    assert capsys.readouterr().err.startswith("backsight: runs/lr0.03 holds no trace: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["view", "nosuch"], "there is no folder nosuch. Runs in ./runs: 2026-01-01-00-00-00-train, lr0.03."),
+        (["runs", "nosuch"], "there is no folder nosuch. Runs in ./runs: 2026-01-01-00-00-00-train, lr0.03."),
+        (["diff", "lr0.03", "lr0.O3"], "there is no trace at 'lr0.O3'; did you mean 'runs/lr0.03'? Pass the folders"),
+    ],
+)
+def test_a_name_that_no_run_has_gets_those_that_there_are(recorded, capsys, words, said):
+    try:
+        status = main(words)
+    except SystemExit as left:
+        status = left.code
+    assert status == 2
+    assert said in capsys.readouterr().err

@@ -102,7 +102,7 @@ def newer(folder: Path) -> None:
         ),
         (["export", "first", "nowhere/rows.csv"], "No such file or directory"),
         (["audit", "fist"], "there is no run at runs/fist; did you mean 'runs/first'?"),
-        (["nowhere"], "there is no folder nowhere."),
+        (["nowhere"], "there is no folder nowhere. Runs in ./runs: "),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(command: Command, runs: Path, words: list[str], said: str) -> None:

@@ -127,12 +127,37 @@ def test_several_runs_are_laid_side_by_side(runs, capsys, monkeypatch):
     assert main(["runs", "show", str(runs / "slow"), str(runs / "fast"), str(runs / "broken")]) == 0
     text = capsys.readouterr().out
     head, differing = text.split("settings that differ")
-    assert head.split("\n")[0].split() == ["slow", "fast", "broken"]
+    assert head.split("\n")[0].split() == ["last", "value", "slow", "fast", "broken"]
     assert re.search(r"^steps +30 +30 +30$", head, re.MULTILINE)
-    assert re.search(r"^loss +\S+ +\S+ +nan", head, re.MULTILINE)
+    assert re.search(r"^loss .* nan +\S+$", head, re.MULTILINE)
     assert re.search(r"^lr +0.001 +0.1 +0.01$", differing, re.MULTILINE)
     assert re.search(r"^seed +0 +1 +0$", differing, re.MULTILINE)
     assert "weight_decay" not in differing
+
+
+def test_of_the_time_of_a_step_several_runs_have_the_median(tmp_path, capsys, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    for name in ("a", "b"):
+        with RunWriter(tmp_path / name) as writer:
+            number = writer.tensor("t", "weight", None, (1,), "float32")
+            for step in range(40):
+                now[0] += 0.008 if step < 39 else 0.003
+                writer.append(step, [number], np.ones(1, STATISTICS))
+                writer.mark(step, loss=1.0 / (step + 1))
+    assert main(["runs", "show", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert re.search(r"^median step time +8 ms +\S+ +8 ms ", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("columns", "drawn"), [(80, True), (60, False)])
+def test_curves_of_several_runs_are_as_long_as_there_is_room_and_do_not_vanish_without_a_word(
+    runs, capsys, monkeypatch, columns, drawn
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["runs", "show", str(runs / "slow"), str(runs / "fast"), str(runs / "broken")]) == 0
+    text = capsys.readouterr().out
+    assert ("█" in text) == drawn and max(map(len, text.splitlines())) <= columns
+    assert ("\ncurves: in a terminal of 75 columns or more\n" in text) != drawn
 
 
 def test_a_setting_that_several_places_say_alike_has_one_row(runs, capsys, monkeypatch):

@@ -79,16 +79,16 @@ def test_residual_blocks_fork_join_and_repeat():
                 #  op               shape  saved  module, leaves
           ●    23  Addmm              5×8  160 B  0.up ‹bias› ‹weight›
           ●    22  Gelu               5×8  160 B  0
-          ●    20  Addmm              5×8  160 B   .down ‹bias› ‹weight›
+          ●    20  Addmm              5×8  160 B  0.down ‹bias› ‹weight›
           ●    19  Add                5×8         0
         ╭ ├─●  17  Addmm              5×8  160 B  1.up ‹bias› ‹weight›
         ╎ │ ●  16  Gelu               5×8  160 B  1
-        ╎ │ ●  14  Addmm              5×8  160 B   .down ‹bias› ‹weight›
+        ╎ │ ●  14  Addmm              5×8  160 B  1.down ‹bias› ‹weight›
         ╎ ●─┘  13  Add                5×8         1
         ╰ │     ⟳ ×2 these 4 operations  Σ 960 B  1 … 2
           ├─●   5  Addmm              5×8  160 B  3.up ‹bias› ‹weight›
           │ ●   4  Gelu               5×8  160 B  3
-          │ ●   2  Addmm              5×8  160 B   .down ‹bias› ‹weight›
+          │ ●   2  Addmm              5×8  160 B  3.down ‹bias› ‹weight›
           ●─┘   1  Add                5×8         –
           ◉     0  Sum             scalar         ◉ loss
         # is the index in g.nodes · ‹leaf› · saved: kept for backward, counted once

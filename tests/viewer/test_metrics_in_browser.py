@@ -347,6 +347,22 @@ def test_runs_are_told_apart_by_what_was_chosen_and_not_by_what_follows_from_it(
         ]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"), [(["0.1", "1e-2"], ["lr 0.01", "lr 0.1"]), (["1", "2"], ["argument 1 = 2", "argument 1 = 1"])]
+)
+def test_an_argument_without_a_name_is_called_as_what_it_sets_or_is_no_part_of_a_number(tmp_path, browser, words, told):
+    for k, (word, lr) in enumerate(zip(words, (0.1, 0.01), strict=True)):
+        with RunWriter(tmp_path / f"run-{k}", environment={"arguments": [word]}) as writer:
+            writer.event("optimizer", step=0, optimizer="SGD", groups=[{"lr": lr}])
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        drawn(page)
+        found = page.locator("td.first .chosen").all_inner_texts()
+        assert [each.replace("\u00a0", " ") for each in found] == told
+        page.close()
+
+
 def test_a_finding_leads_to_the_page_of_its_code(look):
     page = look("#/broken/findings")
     page.get_by_role("button", name="BS301").first.click()

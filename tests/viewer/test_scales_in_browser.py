@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from looking import at, drawn, expect
@@ -69,7 +71,10 @@ def test_the_line_in_the_list_has_the_scale_of_the_chart(look):
     page = look("")
     lines = {row.get_attribute("aria-label") for row in page.locator(".spark canvas").all()}
     assert len([each for each in lines if "log scale" in each]) == 1
-    expect(page.locator("tr", has_text="spike").locator(".spark")).to_contain_text("(log)")
+    expect(page.locator("tr", has_text="spike").locator(".scaled")).to_have_text("log scale")
+    expect(page.locator("tr", has_text="spike").locator(".sparkline > span").last).to_have_text(
+        re.compile("^loss [0-9]")
+    )
 
 
 def test_zeros_stand_at_the_bottom_edge_of_a_log_scale(look):
@@ -116,6 +121,8 @@ def test_charts_of_a_row_stand_side_by_side_whatever_their_titles(look):
     page = look("#/nan/metrics", viewport={"width": 1000, "height": 800})
     boards = page.locator(".cards canvas")
     assert boards.nth(0).bounding_box()["y"] == boards.nth(1).bounding_box()["y"]
+    titles = page.locator(".cards h3")
+    assert titles.nth(0).bounding_box()["y"] == titles.nth(1).bounding_box()["y"]
 
 
 def test_losses_of_different_programs_are_not_ranked(look):
@@ -136,7 +143,7 @@ def test_a_run_that_was_better_at_first_is_said_to_have_been(look):
 def test_the_top_says_how_many_runs_are_compared(look):
     page = look("#/good/compare?with=early,nan")
     assert page.locator(".top h1").inner_text() == "3 runs"
-    assert page.locator(".top h1 + .soft").inner_text() == "tabs: good"
+    assert page.locator(".top h1 + .soft").inner_text() == "other tabs show good"
     assert page.locator(".top .steps").count() == page.locator(".top .state").count() == 0
 
 

@@ -47,7 +47,9 @@ def status(*arguments):
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path, capsys):
     assert status(tmp_path / "nothing") == 2
-    assert capsys.readouterr().err == f"backsight: there is no folder {tmp_path / 'nothing'}.\n"
+    assert capsys.readouterr().err == (
+        f"backsight: there is no folder {tmp_path / 'nothing'}. Record one: backsight run --record train.py\n"
+    )
 
 
 def test_a_port_that_is_taken_is_an_error(runs, server, capsys):

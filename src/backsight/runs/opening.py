@@ -12,6 +12,11 @@ from backsight.runs.errors import NotARun, RunError, RunNotFound, RunWarning
 from backsight.runs.run import Run
 from backsight.text import meant
 
+RUNS = "runs"
+"""The folder that runs are looked for in, and recorded into, if there is no other word."""
+
+RECORD_ONE = "Record one: backsight run --record train.py"
+
 
 def open_run(path: str | os.PathLike[str]) -> Run:
     """Open a run for reading, while it is written or afterwards.
@@ -60,7 +65,7 @@ def told_apart(root: Path) -> tuple[tuple[Run, ...], dict[Path, RunError]]:
         RunNotFound: if there is no such folder.
     """
     if not root.is_dir():
-        raise RunNotFound(f"there is no folder {root}{beside(root)}")
+        raise no_folder(root)
     found: list[Run] = []
     unreadable: dict[Path, RunError] = {}
     for path in run_folders(root):
@@ -130,11 +135,13 @@ def _hint(path: Path) -> str:
     return meant.beside(path, _is_run, 3) or others
 
 
-def beside(path: Path) -> str:
-    """The end of an error about a folder: which may have been meant, one beside it, or a run in ./runs."""
-    runs = Path("runs")
-    inside = [str(runs / each) for each in _names_in(runs) if path.name in each] if path.name else []
-    return meant.beside(path, Path.is_dir) or meant.offered(inside[-1:]) or "."
+def no_folder(path: Path) -> RunNotFound:
+    """Return the error about a folder: which may have been meant, beside it or in ./runs, or how there will be one."""
+    there = _names_in(Path(RUNS))
+    alike = [str(Path(RUNS, each)) for each in there if path.name and path.name in each]
+    near = meant.beside(path, Path.is_dir) or meant.offered(alike[-1:])
+    others = f". Runs in ./{RUNS}: {', '.join(there[-5:])}." if there else f". {RECORD_ONE}"
+    return RunNotFound(f"there is no folder {path}{near or others}")
 
 
 def _names_in(folder: Path) -> list[str]:

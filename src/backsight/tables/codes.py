@@ -35,7 +35,7 @@ def explain_code(words: Sequence[str] = ()) -> int:
         piped = _piped()
         if piped.strip():
             return _explain_text(piped, known)
-        show_all(known)
+        _show_by_kind(known)
         return 0
     codes = [_spelt(word) for word in words]
     if all(code in known for code in codes):
@@ -137,6 +137,8 @@ def _none(word: str, known: dict[str, Path]) -> int:
     begun = [each for each in known if each.startswith(wanted)] if len(wanted) > 3 else []
     if re.search(r"[./\\]", word):
         what, near = "code and no file", beside(word, Path.is_file)
+    elif re.fullmatch(r"BS\d+", wanted) and not begun and len(wanted) != len("BS201"):
+        what, near = "code", "; codes have three digits: `backsight explain` lists them"
     else:
         what, near = "code", offered(begun[:_MOST]) or meant(wanted, known, 3, 0.7)
     complain(f"there is no {what} {word!r}{near or '; `backsight explain` lists all codes'}")
@@ -178,6 +180,22 @@ def titles(known: dict[str, Path]) -> dict[str, str]:
     """Return what each code is called."""
     firsts = ((code, page.read_text(encoding="utf-8").partition("\n")[0]) for code, page in known.items())
     return {code: first.removeprefix("# ").removeprefix(f"{code}: ") for code, first in firsts}
+
+
+KINDS = {
+    "BS1": "Before backward: what an audit finds",
+    "BS2": "Errors, explained",
+    "BS3": "Over a training: what the audit of a recording finds",
+    "BS4": "Gradients that are wrong: what verification finds",
+    "BS5": "Between two trainings: where they diverge",
+}
+"""What the codes that begin so are about, as in docs/codes/index.md."""
+
+
+def _show_by_kind(known: dict[str, Path]) -> None:
+    for number, (begun, kind) in enumerate(KINDS.items()):
+        sys.stdout.write("\n" * (number > 0) + f"{kind}\n")
+        show_all({code: page for code, page in known.items() if code.startswith(begun)})
 
 
 def show_all(known: dict[str, Path]) -> None:

@@ -11,9 +11,10 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
-from backsight.runs.opening import run_folders, told_apart
+from backsight.runs import Run, RunError, RunWarning
+from backsight.runs.opening import RECORD_ONE, told_apart
 from backsight.tables import board, listing, several, summary
+from backsight.tables.named import opened
 from backsight.tables.printing import complain, output, show, warnings_as_lines
 from backsight.tables.step import read_step
 from backsight.tables.text import command, line
@@ -23,13 +24,6 @@ from backsight.text import counted, printable, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import RenderableType
-
-RUNS = "runs"
-"""The folder that runs are looked for in, and recorded into, if there is no other word."""
-
-RECORD_ONE = "Record one: backsight run --record train.py"
-CANDIDATES = 8
-"""Runs that are named where a name could be that of several."""
 
 Command = Callable[..., int]
 
@@ -58,10 +52,7 @@ def _told(function: Command) -> Command:
 @_told
 def list_runs(folder: str) -> int:
     """Print the runs in a folder and the folders in it, the oldest first."""
-    try:
-        found, broken = told_apart(Path(folder))
-    except RunNotFound as error:
-        return _refused(f"{error} {RECORD_ONE}" if folder == RUNS else str(error))
+    found, broken = told_apart(Path(folder))
     if not found and not broken:
         show(f"There is no run in {printable(folder)}. {RECORD_ONE}")
         return 0
@@ -93,7 +84,7 @@ def show_run(
     everything: bool = False,
 ) -> int:
     """Print a step of a run by module, with its problems, and what to look at next."""
-    held = _opened(run).overview
+    held = opened(run).overview
     shown = read_step(held, step, kinds, stats)
     roots = modules(held.tree, shown.rows)
     if not everything and len(shown.rows) > ROWS:
@@ -107,9 +98,9 @@ def show_run(
 @_told
 def show_runs(runs: Sequence[str]) -> int:
     """Print several runs side by side: their numbers, and the settings that differ."""
-    held = [_opened(run).overview for run in runs]
+    held = [opened(run).overview for run in runs]
     differing = several.settings(held)
-    show(several.numbers(held, output().width), "")
+    show(*several.numbers(held, output().width), "")
     if differing is None:
         show("no settings differ")
     else:
@@ -123,14 +114,14 @@ def show_runs(runs: Sequence[str]) -> int:
 @_told
 def top(run: str | None, *, seconds: float = 2.0, once: bool = False) -> int:
     """Show a run while it is recorded, until Ctrl-C."""
-    watched(_opened(run).overview, seconds, once)
+    watched(opened(run).overview, seconds, once)
     return 0
 
 
 @_told
 def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
     """Write all rows of a run to one file."""
-    held = _opened(run)
+    held = opened(run)
     path = held.export(file, by_rank=by_rank)
     tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.training_steps), "step")
     print(printable(f"{path}: {tensors}, {steps}, {size(path.stat().st_size)}"))
@@ -143,69 +134,23 @@ def audit_runs(runs: Sequence[str] = (), *, as_json: bool = False) -> int:
 
     as_json: print each finding as a line of JSON (docs/json.md) instead.
     """
-    opened = [_opened(run) for run in runs or (None,)]  # what is not there is said before anything is read
+    held = [opened(run) for run in runs or (None,)]  # what is not there is said before anything is read
     failed = False
-    for run in opened:
+    for run in held:
         report = run.audit()
         failed |= any(finding.severity == "error" for finding in report)
         if as_json:
             for finding in report:
                 print(json.dumps({"backsight": 1, "kind": "finding", "run": str(run.path), **finding.to_dict()}))
             continue
-        if len(opened) > 1:
-            show(*([""] if run is not opened[0] else []), line(f"{printable(str(run.path))}:"))
+        if len(held) > 1:
+            show(*([""] if run is not held[0] else []), line(f"{printable(str(run.path))}:"))
         show(report)
     return int(failed)
 
 
 def _why(error: Exception) -> str:
     return str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
-
-
-def _opened(run: str | None) -> Run:
-    """Return a run by its folder, by its name in ./runs or the beginning of that, or the newest of those."""
-    if run is None:
-        if not os.path.isdir(RUNS) or not (found := runs_in(RUNS)):
-            raise RunNotFound(f"there is no run in ./{RUNS}. {RECORD_ONE}")
-        return found[-1]
-    inside = Path(RUNS) / run
-    try:
-        return open_run(run)
-    except NotARun:
-        if not inside.is_dir():
-            if Path(run).is_file() and (meant := _newest_of(run)):
-                return open_run(meant)
-            raise
-    except RunNotFound:
-        if meant := _begun_as(run) or _newest_of(run):
-            return open_run(meant)
-        if not os.path.isdir(RUNS) or Path(run).name != run:
-            raise
-    return open_run(inside)  # which knows what else is there
-
-
-def _begun_as(run: str) -> Path | None:
-    """Return the one run in ./runs, or at the path, whose name is this or begins so; None if there is none.
-
-    Raises:
-        RunNotFound: if there are several.
-    """
-    inside = Path(RUNS) / run
-    found = runs_begun_as(inside) or (runs_begun_as(Path(run)) if Path(run).name != run else [])
-    if len(found) < 2 or inside in found:
-        return inside if inside in found else next(iter(found), None)
-    named, more = found[:CANDIDATES], len(found) - CANDIDATES
-    listed = "".join(f"\n  {path}" for path in named) + (f"\n  and {more:,} more" if more > 0 else "")
-    raise RunNotFound(f"{run!r} is ambiguous: it matches {len(found):,} runs:{listed}")
-
-
-def _newest_of(script: str) -> Path | None:
-    """Return the newest run in ./runs of a script, `2026-11-26-18-39-25-train` of `train` or `train.py`."""
-    name = script.removesuffix(".py")
-    found = (
-        [each for each in run_folders(Path(RUNS)) if each.name.endswith(f"-{name}")] if name == Path(name).name else []
-    )
-    return max(found, key=lambda each: each.name, default=None)
 
 
 def _typed(run: Run) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,29 +19,42 @@ from backsight.tables.sparkline import sparkline
 from backsight.text import printable
 
 if TYPE_CHECKING:
-    from backsight.text.rich import Table
+    from backsight.text.rich import RenderableType, Table
 
-_LINE = 12
-"""Characters of the line beside a number."""
+_LINE, _SHORTEST = 12, 6
+"""Characters of the line beside a number, at most and at least."""
+
+_NUMBER, _GAPS = 9, 4
+"""Characters of a number before a line, and of the gaps between and behind them."""
 
 _LONGEST = 40
 
 
-def numbers(runs: Sequence[Run], width: int) -> Table:
-    """Return the last value of each number, with a line over the steps, a column for each run."""
+def numbers(runs: Sequence[Run], width: int) -> Iterator[RenderableType]:
+    """Yield the last value of each number, the median of times, with a line over the steps; a column for each run."""
     from backsight.text.rich import Text
 
     found = [{each.name: each for each in told(run)} for run in runs]
-    names = dict.fromkeys(name for each in found for name in each)
-    drawn = width >= 24 + len(runs) * (_LINE + 14)
-    grid = _grid(runs)
+    headings = {name: _heading(scalar) for each in found for name, scalar in each.items()}
+    beside = max(map(len, (*headings.values(), _LAST))) + 2
+    line = min(_LINE, (width - beside) // len(runs) - _NUMBER - _GAPS)
+    grid = _grid(runs, _LAST)
     about = [listed(run) for run in runs]
     grid.add_row("steps", *(Text(listing.recorded(each)) for each in about))
     grid.add_row("state", *(Text(each.state) for each in about))
-    for name in names:
-        heading = next(label(each[name]) for each in found if name in each)
-        grid.add_row(heading, *(_cell(each.get(name), drawn) for each in found))
-    return grid
+    for name, heading in headings.items():
+        grid.add_row(heading, *(_cell(each.get(name), line if line >= _SHORTEST else 0) for each in found))
+    yield grid
+    if line < _SHORTEST:
+        wide = beside + len(runs) * (_NUMBER + _GAPS + _SHORTEST)
+        yield Text(f"curves: in a terminal of {wide} columns or more", "dim")
+
+
+_LAST = "last value"
+
+
+def _heading(scalar: Scalar) -> str:
+    return "median step time" if scalar.name == "step_time" else label(scalar)
 
 
 def settings(runs: Sequence[Run]) -> Table | None:
@@ -81,25 +94,27 @@ def _comparable(value: Any) -> str:
         return str(value)
 
 
-def _grid(runs: Sequence[Run]) -> Table:
+def _grid(runs: Sequence[Run], about: str = "") -> Table:
     from backsight.text.rich import Table, Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    grid.add_column("", overflow="fold")
+    grid.add_column(about, overflow="fold")
     for run in runs:
         grid.add_column(Text(printable(run.name), "bold"), overflow="fold")
     return grid
 
 
-def _cell(scalar: Scalar | None, drawn: bool) -> Any:
+def _cell(scalar: Scalar | None, width: int) -> Any:
     from backsight.text.rich import Text
 
     if scalar is None:
         return Text("–", "dim")
-    now = scalar.values[-1]
+    now = np.median(scalar.values) if scalar.name == "step_time" else scalar.values[-1]
     text = spelt(scalar, now) if np.isfinite(now) else str(now)
-    line = f"  {sparkline(scalar.values.tolist(), _LINE)}" if drawn else ""
-    return Text.assemble((f"{text:<9}" if drawn else text, "" if np.isfinite(now) else "bold red"), (line, "cyan"))
+    line = f"  {sparkline(scalar.values.tolist(), width)}" if width else ""
+    return Text.assemble(
+        (f"{text:<{_NUMBER}}" if width else text, "" if np.isfinite(now) else "bold red"), (line, "cyan")
+    )
 
 
 def _short(value: Any) -> str:

@@ -50,12 +50,9 @@ def of_row(graph: Graph, rows: Rows, row: int) -> list[Piece]:
 
 @lru_cache(maxsize=65536)
 def module_pieces(module: str, above: str) -> tuple[Piece, ...]:
-    """Return a module's path, split where it begins to differ from that of the row above.
+    """Return a module's path, split where it begins to differ from that of the row above: what comes before is dim.
 
-    A path that has just been shown is not repeated, so that the eye meets only what changes:
-
-        transformer.h.0.ln_1
-                       .attn.c_attn
+    The same path is not repeated. One that goes on otherwise is whole: without color nobody sees what `.attn` is of.
     """
     if not module:
         return (Piece(NO_MODULE, "dim"),) if above else ()
@@ -69,7 +66,7 @@ def module_pieces(module: str, above: str) -> tuple[Piece, ...]:
         same -= 1
     if not same:
         return (Piece(harmless(module)),)
-    return Piece(harmless(".".join(parts[:same])), ditto=True), Piece(harmless("." + ".".join(parts[same:])))
+    return Piece(harmless(".".join(parts[:same])), "dim"), Piece(harmless("." + ".".join(parts[same:])))
 
 
 def span(rows: Rows, fold: Fold) -> str:

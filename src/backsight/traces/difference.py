@@ -174,7 +174,7 @@ SAID = {
 }
 """What each class means; its name is for programs."""
 
-LEGEND = "bars: relative difference of each module or tensor; · none, ▁ up to 1e-07, █ from 0.1 on"
+LEGEND = "bars: relative difference of each module or tensor; · none, ▁ up to 1e-07, █ 0.1 and above"
 
 
 def legend(difference: Difference) -> tuple[str, ...]:

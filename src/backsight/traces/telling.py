@@ -32,7 +32,7 @@ _FIXES = {
     "BS505": "Give both the same batch: the same seed, order of the data and augmentation.",
     "BS506": "Seed both with torch.manual_seed, and draw the same numbers in the same order; or disable dropout.",
     "BS507": "Check the backward with backsight.verify(function, ...).",
-    "BS508": "Give both optimizers the same hyperparameters and state.",
+    "BS508": "Unless that is intended, give both optimizers the same hyperparameters and state.",
 }
 
 _OF_RANKS = (

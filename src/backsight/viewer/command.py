@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from backsight.runs import RunError, RunWarning
 from backsight.runs.opening import holds_a_trace
+from backsight.tables.named import folder_of
 from backsight.tables.printing import warnings_as_lines
 from backsight.text import size
 from backsight.text.console import Console
@@ -16,10 +16,11 @@ from backsight.viewer.notebook import view
 from backsight.viewer.serving import NotInstalled, serve
 
 
-def view_runs(path: Path, port: int, open_browser: bool) -> int:
+def view_runs(named: str, port: int, open_browser: bool) -> int:
     """Show runs until Ctrl-C; return the exit status: 2 if there is nothing to show, or no way to."""
     out = Console(soft_wrap=True)
     try:
+        path = folder_of(named)
         count = len(Library(path).names())
         what = f"{count:,} run{'s' * (count != 1)} in {path}" if count else f"no run in {path} yet"
 
@@ -38,12 +39,12 @@ def view_runs(path: Path, port: int, open_browser: bool) -> int:
     return 0
 
 
-def write_report(path: Path, target: str) -> int:
+def write_report(named: str, target: str) -> int:
     """Write a run, the newest of a folder, into one HTML file; return the exit status."""
     out = Console(soft_wrap=True)
     try:
         with warnings_as_lines(RunWarning, _complain):
-            shown = view(path)
+            shown = view(folder_of(named))
             with out.status(Text(f"reading {shown.run.name}")):
                 written = shown.save(target)
     except (RunError, OSError, ValueError) as error:

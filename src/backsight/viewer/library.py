@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
-from backsight.runs.opening import beside, holds_a_trace, identity, run_folders
+from backsight.runs.opening import holds_a_trace, identity, no_folder, run_folders
 from backsight.tables.listing import files
 from backsight.viewer.answers import compared
 from backsight.viewer.answers.findings import findings_of
@@ -186,7 +186,7 @@ class Library:
         if self.single is not None:
             return {self.single: self._opened(self.single, self.path)}, {}
         if not self.path.is_dir():
-            raise RunNotFound(f"there is no folder {self.path}{beside(self.path)}")
+            raise no_folder(self.path)
         found, unreadable = dict[str, Run](), dict[str, str]()
         for path in run_folders(self.path):
             name = path.relative_to(self.path).as_posix()

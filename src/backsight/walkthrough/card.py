@@ -20,7 +20,7 @@ def card(step: Step) -> str:
     ```
     step 3 · MulBackward0
       in        2×3  [0.5, 0.5, …]  norm 1.225
-      words     Each factor gets g times the other factor.
+      meaning   Each factor gets g times the other factor.
       ...
     ```
     """
@@ -34,7 +34,7 @@ def _lines(step: Step) -> Iterator[tuple[str, str]]:
         if gradient is not None:
             yield "in", said(gradient)
     if step.words:
-        yield "words", step.words
+        yield "meaning", step.words
     if step.formula is not None:
         for name, text in step.formula.of.items():
             yield "formula", f"{name}: {text}"

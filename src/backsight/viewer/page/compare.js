@@ -14,19 +14,18 @@ function comparePage(state, info, app) {
       const left = there.filter((name) => !chosen.includes(name));
       const gone = others(state).filter((name) => !there.includes(name) && name !== state.run);
       if (gone.length) page.prepend(notice(gone.map((name) => `There is no run “${name}” in this folder.`)));
-      const chooser = h(
-        "div",
-        { class: "bar" },
-        h("h2", {}, chosen.length ? plural(chosen.length + 1, "run") : state.run),
-        left.length
-          ? select(
+      const chooser = left.length
+        ? h(
+            "div",
+            { class: "bar" },
+            select(
               "add a run",
               [["", "choose"], ...left.map((n) => [n, n])],
               "",
               (name) => name && go({ with: beside([...chosen, name]) }),
-            )
-          : null,
-      );
+            ),
+          )
+        : null;
       if (!there.length) {
         fill(place, chooser, empty("There is no other run in this folder"));
         return;
@@ -195,42 +194,28 @@ async function drawPartings(place, runs, sets, { state, app }) {
   };
   const alike = rest.filter((name) => !setOtherwise(name).length),
     other = rest.filter((name) => setOtherwise(name).length);
-  if (foreign.length)
+  const told = (text, details) =>
     place.append(
-      h(
-        "section",
-        { class: "two" },
-        h("h2", {}, "Where they diverge"),
-        h(
-          "p",
-          { class: "soft" },
-          `${listed([...foreign, base])} have different scripts or parameters, so there is no step at which they diverge.`,
-        ),
-      ),
+      h("section", { class: "two" }, h("h2", {}, "Where they diverge"), h("p", { class: "soft" }, text), details),
+    );
+  if (foreign.length)
+    told(
+      `${listed([...foreign, base])} have different scripts or parameters, so there is no step at which they diverge.`,
     );
   if (other.length) {
     const one = other.length === 1,
       settings = [...new Set(other.flatMap(setOtherwise))];
-    place.append(
-      h(
-        "section",
-        { class: "two" },
-        h("h2", {}, "Where they diverge"),
-        h(
-          "p",
-          { class: "soft" },
-          `${listed(other)} ${one ? "differs" : "differ"} from ${base} in ${listed(settings, MOST_APART)}, so ${one ? "its" : "their"} weights diverge from the first update on. The table at the top says from which step on the losses are apart.`,
-        ),
-        other.map((name) => {
-          const found = h("section", {});
-          return h(
-            "details",
-            { ontoggle: (event) => event.target.open && !found.firstChild && search(name, found).catch(() => {}) },
-            h("summary", {}, `The first difference of ${name}`),
-            found,
-          );
-        }),
-      ),
+    told(
+      `${listed(other)} ${one ? "differs" : "differ"} from ${base} in ${listed(settings, MOST_APART)}, so ${one ? "its" : "their"} weights diverge from the first update on. The table at the top says from which step on the losses are apart.`,
+      other.map((name) => {
+        const found = h("section", {});
+        return h(
+          "details",
+          { ontoggle: (event) => event.target.open && !found.firstChild && search(name, found).catch(() => {}) },
+          h("summary", {}, `The first difference of ${name}`),
+          found,
+        );
+      }),
     );
   }
   for (const name of alike.slice(0, MOST_PARTINGS)) {
@@ -351,16 +336,8 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
           log: state.log ? state.log === "1" : !even_,
           show: showing(stat),
           label: `${name} of each run`,
+          ...drawnAs(state, app, axis),
           cursor,
-          smooth: Number(state.smooth || 0) / 100,
-          calm: Boolean(state.calm),
-          axis: AXES[axis],
-          zoom: (from, to) =>
-            app.go(
-              from === null
-                ? unzoomed(state)
-                : { ...state, ...(axis === "step" ? { first: from, last: to } : { from, to }) },
-            ),
         }),
         null,
         without.length ? `not in ${without.join(", ")}` : null,
@@ -446,7 +423,7 @@ function settingsOf(place, sets) {
 }
 
 const said = (value) => {
-  if (value === null || value === undefined || value === "") return "–";
+  if ((value ?? "") === "") return "–";
   if (value === true || value === false) return value ? "yes" : "no";
   if (Array.isArray(value) && value.every((each) => typeof each !== "object"))
     return value.length ? value.join(", ") : "none";

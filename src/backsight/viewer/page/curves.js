@@ -90,22 +90,19 @@ function curveControls({ state, app, sets, again, find }) {
     },
   });
   const amount = h("span", { class: "amount" }, state.smooth ? (state.smooth / 100).toFixed(2) : "off");
-  const toggle = (key, text, title) => {
-    const button = h(
-      "button",
-      {
-        class: "toggle",
-        title,
-        "aria-pressed": String(Boolean(state[key])),
-        onclick: () => {
-          note({ [key]: state[key] ? undefined : "1" });
-          button.setAttribute("aria-pressed", String(Boolean(state[key])));
-        },
+  const calm = h(
+    "button",
+    {
+      class: "toggle",
+      title: "the scale leaves out the outermost 1 % of the values on each side",
+      "aria-pressed": String(Boolean(state.calm)),
+      onclick: () => {
+        note({ calm: state.calm ? undefined : "1" });
+        calm.setAttribute("aria-pressed", String(Boolean(state.calm)));
       },
-      text,
-    );
-    return button;
-  };
+    },
+    "ignore outliers",
+  );
   return [
     select("over", axes, state.axis || "step", (axis) =>
       app.go({
@@ -128,7 +125,7 @@ function curveControls({ state, app, sets, again, find }) {
       state.log || "",
       (log) => note({ log: log || undefined }),
     ),
-    toggle("calm", "ignore outliers", "the scale leaves out the outermost 1 % of the values on each side"),
+    calm,
     find ? searchBox(find, state.find, (text) => note({ find: text })) : null,
     ["first", "last", "from", "to"].some((key) => state[key] !== undefined)
       ? h("button", { onclick: () => app.go(unzoomed(state)) }, "reset zoom")
@@ -136,6 +133,17 @@ function curveControls({ state, app, sets, again, find }) {
   ];
 }
 const unzoomed = (state) => ({ ...state, first: undefined, last: undefined, from: undefined, to: undefined });
+
+// How all charts of a page are drawn, by what was chosen there.
+const drawnAs = (state, app, axis) => ({
+  smooth: Number(state.smooth || 0) / 100,
+  calm: Boolean(state.calm),
+  axis: AXES[axis],
+  zoom: (from, to) =>
+    app.go(
+      from === null ? unzoomed(state) : { ...state, ...(axis === "step" ? { first: from, last: to } : { from, to }) },
+    ),
+});
 
 // What part of an axis is shown: what was zoomed into, or all that there is.
 function spanOf(state, sets, axis) {
@@ -167,10 +175,6 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
   const placed = sets.map((set) => ({ ...set, place: placing(set.answer, axis) }));
   const shown = placed.filter((set) => !set.off),
     [first, last] = spanOf(state, shown, axis);
-  const zoom = (from, to) =>
-    app.go(
-      from === null ? unzoomed(state) : { ...state, ...(axis === "step" ? { first: from, last: to } : { from, to }) },
-    );
   const charts = [],
     names = metricNames(sets).filter((each) => wanted(each) || wanted(METRIC_NAMES[each] || each)),
     height = heightOf(names.length);
@@ -203,11 +207,8 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       log: state.log ? state.log === "1" : null,
       show,
       label: `${name} over the ${AXES[axis].name}s`,
+      ...drawnAs(state, app, axis),
       cursor,
-      zoom,
-      smooth: Number(state.smooth || 0) / 100,
-      calm: Boolean(state.calm),
-      axis: AXES[axis],
     });
     const now = lines.length === 1 ? nowOf(lines[0], show, AXES[axis]) : null;
     charts.push(

@@ -1,21 +1,8 @@
 // A picture that the server has drawn, taken into the page: shapes and texts only, and how to bring a part into sight.
 const DRAWN = new Set(["svg", "g", "path", "rect", "text"]);
-const KEPT = new Set([
-  "class",
-  "d",
-  "x",
-  "y",
-  "width",
-  "height",
-  "rx",
-  "transform",
-  "viewBox",
-  "textLength",
-  "lengthAdjust",
-  "data-box",
-  "data-node",
-  "data-group",
-]);
+const KEPT = new Set(
+  "class d x y width height rx transform viewBox textLength lengthAdjust data-box data-node data-group".split(" "),
+);
 
 // The server's picture as elements of ours: only shapes and text of those known here come in, whatever a name holds.
 function imported(text) {

@@ -276,11 +276,11 @@ function spark({ name, values: packed, last }) {
   return h(
     "div",
     { class: "sparkline" },
-    board,
+    h("span", { class: "soft scaled" }, board, log ? "log scale" : null),
     h(
       "span",
       {},
-      h("span", { class: "soft" }, `${name}${log ? " (log)" : ""} `),
+      h("span", { class: "soft" }, `${name} `),
       h("span", { class: Number.isFinite(asNumber(last)) ? "" : "bad" }, num(last)),
     ),
   );

@@ -110,17 +110,17 @@ function noTensor(state, there) {
   );
 }
 
+// What a tensor is called beside others of its parameter.
+const shortly = (name, kind) => (kind === "state" ? name.split(".").pop() : kind);
+
 function drawTensor(page, body, answer, related, marks, norms, { state, info, app }) {
   const { tensor, kind } = state,
-    go = (change) => app.go({ ...state, ...change });
+    go = (change) => app.go({ ...state, ...change }),
+    goTo = (key) => go({ kind: key.split(" ", 1)[0], tensor: key.slice(key.indexOf(" ") + 1) });
   const first = answer.first,
     last = Math.max(
       first + 1,
-      Math.min(
-        first + answer.columns * answer.stretch - 1,
-        state.last === undefined ? Infinity : state.last,
-        info.steps.last,
-      ),
+      Math.min(first + answer.columns * answer.stretch - 1, state.last ?? Infinity, info.steps.last),
     );
   const step = state.step === undefined ? null : Number(state.step);
   const cursor = newCursor(step),
@@ -168,12 +168,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     related.same.length > 1
       ? segments(
           "of the same parameter",
-          related.same.map(([n, k]) => [`${k} ${n}`, k === "state" ? n.split(".").pop() : k]),
+          related.same.map(([n, k]) => [`${k} ${n}`, shortly(n, k)]),
           `${kind} ${tensor}`,
-          (key) => {
-            const at = key.indexOf(" ");
-            go({ kind: key.slice(0, at), tensor: key.slice(at + 1) });
-          },
+          goTo,
         )
       : null,
     related.beside.length
@@ -184,11 +181,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
             ...related.beside.map(([n, k]) => [`${k} ${n}`, `${k}  ${n}`]),
           ],
           "",
-          (key) => {
-            if (!key) return;
-            const at = key.indexOf(" ");
-            go({ kind: key.slice(0, at), tensor: key.slice(at + 1) });
-          },
+          (key) => key && goTo(key),
         )
       : null,
   );
@@ -237,9 +230,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     ),
   );
   const normLines = [
-    { ...line("l2", "line1", kind === "state" ? tensor.split(".").pop() : kind) },
+    line("l2", "line1", shortly(tensor, kind)),
     ...norms.map(([n, k, each], at) => ({
-      name: k === "state" ? n.split(".").pop() : k,
+      name: shortly(n, k),
       color: `line${2 + (at % 5)}`,
       ...even(each, unpacked(each.lines.l2)),
     })),

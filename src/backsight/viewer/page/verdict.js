@@ -126,8 +126,12 @@ function verdict(sets) {
           : foreign
             ? "Different programs"
             : `No ${name} is finite at the end`,
-      best && !isTied ? h("span", { class: "best" }, dotOf(best.set), best.set.name) : null,
-      best && !isTied && best.set.apart.length ? h("span", { class: "chosen" }, toldApart(best.set.apart)) : null,
+      best && !isTied
+        ? [
+            h("span", { class: "best" }, dotOf(best.set), best.set.name),
+            best.set.apart.length ? h("span", { class: "chosen" }, toldApart(best.set.apart)) : null,
+          ]
+        : null,
     ),
     h(
       "div",

@@ -13,7 +13,7 @@ from backsight.tape.ops import VIEWS
 from backsight.tape.rows import dimensions
 from backsight.text.page import data, document, own, script, style
 from backsight.walkthrough.errors import WalkError
-from backsight.walkthrough.gradient import Gradient, number
+from backsight.walkthrough.gradient import Gradient, number, numbers
 from backsight.walkthrough.jacobian import Jacobian
 from backsight.walkthrough.step import Step
 from backsight.walkthrough.table import FORMULA
@@ -29,6 +29,10 @@ GRID, FEW = 128, 16
 
 JACOBIAN = 4096
 """A Jacobian of at most so many entries is shown as a picture."""
+
+CLOSELY, SMALL = 200, 1 << 16
+"""In a walk of more steps, Jacobian and check, which call a node ten times, are left to `print(step)`; in one of more
+than `FORMULA` steps also those of larger gradients."""
 
 SCRIPTS = ("card.js", "picture.js", "curve.js", "page.js")
 _KEY = '<figcaption><i class="lit">runs</i><i class="next">receives</i><i class="run">has run</i></figcaption>'
@@ -73,9 +77,9 @@ def _facts(walk: Walk) -> str:
 
 def _data(walk: Walk) -> dict[str, Any]:
     """Return what the page's script reads; what all steps of an operation share is there once."""
-    full = len(walk) <= FORMULA
+    full, closely = len(walk) <= FORMULA, len(walk) <= CLOSELY
     shown = walk.steps[-MOST_STEPS:]
-    steps = [{k: v for k, v in _told(step, full).items() if v not in ("", [], None)} for step in shown]
+    steps = [{k: v for k, v in _told(step, full, closely).items() if v not in ("", [], None)} for step in shown]
     ops = {step.node.name: _op(step) for step in shown if step.node.leaf is None}
     return {"ops": ops, "steps": steps, "done": walk.done}
 
@@ -90,10 +94,11 @@ def _op(step: Step) -> dict[str, Any]:
     }
 
 
-def _told(step: Step, full: bool) -> dict[str, Any]:
-    """Return what the card of a step tells; with `full`, Jacobians and the check too, which call the node again."""
+def _told(step: Step, full: bool, closely: bool) -> dict[str, Any]:
+    """Return what the card of a step tells; Jacobians and the check, which call the node again, if not too often."""
     leaf = step.node.leaf
-    computes = full and leaf is None
+    small = all(g is None or g.elements <= SMALL for g in (*step.grad_in, *step.grad_out))
+    computes = leaf is None and (full or (closely and small))
     return {
         "n": step.number,
         "node": step.node.index,
@@ -107,7 +112,7 @@ def _told(step: Step, full: bool) -> dict[str, Any]:
         "bad": "" if step.finite else "yes",
         "in": [_gradient("g", g, full) for g in step.grad_in if g is not None],
         "out": list(_leaving(step, full)),
-        "jacobians": list(_jacobians(step)) if computes else [],
+        "jacobians": list(_jacobians(step, full)) if computes else [],
         "check": [step.check.ok, str(step.check)] if computes else [],
     }
 
@@ -129,16 +134,18 @@ def _gradient(name: str, gradient: Gradient, full: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"name": name, "shape": dimensions(gradient.shape), "norm": number(gradient.norm)}
     if gradient.value is not None and gradient.elements <= (GRID if full else FEW):
         told["grid"] = _grid(gradient.value)
+    elif gradient.value is not None:
+        told["first"] = numbers(gradient.value)
     return told
 
 
-def _jacobians(step: Step) -> Iterator[dict[str, Any]]:
+def _jacobians(step: Step, full: bool) -> Iterator[dict[str, Any]]:
     try:
         found: tuple[Jacobian, ...] = step.jacobian
     except (WalkError, RuntimeError):  # complex gradients, a graph freed since: the card then goes without
         return
     for each in found:
-        matrix = each.matrix if each.matrix is not None and each.matrix.numel() <= JACOBIAN else None
+        matrix = each.matrix if each.matrix is not None and each.matrix.numel() <= JACOBIAN and full else None
         yield {"name": each.argument, "text": str(each), "grid": None if matrix is None else _grid(matrix)}
 
 

@@ -21,7 +21,7 @@ function grid(rows, small) {
 
 function gradient(g, head) {
   const caption = make("figcaption", "", `${head} · ${g.shape} · norm ${g.norm}`);
-  return make("figure", "g", caption, g.grid ? grid(g.grid, false) : null);
+  return make("figure", "g", caption, g.grid ? grid(g.grid, false) : g.first ? make("code", "", g.first) : null);
 }
 
 // A Jacobian of a few entries shows its numbers, a larger one its pattern.
@@ -60,6 +60,12 @@ function card(step) {
     signature || formula.length ? make("div", "formula", signature, ...formula) : null,
     notes,
     ...flow(step),
-    step.check ? make("p", `check ${verdict}`, step.check[1]) : null,
+    step.kind === "leaf"
+      ? null
+      : make(
+          "p",
+          `check ${verdict}`,
+          step.check ? step.check[1] : `print(walk.steps[${step.n}]) shows the Jacobian, and checks it.`,
+        ),
   ].filter(Boolean);
 }
