@@ -92,8 +92,7 @@ def leave_no_hook_of_all_modules():
 
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-# What is drawn needs no process of its own, and pages of one site that are open together share one.
-_ARGUMENTS = ("--no-sandbox", "--in-process-gpu", "--process-per-site")
+_ARGUMENTS = ("--no-sandbox", "--in-process-gpu")  # what is drawn needs no process of its own
 
 
 @pytest.fixture(scope="module")

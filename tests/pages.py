@@ -11,7 +11,8 @@ _ISOLATED = {"cross-origin-opener-policy": "same-origin"}
 
 class Pages:
     """Pages of a browser. What a test has opened is emptied for the next: a new page takes three new processes, which
-    cost more than all that most tests do with it.
+    cost more than all that most tests do with it. A test that sets the clock of its page, which cannot be undone, takes
+    one of the browser.
     """
 
     def __init__(self, browser):

@@ -86,13 +86,11 @@ def test_the_reference_tells_of_every_public_name(site: Path) -> None:
 
 @pytest.mark.parametrize("page", ["index", "graph", "api/graph", "codes/index", "performance"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_browser_asks_for_nothing_else_and_scrolls_one_way(site: Path, browser, page: str, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 800})
+def test_a_browser_asks_for_nothing_else_and_scrolls_one_way(site: Path, pages, page: str, width: int) -> None:
     asked: list[str] = []
-    shown = context.new_page()
-    shown.on("request", lambda request: asked.append(request.url))
+    heard = {"request": lambda request: asked.append(request.url)}
+    shown = pages.open(heard, viewport={"width": width, "height": 800})
     shown.goto((site / f"{page}.html").as_uri())
     sideways = shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    context.close()
     assert [url for url in asked if not url.startswith("file:")] == []
     assert sideways <= 0

@@ -466,9 +466,9 @@ def test_a_moment_of_the_memory_is_pointed_at_and_held(look):
     page.mouse.move(5, 5)
     page.locator("figure canvas").focus()
     expect(title).to_have_text(told)
-    for _ in range(4):
+    for _ in range(32):  # out of the optimizer: within it, two moments of a tenth of a millisecond may hold as much
         page.keyboard.press("Shift+ArrowLeft")
-    expect(title).not_to_have_text(told)
+    expect(title).not_to_contain_text("optimizer")
     page.keyboard.press("Escape")
     expect(title).to_have_text(re.compile("^At the peak, "))
 
