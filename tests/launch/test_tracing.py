@@ -143,7 +143,7 @@ def test_a_trace_is_compared_with_a_trace_alone(bench):
         ran = bench._run([sys.executable, "-m", "backsight", "diff", *words])
         other = next(each for each in words if each != "there")
         assert ran.status == 2
-        assert f"there is no trace at {other!r}: pass the folders of two traces, or two commands" in ran.err
+        assert f"there is no trace at {other!r}. Pass the folders of two traces, or two commands" in ran.err
 
 
 def test_what_is_neither_a_trace_nor_a_command_is_refused(bench):

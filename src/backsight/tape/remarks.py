@@ -52,7 +52,7 @@ def of_row(graph: Graph, rows: Rows, row: int) -> list[Piece]:
 def module_pieces(module: str, above: str) -> tuple[Piece, ...]:
     """Return a module's path, split where it begins to differ from that of the row above: what comes before is dim.
 
-    The same path is not repeated. One that goes on otherwise is whole: without color nobody sees what `.attn` is of.
+    The same path is not repeated. One that goes on otherwise is whole: without color, `.attn` alone says little.
     """
     if not module:
         return (Piece(NO_MODULE, "dim"),) if above else ()

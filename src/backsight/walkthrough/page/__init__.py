@@ -95,7 +95,7 @@ def _op(step: Step) -> dict[str, Any]:
 
 
 def _told(step: Step, full: bool, closely: bool) -> dict[str, Any]:
-    """Return what the card of a step tells; Jacobians and the check, which call the node again, if not too often."""
+    """Return what the card of a step tells, with Jacobians and check where calling the node again is not too much."""
     leaf = step.node.leaf
     small = all(g is None or g.elements <= SMALL for g in (*step.grad_in, *step.grad_out))
     computes = leaf is None and (full or (closely and small))
