@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from backsight.diagnosis.explained import explained_error, unknown, where
+from backsight.diagnosis.explained import ask_for, explained_error, explanation, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.heeding import Heeding
 from backsight.naming.roots import ours
@@ -42,25 +42,8 @@ def explain(error: BaseException | None = None) -> Finding:
     if not isinstance(error, BaseException):
         raise TypeError(f"explain() expects an exception, not {type(error).__name__}: pass the one that was caught.")
     finding = explanation(error)
-    _asked_for.add(_kind(finding))
+    ask_for(finding)
     return finding
-
-
-def explanation(error: BaseException) -> Finding:
-    """Return what `explain` does, for us: nobody has asked for it."""
-    return explained_error(error) or unknown(error)
-
-
-def is_asked_for(finding: Finding) -> bool:
-    """Whether the program itself has called `explain` on such an error, so that it has told of it."""
-    return _kind(finding) in _asked_for
-
-
-def _kind(finding: Finding) -> tuple[str, str | None, str]:
-    return finding.code, finding.source, finding.title
-
-
-_asked_for: set[tuple[str, str | None, str]] = set()
 
 
 class explaining:

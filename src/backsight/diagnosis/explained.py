@@ -34,6 +34,28 @@ def explained_error(error: BaseException) -> Finding | None:
     return finding
 
 
+def explanation(error: BaseException) -> Finding:
+    """Return the finding of any error: one with the code BS200 if it is not known."""
+    return explained_error(error) or unknown(error)
+
+
+def ask_for(finding: Finding) -> None:
+    """Note that the program itself has called `explain` on an error, so that it tells of it."""
+    _asked_for.add(_kind(finding))
+
+
+def is_asked_for(finding: Finding) -> bool:
+    """Whether the program has called `explain` on such an error."""
+    return _kind(finding) in _asked_for
+
+
+def _kind(finding: Finding) -> tuple[str, str | None, str]:
+    return finding.code, finding.source, finding.title
+
+
+_asked_for: set[tuple[str, str | None, str]] = set()
+
+
 def _refused(error: BaseException) -> Finding | None:
     """Return what is to be said of an error of PyTorch's that no entry knows, or of one that was raised from it."""
     try:

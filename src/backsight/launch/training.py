@@ -143,7 +143,7 @@ class TrainingObserver:
     def _explain(self, error: BaseException, thread: str | None = None) -> None:
         from backsight.diagnosis import UNKNOWN
         from backsight.diagnosis.births import BIRTH
-        from backsight.diagnosis.explain import explanation
+        from backsight.diagnosis.explained import explanation
         from backsight.launch.lines import as_lines
 
         try:
@@ -167,7 +167,7 @@ class TrainingObserver:
 
     def _tell(self, finding: Finding, thread: str | None = None, caught: bool = False) -> None:
         """Show the explanation of an error; in a line what the program has explained itself."""
-        from backsight.diagnosis.explain import is_asked_for
+        from backsight.diagnosis.explained import is_asked_for
         from backsight.launch.lines import as_lines
 
         self._explained += 1
