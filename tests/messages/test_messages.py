@@ -117,7 +117,10 @@ class TestExplanations:
             assert (found.where, found.place and found.place.file) == expected
 
 
-AND_ITS_READER = {"a_missing_gradient_as_a_number": {"BS222"}}  # so does an optimizer whose closure returns None
+AND_ITS_READER = {  # so does an optimizer whose closure returns None
+    "a_missing_gradient_as_a_number": {"BS222"},
+    "none_to_take_the_gradient_of": {"BS213"},  # that of a gradient which is None
+}
 
 
 CHANGED = {  # shape, version now, version when it was saved, and which operation made it

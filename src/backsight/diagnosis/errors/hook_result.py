@@ -12,7 +12,7 @@ from typing import Any
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, shaped, shown
+from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
@@ -211,7 +211,7 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
         both = f"{got} instead of {was}" if got and was else "another dtype or device"
         return f"{who} returns a gradient of a different type than it received: {both}."
     if "expected" in said:
-        what = _a(said["returned"])
+        what = a_kind(said["returned"])
         wanted = "a tuple of gradients" if said["expected"] == "tuple" else "a tensor or None"
         return f"{who} returns {what}; it must return {wanted}."
     many = said.get("many", said.get("got_many"))
@@ -222,11 +222,6 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
             return f"{who} returns a {returned}; it must return a tuple of {counted(expected, 'gradient')}."
         return f"{who} returns {counted(int(many), 'gradient')}; it received {expected} and must return as many."
     return f"{who} returns a gradient for an input that needs none."
-
-
-def _a(text: str) -> str:
-    """`a float`, `an int`; `None` for NoneType."""
-    return "None" if text == "NoneType" else f"{'an' if text[:1] in 'aeiou' else 'a'} {text}"
 
 
 def _returned_tensor(failure: Failure) -> str:
