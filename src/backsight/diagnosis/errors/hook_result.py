@@ -103,7 +103,7 @@ def hook_result(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         _title(failure, said, one),
         tuple(_evidence(failure, said, found)),
-        _fix(said, one),
+        _fix(failure, said, one),
         source=_source(failure, one),
         exact=one is not None,
     )
@@ -277,13 +277,13 @@ def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -
         yield f"PyTorch calls the hook '{name}'; the source text registers none by that name."
 
 
-def _fix(said: dict[str, str], one: Registered | None) -> str:
+def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     grad = (one.first if one else "") or "grad"
     if one and one.method == "register_post_accumulate_grad_hook":
         return "Return nothing from it: such a hook changes param.grad in place."
     if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
         what = "a tuple like grad_input, with one gradient for each input of the module"
-        written = _returning(one, "({},)") if (said.get("due") or said.get("due_many")) == "1" else ""
+        written = _as_many(failure, one, int(said.get("due") or said.get("due_many") or 0))
         how = f"{written}, {what}" if written else f"return {what}: (grad_input[0] * 2,)"
         only = f"If the hook only inspects gradients, {_nothing(one)}."
         return f"{only} Otherwise {how}. Keep None for inputs without a gradient."
@@ -363,6 +363,17 @@ def _nothing(one: Registered | None) -> str:
         return "return nothing"
     alone = len(body.node.body) == 1
     return f"return nothing: {'write `pass` on' if alone else 'remove'} line {place.line}, `{place.text}`"
+
+
+def _as_many(failure: Failure, one: Registered, due: int) -> str:
+    """Where and what a hook of a module must return: its gradients without the None beside them, or its tensor in a
+    tuple; empty where neither makes as many as are due."""
+    value = found[1] if (found := _refused(one)) else None
+    if isinstance(value, ast.Tuple):
+        kept = [each for each in value.elts if not _is_none(each)]
+        text = ast.unparse(ast.Tuple(kept, ast.Load())).replace("{", "{{").replace("}", "}}")
+        return _returning(one, text) if len(kept) == due else ""
+    return _returning(one, "({},)") if due == 1 and _returned_tensor(failure) else ""
 
 
 def _returning(one: Registered | None, form: str) -> str:
