@@ -13,7 +13,7 @@ from pathlib import Path
 import aside
 import hypothesis
 import pytest
-from pages import Pages, complaining
+from shared_pages import Pages, complaining
 
 from backsight.tables import doctor
 

@@ -70,6 +70,22 @@ def test_hooks_of_modules(hook):
     assert finding.exact
 
 
+WRITTEN = {  # what a hook of a module returns, and what it must return
+    "(grad_input[0] * 2, None)": "return (grad_input[0] * 2,)",
+    "grad_input[0] * 2": "return (grad_input[0] * 2,)",
+    "grad_input * 2": "",
+    "(grad_input[0], grad_output[0])": "",
+}
+
+
+@pytest.mark.parametrize("returned", WRITTEN)
+def test_the_gradients_that_a_hook_of_a_module_returns_are_written_out_where_they_are_as_many_as_are_due(returned):
+    hook = f"def given(module, grad_input, grad_output):\n    return {returned}\n"
+    finding = explained(f"{START}{hook}layer.register_full_backward_hook(given)\nlayer(x).sum().backward()")
+    expected = f"write `{WRITTEN[returned]}`, a tuple" if WRITTEN[returned] else "Otherwise return a tuple"
+    assert expected in finding.fix
+
+
 def test_a_hook_of_a_module_whose_input_needs_no_gradient():
     hook = "def given(module, grad_input, grad_output):\n    return grad_output  # here\n"
     source = f"{START}{hook}layer.register_full_backward_hook(given)\nlayer(x.detach()).sum().backward()"

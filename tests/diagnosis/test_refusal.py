@@ -38,6 +38,14 @@ FIXES = {
     "w = torch.ones(1, requires_grad=True)\ntorch.optim.LBFGS([w]).step()": "optimizer.step(closure)",
     "w = torch.ones(1, requires_grad=True)\ntorch.optim.SGD([{'params': [w]}, {'params': [w]}])": "each parameter in",
     "net = torch.nn.BatchNorm1d(3)\nnet(torch.ones(1, 3))": "drop_last=True",
+    "out, pull = torch.func.vjp(torch.nn.Linear(3, 1), torch.ones(2, 3))\npull(torch.ones(2))": (
+        "pull(torch.ones_like(out))"
+    ),
+    "x, v = torch.ones(2, 3), torch.ones(3)\ntorch.func.jvp(torch.sin, (x,), (v,))": "(v.expand_as(x),))",
+    "x = torch.ones(2, 3)\ntorch.func.jvp(torch.mul, (x, x), (x, torch.ones(3)))": "(x, torch.ones_like(x)))",
+    "e = torch.nn.Embedding(5, 3)\ne.register_backward_hook(print)\ne.register_full_backward_hook(print)": (
+        "Register all hooks of e with register_full_backward_hook()"
+    ),
     "f = lambda x: x.clone().requires_grad_()\ntorch.vmap(f)(torch.ones(4, 3))": "torch.func: grad(f)(x)",
 }
 
@@ -48,6 +56,12 @@ def test_what_only_one_thing_can_mend_has_a_fix(source):
     finding = explained(source)
     assert (finding.code, finding.severity) == ("BS200", "error")
     assert FIXES[source] in finding.fix
+
+
+@needs_columns
+def test_a_tensor_that_the_program_has_no_name_for_is_no_evidence():
+    finding = explained("pull = torch.func.vjp(torch.nn.Linear(3, 1), torch.ones(2, 3))[1]\npull(torch.ones(2))")
+    assert finding is None or all(not str(each).startswith(":") for each in finding.evidence)
 
 
 def test_what_a_function_saves_is_told_where_it_saves_it():

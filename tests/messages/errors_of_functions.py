@@ -158,3 +158,48 @@ def a_function_marked_once_differentiable_differentiated_twice():
 @provokes("BS215")
 def a_recurrent_network_of_cudnn_differentiated_twice():
     raise RuntimeError(in_library("Double backwards is not supported for CuDNN RNNs"))
+
+
+@provokes("BS233")
+def a_number_to_take_the_gradient_of():
+    torch.func.grad(lambda x: x.sum().item())(torch.ones(3))
+
+
+@provokes("BS233")
+def none_to_take_the_gradient_of():
+    torch.func.grad(lambda x: None)(torch.ones(3))
+
+
+@provokes("BS233")
+def a_loss_with_others_to_take_the_gradient_of():
+    torch.func.grad(lambda x: (x.sum(), x))(torch.ones(3))
+
+
+@provokes("BS233")
+def a_number_to_take_a_jacobian_of():
+    torch.func.jacrev(lambda x: x.sum().item())(torch.ones(3))
+
+
+@provokes("BS233")
+def a_number_to_take_a_jacobian_of_in_forward_mode():
+    torch.func.jacfwd(lambda x: x.sum().tolist())(torch.ones(3))
+
+
+@provokes("BS233")
+def none_to_take_a_jacobian_of():
+    torch.func.jacrev(lambda x: None)(torch.ones(3))
+
+
+@provokes("BS233")
+def no_result_to_take_a_jacobian_of():
+    torch.func.jacrev(lambda x: ())(torch.ones(3))
+
+
+@provokes("BS233")
+def a_list_to_take_a_jacobian_of():
+    torch.autograd.functional.jacobian(lambda x: x.tolist(), torch.ones(3))
+
+
+@provokes("BS233")
+def a_list_in_a_tuple_to_take_a_jacobian_of():
+    torch.autograd.functional.jacobian(lambda x: (x, x.tolist()), torch.ones(3))

@@ -29,8 +29,15 @@ def number(version):
     return tuple(int(part) for part in version.split(".")[:3])
 
 
-FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in HERE.glob("*.json")}
-MESSAGES = {version: FILES[version]["messages"] for version in sorted(FILES, key=number)}
+FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in HERE.glob("[0-9]*.json")}
+AWAITED = json.loads(
+    (HERE / "awaited.json").read_text(encoding="utf-8")
+)  # by version: programs not collected there yet
+MESSAGES = {
+    version: FILES[version]["messages"] | dict.fromkeys(AWAITED.get(version, ()))
+    for version in sorted(FILES, key=number)
+}
+PINNED = (HERE.parent.parent / "constraints.txt").read_text(encoding="utf-8").partition("torch==")[2].split()[0]
 CODES = {entry.code for entry in ERRORS}
 
 every_version = pytest.mark.parametrize("version", MESSAGES)
@@ -68,7 +75,7 @@ class TestExplanations:
         meant = of(version, *CODES)
         assert {name: claims(message["text"]) for name, message in meant.items()} == {
             name: {message["code"]} | AND_ITS_READER.get(name, set()) for name, message in meant.items()
-        }
+        }, READ_TWICE
 
     def test_claim_nothing_that_none_of_them_is_meant_for(self, version):
         others = of(version, None)
@@ -77,7 +84,9 @@ class TestExplanations:
 
     def test_have_messages_in_each_version_that_can_give_them(self, version):
         missing = CODES - {message["code"] for message in of(version, *CODES).values()}
-        assert missing == ({"BS218"} if number(version) < (2, 10) else set())  # the warning about streams is new there
+        awaited = {MESSAGES[PINNED][name]["code"] for name in AWAITED.get(version, ())}
+        new = {"BS218"} if number(version) < (2, 10) else set()  # the warning about streams is new there
+        assert missing - awaited == new - awaited
 
     def test_cope_with_the_text_alone(self, version):
         for name, message in of(version, *CODES - {"BS213"}).items():  # of None's, the text alone does not tell
@@ -108,7 +117,11 @@ class TestExplanations:
             assert (found.where, found.place and found.place.file) == expected
 
 
-AND_ITS_READER = {"a_missing_gradient_as_a_number": {"BS222"}}  # so does an optimizer whose closure returns None
+AND_ITS_READER = {  # the codes whose patterns fit as well: their explanations tell the two apart by the exception
+    "a_missing_gradient_as_a_number": {"BS222"},  # so does an optimizer whose closure returns None
+    "none_to_take_the_gradient_of": {"BS213"},  # that of a gradient which is None
+}
+READ_TWICE = "narrow the pattern that fits too much, or let its when= tell the two apart and add it to AND_ITS_READER"
 
 
 CHANGED = {  # shape, version now, version when it was saved, and which operation made it
@@ -265,9 +278,10 @@ def test_the_file_of_this_version_is_up_to_date(today):
     kept = FILES.get(today["torch"])
     if kept is None:
         pytest.skip(f"no messages of PyTorch {today['torch']} are kept: python tests/messages/collect.py")
-    assert set(kept["messages"]) == set(today["messages"]), "python tests/messages/collect.py"
+    said = {name: each for name, each in today["messages"].items() if name not in AWAITED.get(today["torch"], ())}
+    assert set(kept["messages"]) == set(said), "python tests/messages/collect.py"
     if kept["python"] == today["python"]:  # others word what is said of None, and draw tracebacks, in their own way
-        assert kept["messages"] == today["messages"], "python tests/messages/collect.py"
+        assert kept["messages"] == said, "python tests/messages/collect.py"
 
 
 def test_the_messages_of_this_version_are_understood(today):
@@ -275,11 +289,16 @@ def test_the_messages_of_this_version_are_understood(today):
     meant = {name: message for name, message in said.items() if message["code"] is not None}
     assert {name: claims(message["text"]) for name, message in meant.items()} == {
         name: {message["code"]} | AND_ITS_READER.get(name, set()) for name, message in meant.items()
-    }
+    }, READ_TWICE
     others = {name: message for name, message in said.items() if message["code"] is None}
     assert [name for name, message in others.items() if known(message["text"], error(message))] == []
 
 
-def test_every_version_has_every_program():
+def test_every_version_has_every_program_or_awaits_it():
     names = {version: set(said) for version, said in MESSAGES.items()}
-    assert names == dict.fromkeys(MESSAGES, next(iter(names.values())))
+    assert names == dict.fromkeys(MESSAGES, names[PINNED]), "python tests/messages/collect.py"
+
+
+def test_only_what_is_not_collected_is_awaited_and_all_is_collected_of_the_pinned_version():
+    collected = {version: sorted(FILES[version]["messages"].keys() & set(names)) for version, names in AWAITED.items()}
+    assert collected == {version: [] for version in FILES.keys() - {PINNED} if version in AWAITED}, "collect.py"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from looking import drawn
-from pages import complaining, leave
 from recorded_runs import digits, hostile
+from shared_pages import complaining, leave
 
 from backsight.viewer import Library, Server
 

@@ -26,7 +26,7 @@ from backsight.diagnosis.evidence.refused import Refusal, read_by
 from backsight.diagnosis.evidence.singular import kept_away, may_be_infinite, singular
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import described, listed, shown
+from backsight.diagnosis.wording import a_kind, described, listed, shown
 from backsight.findings.evidence import Certainty, Fact, evidence_of
 from backsight.naming.plain import class_name
 from backsight.snapshot import survey
@@ -163,7 +163,7 @@ def _message(text: str) -> str:
 
 def _failed(found: Refusal) -> Iterator[Fact]:
     inside = found.module is not None and found.module_name and f"{found.module_name}(" not in found.text
-    where = f" in {found.module_name} (a {class_name(type(found.module))})" if inside else ""
+    where = f" in {found.module_name} ({a_kind(class_name(type(found.module)))})" if inside else ""
     yield shown(found.level.place, f"failed{where}.")
 
 
@@ -297,6 +297,8 @@ _REMEDIES: dict[str, str] = {
     "train, enable its gradients before wrapping.",
     r"process group has not been initialized": "Call torch.distributed.init_process_group(...) first, in each "
     "process; torchrun sets what it reads from the environment.",
+    r"Cannot use both regular backward hooks and full backward hooks": "Register all hooks of {module} with "
+    "register_full_backward_hook(): register_backward_hook() is deprecated, and both cannot be on one module.",
     r"more than 1 value per channel when training": "In training, batch norm needs more than one value per channel: "
     "drop_last=True in the DataLoader avoids a last batch of one; for a single sample call model.eval() first.",
 }

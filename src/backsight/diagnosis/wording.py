@@ -74,6 +74,20 @@ def failing(failure: Failure, says: str) -> tuple[Evidence, ...]:
     return (shown(failure.user.place, says),) if failure.user else ()
 
 
+def a_kind(name: str) -> str:
+    """Return the name of a type with its article; None for that of None.
+
+    >>> a_kind("numpy.ndarray"), a_kind("int"), a_kind("LSTM"), a_kind("NoneType")
+    ('a NumPy ndarray', 'an int', 'an LSTM', 'None')
+    """
+    if name == "NoneType":
+        return "None"
+    library, _, short = name.rpartition(".")
+    short = f"NumPy {short}" if library == "numpy" else short
+    spelled = short[:1] in "FHLMNRSX" and short[1:2].isupper()  # an LSTM
+    return f"{'an' if spelled or short[:1] in 'aeiouAEIO' else 'a'} {short}"
+
+
 def unwatched() -> tuple[str, ...]:
     """Say what would see what was only read, where it does not run already."""
     return () if current() else ("Run it with `backsight run` for an exact answer: that sees every optimizer step.",)

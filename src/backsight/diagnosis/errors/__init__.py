@@ -29,6 +29,7 @@ from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     missing_gradient,
     modified,
     no_grad,
+    no_output,
     non_leaf,
     out_of_memory,
     ready_twice,

@@ -12,7 +12,7 @@ from typing import Any
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, shaped, shown
+from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
@@ -103,7 +103,7 @@ def hook_result(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         _title(failure, said, one),
         tuple(_evidence(failure, said, found)),
-        _fix(said, one),
+        _fix(failure, said, one),
         source=_source(failure, one),
         exact=one is not None,
     )
@@ -211,7 +211,7 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
         both = f"{got} instead of {was}" if got and was else "another dtype or device"
         return f"{who} returns a gradient of a different type than it received: {both}."
     if "expected" in said:
-        what = _a(said["returned"])
+        what = a_kind(said["returned"])
         wanted = "a tuple of gradients" if said["expected"] == "tuple" else "a tensor or None"
         return f"{who} returns {what}; it must return {wanted}."
     many = said.get("many", said.get("got_many"))
@@ -222,11 +222,6 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
             return f"{who} returns a {returned}; it must return a tuple of {counted(expected, 'gradient')}."
         return f"{who} returns {counted(int(many), 'gradient')}; it received {expected} and must return as many."
     return f"{who} returns a gradient for an input that needs none."
-
-
-def _a(text: str) -> str:
-    """`a float`, `an int`; `None` for NoneType."""
-    return "None" if text == "NoneType" else f"{'an' if text[:1] in 'aeiou' else 'a'} {text}"
 
 
 def _returned_tensor(failure: Failure) -> str:
@@ -282,13 +277,13 @@ def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -
         yield f"PyTorch calls the hook '{name}'; the source text registers none by that name."
 
 
-def _fix(said: dict[str, str], one: Registered | None) -> str:
+def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     grad = (one.first if one else "") or "grad"
     if one and one.method == "register_post_accumulate_grad_hook":
         return "Return nothing from it: such a hook changes param.grad in place."
     if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
         what = "a tuple like grad_input, with one gradient for each input of the module"
-        written = _returning(one, "({},)") if (said.get("due") or said.get("due_many")) == "1" else ""
+        written = _as_many(failure, one, int(said.get("due") or said.get("due_many") or 0))
         how = f"{written}, {what}" if written else f"return {what}: (grad_input[0] * 2,)"
         only = f"If the hook only inspects gradients, {_nothing(one)}."
         return f"{only} Otherwise {how}. Keep None for inputs without a gradient."
@@ -368,6 +363,17 @@ def _nothing(one: Registered | None) -> str:
         return "return nothing"
     alone = len(body.node.body) == 1
     return f"return nothing: {'write `pass` on' if alone else 'remove'} line {place.line}, `{place.text}`"
+
+
+def _as_many(failure: Failure, one: Registered, due: int) -> str:
+    """Where and what a hook of a module must return: its gradients without the None beside them, or its tensor in a
+    tuple; empty where neither makes as many as are due."""
+    value = found[1] if (found := _refused(one)) else None
+    if isinstance(value, ast.Tuple):
+        kept = [each for each in value.elts if not _is_none(each)]
+        text = ast.unparse(ast.Tuple(kept, ast.Load())).replace("{", "{{").replace("}", "}}")
+        return _returning(one, text) if len(kept) == due else ""
+    return _returning(one, "({},)") if due == 1 and _returned_tensor(failure) else ""
 
 
 def _returning(one: Registered | None, form: str) -> str:

@@ -16,7 +16,7 @@ from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.evidence.holders import node_of, structure
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import a_kind, shown
 from backsight.naming.plain import class_dict, class_name, namespace
 from backsight.source import Place, loop_facts
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
@@ -204,7 +204,7 @@ def _written_out(lost: Lost) -> Place | None:
 
 
 def _asks(lost: Lost) -> str:
-    return f"needs a tensor, and {lost.name} is {_a(lost.type)}." if lost.type != "NoneType" else "needs a tensor."
+    return f"needs a tensor, and {lost.name} is {a_kind(lost.type)}." if lost.type != "NoneType" else "needs a tensor."
 
 
 def _title(lost: Lost, made: Conversion | None) -> str:
@@ -212,14 +212,7 @@ def _title(lost: Lost, made: Conversion | None) -> str:
         who = f": {made.function}() {made.does}" if made and made.returns_none else ""
         return f"{lost.name} is None{who}, but backward() needs a loss tensor."
     where = f" that {made.function}() returns" if made and made.function else ""
-    return f"{lost.name} is {_a(lost.type)}{where}, not a tensor: there is no graph to run backward on."
-
-
-def _a(kind: str) -> str:
-    library, _, short = kind.rpartition(".")
-    short = f"NumPy {short}" if library == "numpy" else short
-    spelled = short[:1] in "FHLMNRSX" and short[1:2].isupper()  # an LSTM
-    return f"{'an' if spelled or short[:1] in 'aeiouAEIO' else 'a'} {short}"
+    return f"{lost.name} is {a_kind(lost.type)}{where}, not a tensor: there is no graph to run backward on."
 
 
 def _fix(lost: Lost, made: Conversion | None) -> str:
@@ -237,7 +230,7 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
         return (
             f"Compute {lost.name} with PyTorch operations, which record the graph; convert a detached copy for logging."
         )
-    mended = _without(made)
+    mended = without(made)
     log = " Convert to a number for logging after backward()."
     return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor on line {made.place.line}.{log}"
 
@@ -268,7 +261,7 @@ def _still_there(lost: Lost, made: Conversion) -> str:
     return operand
 
 
-def _without(made: Conversion) -> str:
+def without(made: Conversion) -> str:
     """The statement without the conversion: `total = total + loss` for `total = total + loss.item()`."""
     call, operand = made.section.body.text(made.call), made.section.body.text(made.operand)  # type: ignore[arg-type]
     text = made.place.text
@@ -279,7 +272,7 @@ def _without(made: Conversion) -> str:
 
 def _fix_of_none(lost: Lost, made: Conversion) -> str:
     if made.returns_none and made.function:
-        result = _result(made)
+        result = result_in(made)
         if "some paths" in made.does:
             return f"Return the loss on every path of {made.function}(), or skip backward() when there is none."
         how = f"End {made.function}() with `return {result}`" if result else f"Return the loss from {made.function}()"
@@ -296,7 +289,7 @@ def _fix_of_none(lost: Lost, made: Conversion) -> str:
     return f"Assign the loss tensor to {lost.name} before backward(), or skip backward() when there is none."
 
 
-def _result(made: Conversion) -> str:
+def result_in(made: Conversion) -> str:
     """The variable that a function without a return has its result in: the last that it assigns, or one called loss."""
     names = [
         name
@@ -317,7 +310,7 @@ def _of_closure(failure: Failure) -> Finding:
     made = conversion(failure, level, call, "none")
     function = made.function if made and made.function else name
     asked = shown(level.place, "calls the closure for the loss, and gets None.")
-    result = _result(made) if made and made.returns_none else ""
+    result = result_in(made) if made and made.returns_none else ""
     how = f"End {function}() with `return {result}`" if result else f"Return the loss from {function}()"
     return explanation(
         f"The closure returns None: {function}() must return the loss that its backward() ran on.",
@@ -334,9 +327,9 @@ def _inside(lost: Lost, fields: list[tuple[str, torch.Tensor]]) -> Finding:
     meant = _meant(fields)
     where = f" that {made.function}() returns" if made and made.function else ""
     if meant is not None:
-        title = f"{lost.name} is {_a(lost.type)}{where}; the loss is inside: {lost.name}{meant[0]}."
+        title = f"{lost.name} is {a_kind(lost.type)}{where}; the loss is inside: {lost.name}{meant[0]}."
     else:
-        title = f"{lost.name} is {_a(lost.type)}{where}, but backward() must start from one tensor."
+        title = f"{lost.name} is {a_kind(lost.type)}{where}, but backward() must start from one tensor."
     lines = [shown(made.place, f"{made.does}.")] if made and not made.returns_none else []
     if made and made.function and made.definition:
         taken = lost.level.body.place(made.definition.spot.node) if lost.level.body else made.place
@@ -393,7 +386,7 @@ def _not_called(lost: Lost) -> Finding:
     value = lost.value
     text = lost.name
     if is_module(value):
-        title = f"{text} is {_a(class_name(type(value)))}, a module: its output is a tensor, which has backward()."
+        title = f"{text} is {a_kind(class_name(type(value)))}, a module: its output is a tensor, which has backward()."
         fix = f"Call it first: loss = {text}(...), with its arguments, then loss.backward()."
     else:
         title = f"{text} is a function that was not called: it returns a tensor, which has backward()."
@@ -403,9 +396,9 @@ def _not_called(lost: Lost) -> Finding:
 
 def _unlocated(failure: Failure, kind: str) -> Finding:
     where = (shown(failure.user.place, "runs backward on it."),) if failure.user else ()
-    what = _a(kind) if kind else "no tensor"
+    what = a_kind(kind) if kind else "no tensor"
     return explanation(
-        f"The loss is {what if kind != 'NoneType' else 'None'}, but backward() needs the tensor that was computed.",
+        f"The loss is {what}, but backward() needs the tensor that was computed.",
         where,
         "Call backward() on the tensor that the loss function returned: .item(), float() and NumPy leave a number "
         "without a graph.",

@@ -87,35 +87,40 @@ def _shape_of_gradient(found: Refusal, match: Match) -> Remedy | None:
     of_tensor = name == "backward" and is_tensor(value_of(level, receiver))
     output = receiver if of_tensor else next(iter(call.args), keyword(call, "outputs", "tensors"))
     position = 0 if of_tensor else 1 if name == "backward" else 2
+    if (of_vjp := _vjp(level.body, call)) is not None:
+        output, position = of_vjp[1], 0
     given = keyword(call, "grad_outputs", "gradient", "grad_tensors") or next(iter(call.args[position:]), None)
-    output, given = (_element(each, int(match[1])) for each in (output, given))
-    if output is None or given is None:
+    pair = [_element(each, int(match[1])) for each in (output, given)]
+    return _in_shape(level, "gradient", *pair)
+
+
+def _vjp(body: Body, call: ast.Call) -> tuple[ast.stmt, ast.expr] | None:
+    """The statement that has made the function which is called, by vjp(), and what it assigns the output to."""
+    for each in statements(body.node):
+        match each:
+            case ast.Assign(targets=[ast.Tuple(elts=[output, ast.Name(id=made), *_])], value=ast.Call() as making):
+                if made == dotted(call.func) and callee(making)[1] == "vjp":
+                    return each, output
+    return None
+
+
+def _in_shape(level: Level, what: str, like: ast.expr | None, given: ast.expr | None) -> Remedy | None:
+    """Give what was passed the shape of a tensor: where it is made, or else where it is passed."""
+    if level.body is None or level.statement is None or like is None or given is None:
         return None
-    text = level.body.text(output)
+    text = level.body.text(like)
+    must = f"The {what} must have the shape of {text}"
     made = _made(level, given)
-    factory = _like(made[1], text) if made else ""
-    if made and factory:
+    if made and (factory := _like(made[1], text)):
         line = rewritten(level.body, made[0], {made[1]: factory})
         place = level.body.place(made[0])
-        return Remedy(f"The gradient must have the shape of {text}: on line {place.line}, write `{line}`.", (), place)
-    sizes = [shape_of(value_of(level, each)) for each in (output, given)]
+        return Remedy(f"{must}: on line {place.line}, write `{line}`.", (), place)
+    sizes = [shape_of(value_of(level, each)) for each in (like, given)]
     if _broadcasts(sizes[1], sizes[0]):
-        statement = level.statement
-        line = (
-            rewritten(level.body, statement, {given: f"{simple(level.body.text(given))}.expand_as({text})"})
-            if statement
-            else ""
-        )
-        return (
-            Remedy(f"The gradient must have the shape of {text}: on line {level.line}, write `{line}`.")
-            if line
-            else None
-        )
-    return (
-        Remedy(f"Give one number for each element of {text}: a tensor of shape {shaped(sizes[0])}.")
-        if sizes[0]
-        else None
-    )
+        new = f"{simple(level.body.text(given))}.expand_as({text})"
+        line = rewritten(level.body, level.statement, {given: new})
+        return Remedy(f"{must}: on line {level.line}, write `{line}`.") if line else None
+    return Remedy(f"{must}: {shaped(sizes[0])}.") if sizes[0] else None
 
 
 def _element(node: ast.expr | None, index: int) -> ast.expr | None:
@@ -584,15 +589,15 @@ def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
 def _tangent_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     """A direction that is to be that of each row: the shape of the tensor."""
     call, level = found.expression, found.level
-    given = call.args[:2] if isinstance(call, ast.Call) else []
-    if len(given) < 2 or level.body is None or level.statement is None:
+    if not isinstance(call, ast.Call):
         return None
-    text, sizes = level.body.text(given[0]), [shape_of(value_of(level, each)) for each in given]
-    if not _broadcasts(sizes[1], sizes[0]):
-        return Remedy(f"Give a tangent of the shape of {text}: {shaped(sizes[0])}.") if sizes[0] else None
-    new = f"{simple(level.body.text(given[1]))}.expand_as({text})"
-    line = rewritten(level.body, level.statement, {given[1]: new})
-    return Remedy(f"The tangent must have the shape of {text}: on line {level.statement.lineno}, write `{line}`.")
+    first = 1 if callee(call)[1] == "jvp" else 0  # jvp(f, primals, tangents), make_dual(tensor, tangent)
+    given = [each.elts if isinstance(each, ast.Tuple) else [each] for each in call.args[first : first + 2]]
+    odd = []
+    for pair in zip(*given, strict=False) if len(given) == 2 else ():
+        sizes = [shape_of(value_of(level, each)) for each in pair]
+        odd += [pair] if None in sizes or sizes[0] != sizes[1] else []
+    return _in_shape(level, "tangent", *odd[0]) if len(odd) == 1 else None
 
 
 @_of(r"Expected pytree structure of cotangents")
@@ -601,18 +606,16 @@ def _one_for_each(found: Refusal, match: Match) -> Remedy | None:
     call, body, statement = found.expression, found.level.body, found.level.statement
     if not isinstance(call, ast.Call) or body is None or statement is None or len(call.args) != 1:
         return None
-    name = dotted(call.func)
-    for each in statements(body.node):
-        match each:
-            case ast.Assign(targets=[ast.Tuple(elts=[ast.Tuple(elts=outputs), ast.Name(id=made)])]) if made == name:
-                names = [body.text(one) for one in outputs]
-                read = body.text(call.args[0])
-                meant = next((one for one in names if one in {use.name for use in uses(call.args[0])}), names[0])
-                new = [read if one == meant else f"torch.zeros_like({one})" for one in names]
-                line = rewritten(body, statement, {call.args[0]: f"({', '.join(new)})"})
-                return Remedy(
-                    f"Give one cotangent for each of {listed(names, 3)}, zeros for what should not be differentiated: "
-                    f"on line {statement.lineno}, write `{line}`.",
-                    (shown(body.place(each), f"returns {listed(names, 3)}."),),
-                )
+    match _vjp(body, call):
+        case each, ast.Tuple(elts=outputs):
+            names = [body.text(one) for one in outputs]
+            read = body.text(call.args[0])
+            meant = next((one for one in names if one in {use.name for use in uses(call.args[0])}), names[0])
+            new = [read if one == meant else f"torch.zeros_like({one})" for one in names]
+            line = rewritten(body, statement, {call.args[0]: f"({', '.join(new)})"})
+            return Remedy(
+                f"Give one cotangent for each of {listed(names, 3)}, zeros for what should not be differentiated: "
+                f"on line {statement.lineno}, write `{line}`.",
+                (shown(body.place(each), f"returns {listed(names, 3)}."),),
+            )
     return Remedy("Give a tuple with one cotangent for each output of the function, zeros where none is wanted.")

@@ -65,6 +65,11 @@ def conversion(failure: Failure, level: Level, value: ast.expr, kind: Kind) -> C
     return search.of_value(section, value, level.statement, level.line, _DEEP) if section and level.statement else None
 
 
+def conversion_in(failure: Failure, function: Section, kind: Kind) -> Conversion | None:
+    """Return what made a result of the user's function, which PyTorch called, a thing of this kind; None likewise."""
+    return _Search(failure, kind).of_function(function, None, _DEEP)
+
+
 @dataclass(frozen=True, eq=False)
 class _Search:
     failure: Failure
@@ -82,7 +87,7 @@ class _Search:
         if (name := dotted(value)) is not None:
             return self._of_name(section, name, line, depth, position)
         if isinstance(value, ast.Call) and (inner := called_function(section, value)) is not None:
-            return self._of_function(inner, value, place, depth, position)
+            return self.of_function(inner, value, depth, position)
         if isinstance(value, ast.Subscript):
             key = value.slice.value if isinstance(value.slice, ast.Constant) else None
             part = key if type(key) in (int, str) and position is None else None
@@ -179,10 +184,10 @@ class _Search:
                             return replace(found, sure=False)
         return None
 
-    def _of_function(
-        self, inner: Section, call: ast.Call, place: Place, depth: int, position: Part
+    def of_function(
+        self, inner: Section, call: ast.Call | None, depth: int, position: Part = None
     ) -> Conversion | None:
-        """What a function of the user's returns."""
+        """What a function of the user's returns; `call` is where the text shows who calls it."""
         node = inner.body.node
         name = getattr(node, "name", "")
         every = [each for each in statements(node) if isinstance(each, ast.Return)]

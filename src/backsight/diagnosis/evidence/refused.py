@@ -88,10 +88,9 @@ class Refusal:
         every = [(text, value) for text, value in found if is_tensor(value)]
         if not every and self.failure.call:
             roots = [each for each in self.failure.roots if is_tensor(each)]
-            every = list(zip(names_of(self.failure, roots), roots, strict=True))
+            every = _named(self.failure, roots)
         if not every and self.below:
-            inner = [each for each in self.below[-1].variables.values() if is_tensor(each)]
-            every = [pair for pair in zip(names_of(self.failure, inner), inner, strict=True) if pair[0]]
+            every = _named(self.failure, [each for each in self.below[-1].variables.values() if is_tensor(each)])
         if self.module is not None:
             at = next((each for each in reversed(self.below) if each.variables.get("self") is self.module), None)
             given = at.variables.get("input") if at else None
@@ -101,6 +100,11 @@ class Refusal:
             named = [(f"{self.module_name or 'its'}.{name}", each) for name, each in own if is_tensor(each)]
             every += [pair for pair in named if not any(value is pair[1] for _, value in every)]
         return every[:_MOST]
+
+
+def _named(failure: Failure, tensors: list[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+    """Those of the tensors that the program has a name for, each with it."""
+    return [pair for pair in zip(names_of(failure, tensors), tensors, strict=True) if pair[0]]
 
 
 def read_by(level: Level, node: ast.AST | None) -> Iterator[tuple[str, object]]:

@@ -1,0 +1,133 @@
+"""BS233: a function that torch.func is to differentiate returns no tensor: a number, None, or a tuple."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, TypeGuard
+
+from backsight.diagnosis.errors.lost_tensor import result_in, without
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion_in
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import a_kind, failing, shown
+from backsight.source import Place
+from backsight.source.body import callee, calls_in, statements
+from backsight.source.rewriting import rewritten
+from backsight.story.failure import Failure, Level, function_of, owner_of
+from backsight.story.memory import is_tensor, shape_of
+from backsight.story.sections import Section, run_by
+
+_TYPE = r"<class '(?P<type>[\w.]+)'>"
+
+
+@explains(
+    "BS233",
+    rf"Expected f\(\*args\) to return a Tensor, got {_TYPE}",
+    rf"expected f\(\*primals\) to return only tensors, got unsupported type {_TYPE}",
+    r"Expected f to be a function that has non-empty output \(got output = \[(?:None)?\]\)",
+    rf"outputs of the user-provided function given to \w+ must be .* has type {_TYPE}",
+)
+def no_output(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the function, and the statement that makes something else of the tensor."""
+    type_name = match.groupdict().get("type") or "NoneType"
+    level = _caller(failure)
+    function = level.variables.get("func") if level else None
+    section = next(run_by(function_of(function), owner_of(function)), None) if function is not None else None
+    if level is None or section is None:
+        return _by_message(failure, type_name)
+    name = _name(section)
+    output = level.variables.get("output")  # of torch.func.grad
+    if type_name == "tuple" and not level.variables.get("has_aux") and _is_loss_first(output):
+        return _with_others(failure, section, name, len(output))
+    kind: Kind = "none" if type_name == "NoneType" else "tuple" if type_name in ("tuple", "list", "dict") else "number"
+    made = conversion_in(failure, section, kind)
+    if made is None and kind == "tuple":  # a list of numbers
+        made, kind = conversion_in(failure, section, "other"), "other"
+    place = made.place if made else _only_return(section)
+    does = made.does if made else f"returns {a_kind(type_name)}"
+    what = "nothing" if type_name == "NoneType" else f"{a_kind(type_name)}, not a tensor"
+    return explanation(
+        f"{_begun(name)} returns {what}: there is nothing to differentiate.",
+        (*((shown(place, f"{does}."),) if place else ()), *failing(failure, f"differentiates {name}.")),
+        _fix(made, name, kind),
+        source=str(place) if place else failure.source,
+        exact=made.sure if made else place is not None,
+    )
+
+
+def _caller(failure: Failure) -> Level | None:
+    """PyTorch's function that has called the user's, and has its result."""
+    levels = (each for each in reversed(failure.levels) if each not in failure.users)
+    return next((each for each in levels if "func" in each.variables), None)
+
+
+def _name(section: Section) -> str:
+    name = getattr(section.body.node, "name", "")
+    return f"{name}()" if name.isidentifier() else "the lambda"
+
+
+def _begun(name: str) -> str:
+    """The name as a sentence begins with it."""
+    return f"The{name.removeprefix('the')}" if name.startswith("the ") else name
+
+
+def _only_return(section: Section) -> Place | None:
+    returns = [each for each in statements(section.body.node) if isinstance(each, ast.Return)]
+    return section.body.place(returns[0]) if len(returns) == 1 else None
+
+
+def _is_loss_first(value: Any) -> TypeGuard[tuple[Any, ...]]:
+    return type(value) is tuple and len(value) > 1 and is_tensor(value[0]) and shape_of(value[0]) == ()
+
+
+def _with_others(failure: Failure, section: Section, name: str, count: int) -> Finding:
+    """The loss is the first of several results: PyTorch must be told."""
+    place = _only_return(section)
+    fix = f"{_told_so(failure)}, which then returns the gradient and what {name} returns beside the loss."
+    if count > 2 and place is not None:
+        fix = f"On line {place.line}, return a pair, the loss and a tuple of the others. {fix}"
+    beside = "another value" if count == 2 else f"{count - 1} other values"
+    return explanation(
+        f"{_begun(name)} returns a tuple, not a tensor: torch.func does not know that the loss is its first element.",
+        (
+            *((shown(place, f"returns the loss with {beside}."),) if place else ()),
+            *failing(failure, f"differentiates {name}."),
+        ),
+        fix,
+        source=str(place) if place else failure.source,
+    )
+
+
+def _told_so(failure: Failure) -> str:
+    level = failure.user
+    if level is not None and level.body is not None and level.statement is not None:
+        for call in calls_in(level.statement):
+            if callee(call)[1] in ("grad", "grad_and_value") and call.args:
+                last = (*call.args, *(each.value for each in call.keywords))[-1]
+                text = f"{level.body.text(last)}, has_aux=True"
+                if "…" not in text and (line := rewritten(level.body, level.statement, {last: text})):
+                    return f"Pass has_aux=True: on line {level.line}, write `{line}`"
+    return "Pass has_aux=True to torch.func.grad"
+
+
+def _fix(made: Conversion | None, name: str, kind: Kind) -> str:
+    if kind == "none":
+        result = result_in(made) if made and made.returns_none else ""
+        return f"End {name} with `return {result}`." if result else f"Return the tensor from {name}."
+    if kind == "tuple" or (kind == "other" and made is None):
+        return f"Return one tensor from {name}."
+    if made and made.call is not None and made.operand is not None and (line := without(made)):
+        return f"Keep the tensor: on line {made.place.line}, write `{line}`. Convert to a number after differentiating."
+    return f"Compute what {name} returns with PyTorch operations, and return the tensor."
+
+
+def _by_message(failure: Failure, type_name: str) -> Finding:
+    return explanation(
+        f"The function returns {a_kind(type_name)}, but torch.func needs a tensor.",
+        failing(failure, "differentiates it."),
+        "Return the tensor itself from the function, without .item(), float() or NumPy; for further results, "
+        "has_aux=True.",
+        source=failure.source,
+        exact=False,
+    )
