@@ -216,11 +216,11 @@ def test_one_of_an_odd_class(bench, body):
 
 class TestAFailureOfOurs:
     BREAKING = """
-import torch, backsight.diagnosis as diagnosis
+import torch, backsight.diagnosis.explained as diagnosis
 
 def broken(error):
     raise {error}
-diagnosis.explain = broken
+diagnosis.explanation = broken
 torch.ones(2).sum().backward()
 """
 

@@ -156,7 +156,8 @@ def test_curves_of_several_runs_are_as_long_as_there_is_room_and_do_not_vanish_w
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["runs", "show", str(runs / "slow"), str(runs / "fast"), str(runs / "broken")]) == 0
     text = capsys.readouterr().out
-    assert ("█" in text) == drawn and max(map(len, text.splitlines())) <= columns
+    table = [line for line in text.splitlines() if str(runs) not in line]
+    assert ("█" in text) == drawn and max(map(len, table)) <= columns
     assert ("\ncurves: in a terminal of 75 columns or more\n" in text) != drawn
 
 

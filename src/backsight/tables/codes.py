@@ -69,6 +69,7 @@ def _piped() -> str:
         return ""
     finally:
         waiting.cancel()
+        waiting.join()  # the interpreter must not end while it writes
 
 
 _LONG = 1.0
