@@ -7270,4 +7270,29 @@ def main():
 
 main()
 """,
+    "BS115 fast weights of first order that are detached in each inner step": """
+model = net()
+meta = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    fast = {name: p for name, p in model.named_parameters()}
+    for inner in range(2):
+        loss = F.mse_loss(torch.func.functional_call(model, fast, (x,)), y)
+        grads = torch.autograd.grad(loss, list(fast.values()))
+        fast = {n: (p - 0.1 * g).detach().requires_grad_() for (n, p), g in zip(fast.items(), grads)}  #!
+    meta.zero_grad()
+    F.mse_loss(torch.func.functional_call(model, fast, (x,)), y).backward()
+    meta.step()
+""",
+    "BS115 a model of which the loss only has a slope without a graph": """
+model, scale = net(), torch.ones(4, requires_grad=True)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(16, 4, requires_grad=True)
+    (slope,) = torch.autograd.grad(model(x).sum(), x)  #!
+    loss = (slope @ scale - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

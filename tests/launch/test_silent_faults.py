@@ -154,6 +154,11 @@ except RuntimeError:
             "loss.",
         ),
         (
+            "BS115 fast weights of first order that are detached in each inner step",
+            "Remove .detach(), so the copies stay attached to the originals.",
+        ),
+        ("BS115 a model of which the loss only has a slope without a graph", "Pass create_graph=True on line 21."),
+        (
             "BS121 a teacher that is compared with itself, while the student's output is unused",
             "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
         ),

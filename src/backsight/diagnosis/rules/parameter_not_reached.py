@@ -238,6 +238,8 @@ def _undone(cut: Cut) -> str:
         if cut.place.text.startswith("@"):
             return f"Remove {cut.place.text}"
         return f"Compute their output outside the {cut.expression} block"
+    if cut.kind == "gradient" and cut.expression.endswith(")"):
+        return f"Pass create_graph=True on line {cut.place.line}"
     function = cut.why.partition(" ")[0]
     if cut.kind == "detach":
         return f"Remove {function}" if function.startswith(".") else f"Remove .{function}()"
