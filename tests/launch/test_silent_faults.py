@@ -159,6 +159,19 @@ except RuntimeError:
         ),
         ("BS115 a model of which the loss only has a slope without a graph", "Pass create_graph=True on line 21."),
         (
+            "BS152 no mask, and keys of a cache",
+            "Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = q.size(-2) "
+            "and S = k.size(-2), because is_causal aligns at the first key, and k has others in front.",
+        ),
+        (
+            "BS163 two views whose cosine is all that is asked for",
+            "Stop the gradient on one side: z.detach() on line 21, with a predictor on the other side, as in SimSiam.",
+        ),
+        (
+            "BS163 two normalized views that are asked to be alike",
+            "Stop the gradient on one side: F.normalize(z.detach(), dim=1) on line 23, with a predictor on the other",
+        ),
+        (
             "BS121 a teacher that is compared with itself, while the student's output is unused",
             "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
         ),
