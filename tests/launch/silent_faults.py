@@ -7346,4 +7346,21 @@ for step in range(320):
     loss.backward()
     optimizer.step()
 """,
+    "BS102 weights of tasks that are learned, as numbers and detached": """
+class Tasks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.log_var = net(4, 2), nn.Parameter(torch.zeros(2))
+
+model = Tasks()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    both = (model.body(x) - y).square().mean(0)
+    weights = torch.exp(-model.log_var)
+    loss = weights[0].item() * both[0] + weights[1].item() * both[1] + model.log_var.detach().sum()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -172,6 +172,10 @@ except RuntimeError:
             "Stop the gradient on one side: F.normalize(z.detach(), dim=1) on line 23, with a predictor on the other",
         ),
         (
+            "BS102 weights of tasks that are learned, as numbers and detached",
+            "Remove .detach() and both .item() if they should learn from this loss.",
+        ),
+        (
             "BS121 a teacher that is compared with itself, while the student's output is unused",
             "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
         ),

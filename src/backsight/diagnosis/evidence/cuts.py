@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Collection
 
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.diagnosis.evidence.hardened import hardened, is_accuracy, parsed
+from backsight.diagnosis.wording import in_words
 from backsight.source import Place
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import (
     body_around,
@@ -18,6 +22,7 @@ from backsight.source.body import (
     statement_at,
     statements,
 )
+from backsight.source.cut_rules import rule_of
 from backsight.tracing import Severed
 
 _WHY = {
@@ -103,6 +108,25 @@ def undoing(cut: Severed) -> str:
     if (joined := _joined(cut) or _stacked(cut)) is not None:
         return f"Write {joined} instead"
     return f"Compute it with tensors, without {cut.op}"
+
+
+def removing(place: Place | None, names: Collection[str]) -> str:
+    """Say what to remove where one statement cuts off what is computed of parameters of these names several times.
+
+    `Remove .detach() and both .item()`; empty where it does so once, or in another way.
+    """
+    body = body_around(place.file, place.line) if place is not None else None
+    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    lost, spelled = {name.split(".")[-1] for name in names}, Counter[str]()
+    for node in expressions(statement) if statement is not None else ():
+        text = body.text(node) if body is not None and (rule := rule_of(node)) and rule.kind in ("detach", "number") else ""
+        end = next((each for each in (".detach()", ".item()", ".data") if text.endswith(each)), "")
+        if end and place and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
+            spelled[end] += 1
+    if spelled.total() < 2:
+        return ""
+    counts = {1: "", 2: "both "}
+    return f"Remove {in_words([counts.get(n, f'all {n} ') + end for end, n in sorted(spelled.items())])}"
 
 
 def measures_accuracy(cut: Severed) -> bool:
