@@ -261,6 +261,19 @@ def test_the_fix_says_what_to_write_where(bench, name, fix):
 
 
 SAID = {
+    "a line that computes the input of a loss as well, once": (
+        """
+model, targets = net(4, 3), torch.rand(16, 3).softmax(1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    loss = F.kl_div(F.softmax(model(x), 1), targets, reduction="batchmean")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        r"train\.py:\d+ loss = F\.kl_div\([^\n]* computes its input, and takes no logarithm of its first argument",
+    ),
     "an optimizer by the name that the program gave it": (
         """
 generator, critic = net(), nn.Linear(1, 1)

@@ -119,7 +119,11 @@ def removing(place: Place | None, names: Collection[str]) -> str:
     statement = statement_at(body, *place.position) if body is not None and place is not None else None
     lost, spelled = {name.split(".")[-1] for name in names}, Counter[str]()
     for node in expressions(statement) if statement is not None else ():
-        text = body.text(node) if body is not None and (rule := rule_of(node)) and rule.kind in ("detach", "number") else ""
+        text = (
+            body.text(node)
+            if body is not None and (rule := rule_of(node)) and rule.kind in ("detach", "number")
+            else ""
+        )
         end = next((each for each in (".detach()", ".item()", ".data") if text.endswith(each)), "")
         if end and place and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
             spelled[end] += 1
