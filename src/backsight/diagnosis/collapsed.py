@@ -45,7 +45,8 @@ def collapsed(
     operation = watch.operation_of(node) if watch is not None else None
     texts = [each.text for each in operation.operands[:2]] if operation is not None else []
     one, other = (_owned(graph, each) for each in given(node))
-    target = _detached(texts[0 if one < other else 1]) if len(texts) == 2 and line is not None else ""
+    target = _detached(texts[0 if one < other else 1]) if len(texts) == 2 else ""
+    stop = f"{target} on line {line.line}" if target and line is not None else "detach the target"
     return warning(
         "BS163",
         "The outputs have collapsed: they are nearly the same for all samples.",
@@ -55,8 +56,8 @@ def collapsed(
             if_known(line, "compares two outputs of the model, with gradients to both."),
             "The loss asks only that they are alike: a constant output is its minimum.",
         ),
-        f"Stop the gradient on one side: {f'{target} on line {line.line}' if target and line else 'detach the target'}, "
-        "with a predictor on the other side, as in SimSiam. Or add a term that pushes different samples apart.",
+        f"Stop the gradient on one side: {stop}, with a predictor on the other side, as in SimSiam. Or add a term that "
+        "pushes different samples apart.",
         line,
         nodes=(node.index,),
         since=since,

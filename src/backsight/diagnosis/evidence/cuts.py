@@ -8,7 +8,6 @@ from collections.abc import Collection
 
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.diagnosis.evidence.hardened import hardened, is_accuracy, parsed
-from backsight.diagnosis.wording import in_words
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
@@ -23,6 +22,7 @@ from backsight.source.body import (
     statements,
 )
 from backsight.source.cut_rules import rule_of
+from backsight.text import listed
 from backsight.tracing import Severed
 
 _WHY = {
@@ -117,20 +117,19 @@ def removing(place: Place | None, names: Collection[str]) -> str:
     """
     body = body_around(place.file, place.line) if place is not None else None
     statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    if body is None or place is None or statement is None:
+        return ""
     lost, spelled = {name.split(".")[-1] for name in names}, Counter[str]()
-    for node in expressions(statement) if statement is not None else ():
-        text = (
-            body.text(node)
-            if body is not None and (rule := rule_of(node)) and rule.kind in ("detach", "number")
-            else ""
-        )
+    for node in expressions(statement):
+        rule, text = rule_of(node), body.text(node)
         end = next((each for each in (".detach()", ".item()", ".data") if text.endswith(each)), "")
-        if end and place and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
+        cuts = rule is not None and rule.kind in ("detach", "number")
+        if end and cuts and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
             spelled[end] += 1
     if spelled.total() < 2:
         return ""
     counts = {1: "", 2: "both "}
-    return f"Remove {in_words([counts.get(n, f'all {n} ') + end for end, n in sorted(spelled.items())])}"
+    return f"Remove {listed([counts.get(n, f'all {n} ') + end for end, n in sorted(spelled.items())])}"
 
 
 def measures_accuracy(cut: Severed) -> bool:

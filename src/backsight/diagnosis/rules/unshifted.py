@@ -182,16 +182,18 @@ def _of_a_mask(scene: Scene, met: Met, node: Node, what: Seen) -> Finding:
 
 
 def _with_a_cache(place: Place) -> str:
-    """Say how to mask what comes later where the keys of fused attention begin with others, `k = cat([cache, k], 1)`."""
+    """Say how to mask what comes later where fused attention is given earlier keys too: `k = cat([cache, k], 1)`."""
     body = body_around(place.file, place.line)
     statement = statement_at(body, *place.position) if body is not None else None
-    for call in calls_in(statement) if statement is not None else ():
+    if body is None or statement is None:
+        return ""
+    for call in calls_in(statement):
         names = [dotted(each) for each in call.args[:2]]
         if callee(call)[1] != "scaled_dot_product_attention" or len(names) < 2 or not all(names):
             continue
         query, key = names
-        made = [value for value in values_of(body, key or "", place.line) if isinstance(value, ast.Call)]
-        if any(callee(each)[1] in ("cat", "concat", "concatenate") for each in made):
+        made = values_of(body, key or "", place.line)
+        if any(isinstance(each, ast.Call) and callee(each)[1] in ("cat", "concat", "concatenate") for each in made):
             return (
                 f"Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = "
                 f"{query}.size(-2) and S = {key}.size(-2), because is_causal aligns at the first key, and {key} has "
