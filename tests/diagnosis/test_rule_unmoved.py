@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -67,6 +68,17 @@ class TestFound:
             "to the next number and is rounded away."
         )
         assert finding.fix.startswith("Keep them in float32 and compute under torch.autocast")
+
+    def test_a_share_of_all_values_that_is_grave_is_the_title(self) -> None:
+        model = mlp().bfloat16()
+        with torch.no_grad():
+            model[0].bias.zero_()
+            model[2].bias.zero_()
+        for parameter in (model[0].weight, model[2].weight):
+            nn.init.uniform_(parameter, 0.5, 1.0)
+        finding = one(trained(model, torch.optim.SGD(model.parameters(), lr=1e-7)), "BS113")
+        (share,) = re.findall(r"(\d+%) never moved", finding.evidence[2])
+        assert finding.title == f"optimizer.step() does not move {share} of the values of its parameters."
 
     def test_values_that_are_put_back(self) -> None:
         model = mlp()

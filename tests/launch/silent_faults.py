@@ -7270,4 +7270,97 @@ def main():
 
 main()
 """,
+    "BS115 fast weights of first order that are detached in each inner step": """
+model = net()
+meta = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    fast = {name: p for name, p in model.named_parameters()}
+    for inner in range(2):
+        loss = F.mse_loss(torch.func.functional_call(model, fast, (x,)), y)
+        grads = torch.autograd.grad(loss, list(fast.values()))
+        fast = {n: (p - 0.1 * g).detach().requires_grad_() for (n, p), g in zip(fast.items(), grads)}  #!
+    meta.zero_grad()
+    F.mse_loss(torch.func.functional_call(model, fast, (x,)), y).backward()
+    meta.step()
+""",
+    "BS115 a model of which the loss only has a slope without a graph": """
+model, scale = net(), torch.ones(4, requires_grad=True)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(16, 4, requires_grad=True)
+    (slope,) = torch.autograd.grad(model(x).sum(), x)  #!
+    loss = (slope @ scale - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS152 no mask, and keys of a cache": """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.cache = nn.Linear(16, 48), None
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)[:, None].chunk(3, -1)
+        if self.cache is not None:
+            k = torch.cat([self.cache[0], k], 2)
+            v = torch.cat([self.cache[1], v], 2)
+        self.cache = (k[:, :, -8:].detach(), v[:, :, -8:].detach())
+        return x + F.scaled_dot_product_attention(q, k, v)[:, 0]  #!
+
+look_up, attend, out = nn.Embedding(12, 16), Attention(), nn.Linear(16, 12)
+optimizer = torch.optim.Adam([*look_up.parameters(), *attend.parameters(), *out.parameters()], lr=0.01)
+text = torch.randint(12, (8, 161))
+for start in range(0, 160, 8):
+    inputs, targets = text[:, start : start + 8], text[:, start + 1 : start + 9]
+    loss = F.cross_entropy(out(attend(look_up(inputs))).flatten(0, 1), targets.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS163 two views whose cosine is all that is asked for": """
+encode, predict = net(8, 16, 32), net(16, 16, 32)
+optimizer = torch.optim.SGD([*encode.parameters(), *predict.parameters()], lr=0.1, momentum=0.9)
+
+def unlike(p, z):
+    return -F.cosine_similarity(p, z, dim=1).mean()  #!
+
+for step in range(320):
+    x = torch.randn(32, 8)
+    one, two = encode(x + 0.1 * torch.randn_like(x)), encode(x + 0.1 * torch.randn_like(x))
+    loss = unlike(predict(one), two) / 2 + unlike(predict(two), one) / 2
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS163 two normalized views that are asked to be alike": """
+encode, predict = net(8, 16, 32), net(16, 16, 32)
+optimizer = torch.optim.SGD([*encode.parameters(), *predict.parameters()], lr=0.1, momentum=0.9)
+for step in range(320):
+    x = torch.randn(32, 8)
+    z, other = encode(x + 0.1 * torch.randn_like(x)), encode(x + 0.1 * torch.randn_like(x))
+    p = predict(other)
+    loss = -(F.normalize(z, dim=1) * F.normalize(p, dim=1)).sum(1).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 weights of tasks that are learned, as numbers and detached": """
+class Tasks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.log_var = net(4, 2), nn.Parameter(torch.zeros(2))
+
+model = Tasks()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    both = (model.body(x) - y).square().mean(0)
+    weights = torch.exp(-model.log_var)
+    loss = weights[0].item() * both[0] + weights[1].item() * both[1] + model.log_var.detach().sum()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

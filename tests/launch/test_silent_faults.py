@@ -154,6 +154,28 @@ except RuntimeError:
             "loss.",
         ),
         (
+            "BS115 fast weights of first order that are detached in each inner step",
+            "Remove .detach(), so the copies stay attached to the originals.",
+        ),
+        ("BS115 a model of which the loss only has a slope without a graph", "Pass create_graph=True on line 21."),
+        (
+            "BS152 no mask, and keys of a cache",
+            "Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = q.size(-2) "
+            "and S = k.size(-2), because is_causal aligns at the first key, and k has others in front.",
+        ),
+        (
+            "BS163 two views whose cosine is all that is asked for",
+            "Stop the gradient on one side: z.detach() on line 21, with a predictor on the other side, as in SimSiam.",
+        ),
+        (
+            "BS163 two normalized views that are asked to be alike",
+            "Stop the gradient on one side: F.normalize(z.detach(), dim=1) on line 23, with a predictor on the other",
+        ),
+        (
+            "BS102 weights of tasks that are learned, as numbers and detached",
+            "Remove .detach() and both .item() if they should learn from this loss.",
+        ),
+        (
             "BS121 a teacher that is compared with itself, while the student's output is unused",
             "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
         ),
@@ -239,6 +261,19 @@ def test_the_fix_says_what_to_write_where(bench, name, fix):
 
 
 SAID = {
+    "a line that computes the input of a loss as well, once": (
+        """
+model, targets = net(4, 3), torch.rand(16, 3).softmax(1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    loss = F.kl_div(F.softmax(model(x), 1), targets, reduction="batchmean")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        r"train\.py:\d+ loss = F\.kl_div\([^\n]* computes its input, and takes no logarithm of its first argument",
+    ),
     "an optimizer by the name that the program gave it": (
         """
 generator, critic = net(), nn.Linear(1, 1)

@@ -150,7 +150,7 @@ Wrong = Callable[[torch.nn.Linear, torch.Tensor, torch.Tensor], dict[str, torch.
         ),
         (
             lambda l, x, g: {"weight_grad": g.T @ x / 8},
-            "BS404  Linear returns 1/8 times the right gradient for `weight`.",
+            "BS404  Linear returns an eighth of the right gradient for `weight`.",
         ),
         (
             lambda l, x, g: {"bias_grad": g.sum(0) * 8},
@@ -278,14 +278,14 @@ def test_repeated_indices_of_an_embedding() -> None:
 def test_mean_and_variance_taken_for_constants() -> None:
     layer, x, g, std, _ = layer_norm()
     assert title(layer, x, g, input_grad=g * layer.weight / std) == (
-        "BS415  LayerNorm returns the gradient of `input` as if the first mean inside of layer_norm and sqrt inside of "
+        "BS415  LayerNorm returns the gradient of `input` as if the first mean inside layer_norm and the sqrt inside "
         "layer_norm were constants."
     )
     torch.manual_seed(0)
     batch = nn.BatchNorm2d(3)
     images, signal = torch.randn(4, 3, 2, 2), torch.randn(4, 3, 2, 2)
     scale = (images.var((0, 2, 3), correction=0, keepdim=True) + batch.eps).rsqrt()
-    assert "as if the first mean inside of batch_norm and sqrt" in title(
+    assert "as if the first mean inside batch_norm and the sqrt" in title(
         batch, images, signal, input_grad=signal * scale
     )
     assert int(batch.num_batches_tracked) == 0

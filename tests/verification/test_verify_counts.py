@@ -82,3 +82,20 @@ def test_what_forward_counts_is_named(forward: Any, backward: Any, inputs: Any, 
 @pytest.mark.parametrize(("forward", "backward", "inputs"), [case[:3] for case in CASES])
 def test_the_right_count_is_not_accused(forward: Any, backward: Any, inputs: Any) -> None:
     assert bs.verify(made(forward, backward(True)), *inputs).ok
+
+
+class Cooled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, tau):
+        ctx.save_for_backward(x)
+        return (x / tau).sin()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (ctx.saved_tensors[0] / 0.2).cos(), None
+
+
+def test_a_factor_that_is_an_argument_is_called_by_its_name():
+    (finding,) = bs.verify(Cooled.apply, torch.randn(3, 4), 0.2)
+    assert finding.title == "Cooled.backward returns a fifth of the right gradient for `x`."
+    assert finding.fix == "Divide the gradient of `x` by `tau`."

@@ -112,7 +112,7 @@ BOUNDS = [
         F.hardswish,
         lambda g, x: g * torch.where(x < 3, (2 * x + 3) / 6, 1.0),
         (VALUES,),
-        "as if clamp inside of hardswish in `return forward(x, *more)` had no lower bound",
+        "as if the clamp inside hardswish in `return forward(x, *more)` had no lower bound",
     ),
     (lambda x: F.relu6(x) ** 2, lambda g, x: 2 * g * F.relu6(x) * (x > 0), (2 * VALUES,), "had no upper bound"),
     (F.hardtanh, lambda g, x: g * (x < 1), (VALUES,), "had no lower bound"),

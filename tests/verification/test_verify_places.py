@@ -81,7 +81,7 @@ CASES = [
         lambda x, w: w @ F.unfold(x, 3, stride=2),
         columns_flipped,
         (normal(2, 2, 7, 7), normal(4, 18)),
-        "inside of unfold",
+        "inside unfold",
     ),
     (
         lambda x, w: F.conv1d(x, w, stride=2),
@@ -134,4 +134,4 @@ def test_the_last_step_is_only_named_where_it_is_the_last_step() -> None:
         lambda g, x: g * x.exp() * (F.hardsigmoid(x) + (x < 3) / 6),
     )
     (finding,) = bs.verify(wrong, torch.linspace(-5, 5, 20)).findings
-    assert "as if clamp inside of hardsigmoid" in finding.title
+    assert "as if the clamp inside hardsigmoid" in finding.title

@@ -356,5 +356,5 @@ def test_the_same_mistakes_are_told_of_gradients_by_hand() -> None:
     layer, g = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.SiLU()), normal(4, 5)
     h = layer[0](x).detach()
     by_hand = (g * h.sigmoid()) @ layer[0].weight.detach()
-    with pytest.raises(AssertionError, match=r"as if sigmoid inside of silu\s+were a constant"):
+    with pytest.raises(AssertionError, match=r"as if the sigmoid inside silu\s+were a constant"):
         bs.testing.assert_manual_backward(layer, x, g, input_grad=by_hand)

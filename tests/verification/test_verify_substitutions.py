@@ -284,22 +284,22 @@ WRONG: list[tuple[str, Any, Any, tuple[Any, ...], str]] = [
         gated,
         gated_back(right=False),
         (normal(5, 8),),
-        "with the result of silu in `return F.silu(a) * b` in place of the output in the derivative of sigmoid "
-        "inside of silu in",
+        "with the result of silu in `return F.silu(a) * b` in place of the output in the derivative of the sigmoid "
+        "inside silu in",
     ),
     (
         "BS416",
         F.mish,
         mish_back(right=False),
         (normal(5, 4),),
-        "in place of the output in the derivative of tanh inside of mish in",
+        "in place of the output in the derivative of the tanh inside mish in",
     ),
     (
         "BS416",
         lambda x: F.gelu(x, approximate="tanh"),
         gelu_back(right=False),
         (normal(5, 4),),
-        "in place of the output in the derivative of tanh inside of gelu in",
+        "in place of the output in the derivative of the tanh inside gelu in",
     ),
     (
         "BS406",

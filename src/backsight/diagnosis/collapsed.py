@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection
 
 from backsight.diagnosis.evidence.holders import below, given
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, numbered, warning
+from backsight.source.body import dotted
 from backsight.tape import Graph, Node
 from backsight.tracing import current
 
@@ -15,7 +17,7 @@ CODES = ("BS163",)
 _LIKENESS = frozenset(
     {"Neg", "Mean", "Sum", "Mul", "Add", "Sub", "Rsub", "Div", "Expand", "ClampMin", "Clamp", "Maximum", "Pow", "Sqrt"}
     | {"LinalgVectorNorm", "Norm", "MseLoss", "View", "UnsafeView", "ReshapeAlias", "Select", "Squeeze", "Unsqueeze"}
-    | {"Stack", "Slice", "SmoothL1Loss", "Abs", "CosineSimilarity", "SumToSize", "ToCopy"}
+    | {"Stack", "Slice", "SmoothL1Loss", "Abs", "SumToSize", "ToCopy", "Clone"}
 )
 """What a similarity of two outputs, or a distance between them, is made of."""
 
@@ -41,8 +43,10 @@ def collapsed(
     node, watch = compares[0], current()
     line = watch.line_of(node) if watch is not None else None
     operation = watch.operation_of(node) if watch is not None else None
-    texts = [each.text for each in operation.operands] if operation is not None else []
-    target = texts[1] if len(texts) > 1 and texts[1].isidentifier() else "the target"
+    texts = [each.text for each in operation.operands[:2]] if operation is not None else []
+    one, other = (_owned(graph, each) for each in given(node))
+    target = _detached(texts[0 if one < other else 1]) if len(texts) == 2 else ""
+    stop = f"{target} on line {line.line}" if target and line is not None else "detach the target"
     return warning(
         "BS163",
         "The outputs have collapsed: they are nearly the same for all samples.",
@@ -52,8 +56,8 @@ def collapsed(
             if_known(line, "compares two outputs of the model, with gradients to both."),
             "The loss asks only that they are alike: a constant output is its minimum.",
         ),
-        f"Stop the gradient on one side: {target}.detach(), with a predictor on the other side, as in SimSiam. Or add "
-        "a term that pushes different samples apart.",
+        f"Stop the gradient on one side: {stop}, with a predictor on the other side, as in SimSiam. Or add a term that "
+        "pushes different samples apart.",
         line,
         nodes=(node.index,),
         since=since,
@@ -80,7 +84,27 @@ def _is_of_both(graph: Graph, node: Node, border: set[int]) -> bool:
     if any(each.op in _REDUCE for each in inputs):  # a critic's mean minus another is no distance
         return False
     one, other = (set(below(graph, [each.index])) for each in inputs)
-    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
     # A norm is computed from what it divides: neither side may lie below the other.
     apart = inputs[0].index not in other and inputs[1].index not in one
-    return apart and bool(one & other & owned) and bool(one & border) and bool(other & border)
+    shared = _owned(graph, inputs[0]) & _owned(graph, inputs[1])
+    return apart and bool(shared) and bool(one & border) and bool(other & border)
+
+
+def _owned(graph: Graph, node: Node) -> set[int]:
+    """Return the parameters that a result is computed from: those of a target are some of a prediction's."""
+    return {leaf.node for leaf in graph.leaves if leaf.owner} & set(below(graph, [node.index]))
+
+
+def _detached(text: str) -> str:
+    """Return an operand as it is without a gradient: `F.normalize(z.detach(), dim=1)`; empty for what is no code."""
+    try:
+        value = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return ""
+    given = value.args[0] if isinstance(value, ast.Call) and value.args else None
+    inner = dotted(given) if given is not None else None
+    if isinstance(value, ast.Call) and inner is not None:
+        value.args[0] = ast.parse(f"{inner}.detach()", mode="eval").body
+        return ast.unparse(value)
+    simple = isinstance(value, ast.Call | ast.Name | ast.Attribute | ast.Subscript)
+    return f"{text}.detach()" if simple else f"({text}).detach()"

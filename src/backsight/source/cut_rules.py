@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -224,6 +224,19 @@ def _comprehension_carriers(node: ast.expr) -> Iterator[tuple[ast.expr, frozense
     local = target_names(*(generator.target for generator in generators))
     element = node.value if isinstance(node, ast.DictComp) else getattr(node, "elt", node)
     yield element, local
-    if (rule := rule_of(element)) and rule.always:  # `h.detach() for h in hidden`: no element passes any on
+    if not any(_passes_on(each, local) for each in (element, *(generator.iter for generator in generators[1:]))):
         return
     yield from ((generator.iter, local if number else frozenset()) for number, generator in enumerate(generators))
+
+
+def _passes_on(value: ast.expr, names: Collection[str]) -> bool:
+    """Whether a gradient of one of these names goes into a value: not in `h.detach().clone()` of `h`."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if reads_form(node) or ((rule := rule_of(node)) and rule.always):
+            continue
+        if isinstance(node, ast.Name) and node.id in names:
+            return True
+        stack.extend(child for child, _ in carriers(node))
+    return False

@@ -11,7 +11,10 @@ from backsight.text import listed as in_words
 
 ADDED_UP = "An entry that is used many times gets a gradient from each use, and they add up."
 
-_WORDS = {Fraction(1, 2): "half", Fraction(2): "twice", Fraction(3): "three times", Fraction(1, 3): "a third of"}
+_PARTS = ("third", "quarter", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_WORDS = {Fraction(1, 2): "half", Fraction(2): "twice", Fraction(3): "three times"} | {
+    Fraction(1, n): f"{'an' if part == 'eighth' else 'a'} {part} of" for n, part in enumerate(_PARTS, 3)
+}
 
 
 def number(value: Any) -> str:
@@ -24,7 +27,7 @@ def number(value: Any) -> str:
 
 
 def times(factor: float, *, words: bool = True) -> str:
-    """Return `half`, `twice` or `1.01 times`; without words the number alone, `1/2`."""
+    """Return `half`, `twice`, `a fifth of` or `1.01 times`; without words the number alone, `1/2`."""
     fraction = Fraction(factor).limit_denominator(12)
     if factor and abs(inverse := round(1 / factor)) > 12:
         fraction = Fraction(1, inverse)

@@ -179,9 +179,13 @@ def _may_carry(body: Body, place: Place) -> bool:
 
 
 def _read(body: Body, name: str) -> Place | None:
-    """The first statement that passes the history of `name` on; None where every one detaches it."""
-    reading = (each for each in statements(body.node) if Use(name, False) in uses(each))
-    return next((body.place(each) for each in reading if lets_through(each, name)), None)
+    """The first statement that passes the history of `name` on; None where every one detaches it.
+
+    A test, `if self.cache is not None:`, is that only where nothing computes with it.
+    """
+    reading = [each for each in statements(body.node) if Use(name, False) in uses(each) and lets_through(each, name)]
+    first = min(reading, key=lambda each: isinstance(each, ast.If | ast.While | ast.Assert), default=None)
+    return body.place(first) if first is not None else None
 
 
 def detaching(found: Carried) -> str:

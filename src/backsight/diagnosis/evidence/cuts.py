@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Collection
 
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.diagnosis.evidence.hardened import hardened, is_accuracy, parsed
 from backsight.source import Place
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import (
     body_around,
@@ -18,6 +21,8 @@ from backsight.source.body import (
     statement_at,
     statements,
 )
+from backsight.source.cut_rules import rule_of
+from backsight.text import listed
 from backsight.tracing import Severed
 
 _WHY = {
@@ -103,6 +108,28 @@ def undoing(cut: Severed) -> str:
     if (joined := _joined(cut) or _stacked(cut)) is not None:
         return f"Write {joined} instead"
     return f"Compute it with tensors, without {cut.op}"
+
+
+def removing(place: Place | None, names: Collection[str]) -> str:
+    """Say what to remove where one statement cuts off what is computed of parameters of these names several times.
+
+    `Remove .detach() and both .item()`; empty where it does so once, or in another way.
+    """
+    body = body_around(place.file, place.line) if place is not None else None
+    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    if body is None or place is None or statement is None:
+        return ""
+    lost, spelled = {name.split(".")[-1] for name in names}, Counter[str]()
+    for node in expressions(statement):
+        rule, text = rule_of(node), body.text(node)
+        end = next((each for each in (".detach()", ".item()", ".data") if text.endswith(each)), "")
+        cuts = rule is not None and rule.kind in ("detach", "number")
+        if end and cuts and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
+            spelled[end] += 1
+    if spelled.total() < 2:
+        return ""
+    counts = {1: "", 2: "both "}
+    return f"Remove {listed([counts.get(n, f'all {n} ') + end for end, n in sorted(spelled.items())])}"
 
 
 def measures_accuracy(cut: Severed) -> bool:

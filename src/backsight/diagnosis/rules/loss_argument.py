@@ -137,7 +137,10 @@ def _adds_bias(node: Node) -> bool:
 def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:
     mistake = takes.mistakes[made.op]
     lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
-    says = ("computes its input.", takes.does.format(given=mistake))
+    does = takes.does.format(given=mistake)
+    says = ("computes its input.", does)
+    if lines[0] is not None and lines[1] is not None and lines[0].place == lines[1].place:
+        lines, says = [None, lines[1]], ("", f"computes its input, and {does}")
     evidence = tuple(shown(line.place, text) for line, text in zip(lines, says, strict=True) if line is not None)
     return warning(
         "BS122",

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.evidence.creation import creations
-from backsight.diagnosis.evidence.cuts import ends, straight_through, undoing, where
+from backsight.diagnosis.evidence.cuts import ends, removing, straight_through, undoing, where
 from backsight.diagnosis.evidence.hardened import hardened
 from backsight.diagnosis.evidence.severed import hook_around, severing
 from backsight.diagnosis.finding import Finding
@@ -77,8 +77,8 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
                 *creations(scene, missing, optimizer),
                 shown(cut.place, f"ends their path to the loss at `{cut.expression}`: {cut.why}."),
             ),
-            f"{_undone(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) "
-            "and leave them out of the optimizer.",
+            f"{removing(cut.place, names) or _undone(cut)} if they should learn from this loss. Otherwise, freeze them "
+            "with requires_grad_(False) and leave them out of the optimizer.",
             cut.place,
         )
     if in_vain:
@@ -187,8 +187,8 @@ def _severed(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     names, place = scene.names(missing), where(cut)
     evidence: list[Fact] = [shown(place, ends(cut))] if place is not None else []
     fix = (
-        f"{undoing(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) and "
-        "leave them out of the optimizer."
+        f"{removing(place, names) or undoing(cut)} if they should learn from this loss. Otherwise, freeze them with "
+        "requires_grad_(False) and leave them out of the optimizer."
     )
     hook = hook_around(scene.models.values(), cut)
     if hook is not None:
@@ -238,6 +238,8 @@ def _undone(cut: Cut) -> str:
         if cut.place.text.startswith("@"):
             return f"Remove {cut.place.text}"
         return f"Compute their output outside the {cut.expression} block"
+    if cut.kind == "gradient" and cut.expression.endswith(")"):
+        return f"Pass create_graph=True on line {cut.place.line}"
     function = cut.why.partition(" ")[0]
     if cut.kind == "detach":
         return f"Remove {function}" if function.startswith(".") else f"Remove .{function}()"

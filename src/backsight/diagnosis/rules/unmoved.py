@@ -24,6 +24,8 @@ from backsight.tracing.moves import Unmoved
 from backsight.tracing.steps import parameters
 
 _HALVES = (torch.float16, torch.bfloat16)
+_GRAVE = 0.5
+"""The share of all values that never moved, from which on the title says that, and not which parameters stood still."""
 
 
 @rule("BS113")
@@ -55,10 +57,12 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
     evidence, fix, source = _reason(name, optimizer, grave[0], _set_rate(file) if grave is zero else None, made_half)
     which = listed([*names, *[""] * len(grave[4:])], 4)
     of = len(parameters(optimizer))
-    them = "it" if len(grave) == 1 else "them"
+    whole, them = (names[0], "it") if len(grave) == 1 else (f"{len(grave)} of its {of} parameters", "them")
+    if grave is rounded and len(grave) < of and grave[0].stuck >= _GRAVE:
+        whole, them = f"{grave[0].stuck:.0%} of the values of its parameters", "them"
     return warning(
         "BS113",
-        f"{name}.step() does not move {names[0] if len(grave) == 1 else f'{len(grave)} of its {of} parameters'}.",
+        f"{name}.step() does not move {whole}.",
         (
             f"{which}: bit-identical in {counted(grave[0].steps, 'step')}, although the gradient is not zero (up to "
             f"{max(each.pull for each in grave):.2g}).",

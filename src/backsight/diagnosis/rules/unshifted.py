@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
+from backsight.source import Place
+from backsight.source.body import body_around, callee, calls_in, dotted, statement_at
+from backsight.source.definitions import values_of
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
 from backsight.tracing import Met
@@ -161,6 +165,7 @@ def _of_a_mask(scene: Scene, met: Met, node: Node, what: Seen) -> Finding:
     attention = scene.line_of(node)
     triangle = triangle_of(attention.place.file, what) if attention is not None else None
     place = triangle.place if triangle is not None else attention
+    cached = _with_a_cache(attention.place) if attention is not None and what == "all" else ""
     return warning(
         "BS152",
         f"The model sees the tokens that it must predict: {says}.",
@@ -170,10 +175,31 @@ def _of_a_mask(scene: Scene, met: Met, node: Node, what: Seen) -> Finding:
             shown(met.line.place, "compares it with that token."),
             "So the loss falls by copying, and what is generated, where no next token is known, is poor.",
         ),
-        f"{at_the_mask}{triangle.instead}." if triangle is not None else f"{fix}.",
+        f"{at_the_mask}{triangle.instead}." if triangle is not None else f"{cached or fix}.",
         place,
         nodes=(node.index,),
     )
+
+
+def _with_a_cache(place: Place) -> str:
+    """Say how to mask what comes later where fused attention is given earlier keys too: `k = cat([cache, k], 1)`."""
+    body = body_around(place.file, place.line)
+    statement = statement_at(body, *place.position) if body is not None else None
+    if body is None or statement is None:
+        return ""
+    for call in calls_in(statement):
+        names = [dotted(each) for each in call.args[:2]]
+        if callee(call)[1] != "scaled_dot_product_attention" or len(names) < 2 or not all(names):
+            continue
+        query, key = names
+        made = values_of(body, key or "", place.line)
+        if any(isinstance(each, ast.Call) and callee(each)[1] in ("cat", "concat", "concatenate") for each in made):
+            return (
+                f"Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = "
+                f"{query}.size(-2) and S = {key}.size(-2), because is_causal aligns at the first key, and {key} has "
+                "others in front"
+            )
+    return ""
 
 
 _AHEAD: dict[Seen, tuple[str, str, str]] = {

@@ -94,7 +94,7 @@ def of_forward(case: Case, factor: float, measured: Factor) -> Named | None:
         names = [text.format(name) for text, name, _, _ in found]
         if len(names) == 1:
             _, name, value, power = found[0]
-            by = number(value) if elsewhere.get(name, value) == value else name
+            by = _called(case, value) if elsewhere.get(name, value) == value else name
             return Named(f"That is {names[0]}, which is {number(value)}.", _undone(case, by, power))
         if names:
             which = times(factor, words=False).removesuffix(" times")
@@ -138,6 +138,13 @@ def _ratios(case: Case, factor: float) -> dict[tuple[str, str], tuple[float, flo
     }
 
 
+def _called(case: Case, value: float) -> str:
+    """Return the argument that is a number, `tau`; the number where none is it, or several are."""
+    given = [k for k, each in enumerate(case.point.values) if isinstance(each, float) and each == value]
+    common = abs(value) in _COMMON or len(given) != 1
+    return number(value) if common else f"`{case.operation.argument(given[0])}`"
+
+
 def _undone(case: Case, name: str, power: int) -> str:
     how = "Multiply" if power < 0 else "Divide"
     square = "the square of " * (abs(power) == 2)
@@ -158,6 +165,9 @@ def _numbers(case: Case) -> list[tuple[str, float]]:
     return [*_arguments(case), *_functions(case), *numbers_in(case.run, case.input)]
 
 
+_COMMON = (0.0, 0.5, 1.0, 2.0)
+"""Values that much else may be."""
+
 _POWERS = ({1: "{}", -1: "one over {}"}, {2: "the square of {}", -2: "one over the square of {}"})
 
 _FUNCTIONS = (torch.exp, torch.log, torch.sqrt, torch.sigmoid, torch.tanh, torch.cos, torch.sin)
@@ -167,7 +177,7 @@ def _arguments(case: Case) -> Iterator[tuple[str, float]]:
     """The arguments of one entry, but for values that much else may be."""
     for position, each in enumerate(case.point.values):
         single = isinstance(each, torch.Tensor) and each.numel() == 1 and each.is_floating_point()
-        if single and abs(float(each)) not in (0.0, 0.5, 1.0, 2.0):
+        if single and abs(float(each)) not in _COMMON:
             name = case.operation.argument(position)
             yield f"`{name}`", float(each)
 

@@ -56,9 +56,10 @@ def named(step: Step, steps: Iterable[Step] = ()) -> str:
         number = alike.index(step.key)
         which = _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
         name = f"the {which} {name.removeprefix('the ')}"
-    inside = f" inside of {step.within}" if step.within else ""
+    if step.within:
+        name = f"the {name.removeprefix('the ')} inside {step.within}"
     line = f" on line {step.place[1]}" if step.place else ""
-    return f"{name}{inside} in `{text}`" if text else name + inside + line
+    return f"{name} in `{text}`" if text else name + line
 
 
 def shortly(step: Step, steps: Iterable[Step] = ()) -> str:
