@@ -1,6 +1,8 @@
 """A warning shows the line of the program that it is about, however deep in backsight and PyTorch it arises."""
 
 import contextlib
+import os
+import sys
 import threading
 import warnings
 
@@ -9,7 +11,9 @@ import torch
 from torch import nn
 
 import backsight as bs
-from backsight.blame import warn, warn_only
+from backsight.blame import is_of_program, warn, warn_only
+from backsight.memory.lines import source_here
+from backsight.naming.roots import is_ours, is_user
 from backsight.runs import RunWarning
 
 
@@ -89,3 +93,12 @@ def test_where_warnings_are_errors_the_text_is_printed(capsys):
         warnings.simplefilter("error")
         warn_only("told", UserWarning)
     assert capsys.readouterr().err == "told\n"
+
+
+def test_the_script_that_starts_backsight_is_none_of_the_programs():
+    launcher = os.path.join(os.path.abspath("bin"), "backsight")
+    names = {"__name__": "__main__", "source_here": source_here, "is_user": is_user, "frame": sys._getframe}
+    exec(compile("line, user = source_here(), is_user(frame())", launcher, "exec"), names)
+    assert names["line"].startswith("test_blame.py:") and not names["user"]
+    assert is_ours(launcher) and not is_of_program(launcher)
+    assert is_of_program(launcher + ".py")

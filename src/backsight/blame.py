@@ -12,6 +12,7 @@ from backsight.text import inert
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _BACKSIGHT = os.path.dirname(__file__) + os.sep
+_LAUNCHERS = f"{os.sep}backsight", os.path.join(f"{os.sep}backsight.exe", "__main__.py")
 
 
 def warn(text: str, category: type[Warning]) -> None:
@@ -38,7 +39,14 @@ def is_of_program(file: str) -> bool:
     """Whether a file of code is the program's or a library's: neither PyTorch's, nor ours, nor Python's."""
     if file.startswith((*_not_the_programs(), "<frozen")) or "torchinductor_" in file:  # what torch.compile has written
         return False
+    if is_launcher(file):
+        return False
     return not file.startswith(_LIBRARY) or "site-packages" in file
+
+
+def is_launcher(file: str) -> bool:
+    """Whether it is the script that pip writes to start us: `bin/backsight`, `backsight.exe/__main__.py` on Windows."""
+    return file.endswith(_LAUNCHERS)
 
 
 def _not_the_programs() -> tuple[str, ...]:

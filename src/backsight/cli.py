@@ -260,7 +260,9 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument("--twice", action="store_true", help="run it twice: is it reproducible, and if not, why?")
     run.add_argument("--report", metavar="FILE", type=values.report, help="record, and write one HTML file at the end")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
-    run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module and its arguments")
+    run.add_argument(
+        "program", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script or module and its arguments"
+    )
     run.set_defaults(parser=run)
 
 

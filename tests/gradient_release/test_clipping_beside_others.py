@@ -44,8 +44,21 @@ def test_the_report_says_why_a_gradient_is_dense():
     model = Convolutions().eval()
     _, _, release = both(model, MAKERS["momentum"], images(1), 0.5, "factored")
     lines = str(release.clipping).splitlines()
-    assert lines[1].startswith("dense") and lines[1].endswith("no linear layer or embedding was called with it")
+    assert lines[1].startswith("dense") and lines[1].endswith("Conv2d is not supported")
     assert lines[3].startswith("factored") and "4 tokens: 13.5 KB for 200 KB" in lines[3]
+
+
+def test_the_report_before_the_first_step_says_that_nothing_is_known():
+    model = nn.Sequential(nn.EmbeddingBag(500, 64), nn.Linear(64, 64))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    release = gradient_release.release(optimizer)
+    release.clip(1.0)
+    assert str(release.clipping) == "Clipping to norm 1 (order 2), auto: what is kept as factors is " + (
+        "not known before the first step"
+    )
+    model(torch.zeros(2, 4, dtype=torch.long)).sum().backward()
+    optimizer.step()
+    assert "EmbeddingBag is not supported" in str(release.clipping)
 
 
 def test_factored_gradients_are_made_one_at_a_time_and_freed():

@@ -223,7 +223,7 @@ def test_a_release_tells_plainly_what_it_does():
     released = release(optimizer, 0)
     assert repr(released) == (
         "<Release of AdamW: steps 4 parameters inside backward, one at a time, and frees their gradients; "
-        "optimizer.step() steps the parameters that are left>"
+        "none are left for optimizer.step()>"
     )
     released.clip(2.0)
     assert repr(released) == (
@@ -234,11 +234,13 @@ def test_a_release_tells_plainly_what_it_does():
     assert "release.backward(loss) runs backward twice, and the second time steps one at a time>" in repr(released)
     released.clip(None)
     square(model).backward()
-    assert repr(released).endswith("that are left; 4 have taken the step under way>")
+    assert repr(released).endswith("; 4 have taken the step under way>")
     optimizer.step()
     released.remove()
     assert repr(released) == "<Release of AdamW, removed>"
-    assert "inside backward, 1 KB of gradients at a time, and" in repr(release(optimizer, 1024))
+    told = repr(release(optimizer, 1024))
+    assert "inside backward, 1 KB of gradients at a time, and" in told
+    assert told.endswith("; optimizer.step() steps what is left at the end>")
     small = optim.SGD(mlp(8, 8).parameters(), lr=0.1)
     assert repr(release(small)) == (
         "<Release of SGD: 288 B of gradients fit into one bucket, so nothing is stepped early; "

@@ -34,7 +34,7 @@ SHOWS = {
     ],
     "many-paths": ["1,125,899,906,842,624 paths through 51 nodes", "51 steps, gradient 1,125,899,906,842,624"],
     "jacobian-shapes": [PLOT, "identity", "diagonal", "permutation", "a @ b         9×12 sparse"],
-    "jacobian-check": ["node(g) = Jᵀ g by forward mode"],
+    "jacobian-check": ["checked against forward-mode AD: agrees "],
     "mse-walk": [
         "Mean  J is 1×8 dense",
         "Pow   J is 8×8 diagonal",

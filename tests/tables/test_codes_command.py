@@ -43,7 +43,7 @@ def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_doc
     [
         ("BS20l", "did you mean 'BS"),
         ("BS20", "did you mean 'BS200', 'BS201'"),
-        ("zzz", "`backsight explain` lists"),
+        ("BS999", "they go from BS101 to BS5"),
         ("BS9", "codes have three digits: `backsight explain` lists them"),
         ("2011", "codes have three digits: `backsight explain` lists them"),
         ("BS299", "did you mean 'BS2"),
@@ -55,6 +55,13 @@ def test_a_code_that_there_is_not_ends_with_2_and_a_hint(
     assert main(["explain", written]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(f"backsight: there is no code {written!r}; ") and hint in said.err
+
+
+def test_a_word_that_is_no_code_and_in_no_message_is_said_to_be_neither(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "zzz"]) == 2
+    assert capsys.readouterr().err == (
+        "backsight: 'zzz' is neither a code nor an error message that is known; `backsight explain` lists all codes\n"
+    )
 
 
 MESSAGES = {

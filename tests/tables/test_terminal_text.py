@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backsight.tables import sparkline as lines
 from backsight.tables import text
-from backsight.tables.sparkline import BARS, GAP, sparkline
+from backsight.tables.sparkline import BARS, GAP, is_flattened, logarithms, sparkline
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -53,6 +53,12 @@ def test_what_is_not_finite_is_a_gap_and_the_extremes_stand_out(values: list[flo
 
 def test_a_peak_is_not_averaged_away() -> None:
     assert BARS[-1] in sparkline([1.0] * 500 + [9.0] + [1.0] * 500, 10)
+
+
+def test_a_spike_flattens_no_line_on_a_logarithmic_scale() -> None:
+    values = [0.0, *(2.0 / (k + 1) for k in range(6)), 1e6, 0.1]
+    assert is_flattened(values) and not is_flattened(values[:-2])
+    assert len(set(sparkline(values, 9))) == 2 and len(set(sparkline(logarithms(values), 9))) > 2
 
 
 def test_what_does_not_move_is_flat_and_zero_is_low() -> None:

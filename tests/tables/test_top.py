@@ -14,9 +14,10 @@ from torch import nn
 import backsight as bs
 from backsight.cli import main
 from backsight.runs import STATISTICS, RunWriter
+from backsight.tables.scalars import lines, told
 from backsight.tables.settings import parsed
 from backsight.tables.top import Top
-from backsight.text.console import Console
+from backsight.text.console import Console, printed
 
 
 def trained(folder, *, lr=1e-2, steps=30, nan_at=None, seed=0):
@@ -159,6 +160,22 @@ def test_curves_of_several_runs_are_as_long_as_there_is_room_and_do_not_vanish_w
     table = [line for line in text.splitlines() if str(runs) not in line]
     assert ("█" in text) == drawn and max(map(len, table)) <= columns
     assert ("\ncurves: in a terminal of 75 columns or more\n" in text) != drawn
+
+
+def test_a_loss_with_a_spike_is_drawn_on_a_log_scale_that_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("calm", "spiked"):
+        with RunWriter(tmp_path / name) as writer:
+            number = writer.tensor("w", "grad", "", (2,), "float32")
+            for step in range(20):
+                writer.append(step, [number], np.ones(1, STATISTICS))
+                writer.mark(step, loss=1e3 if (name, step) == ("spiked", 9) else 2.0 / (step + 1))
+    calm, spiked = (
+        printed(lines(told(bs.open_run(tmp_path / name)), 100, "latest"), width=100) for name in ("calm", "spiked")
+    )
+    assert "log scale" not in calm and re.search(r"^loss .*▃.*█.*  log scale *$", spiked, re.MULTILINE)
+    assert main(["runs", "show", str(tmp_path / "calm"), str(tmp_path / "spiked")]) == 0
+    assert re.search(r"^loss, log scale .*▃.*█", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_setting_that_several_places_say_alike_has_one_row(runs, capsys, monkeypatch):

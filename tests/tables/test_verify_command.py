@@ -137,6 +137,15 @@ def test_a_function_that_is_wrong(capsys):
     assert not any(line.endswith(" ") for line in said.splitlines())
 
 
+def test_that_inputs_are_made_up_is_said_once_for_all_functions(folder, capsys):
+    again = LAYERS.replace("class Square", "class Again").replace("Square.", "Again.")
+    (folder / "layers_of_mine.py").write_text(LAYERS + again)
+    assert main(["verify", "layers_of_mine.py"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("made-up inputs: x 4×3") > 1 and said.count("This rests on made-up inputs") == 1
+    assert said.endswith("give them with --shape and --value.")
+
+
 def test_every_function_of_a_file_where_none_is_named(capsys):
     assert main(["verify", "layers_of_mine.py"]) == 1
     said = capsys.readouterr().out

@@ -9,7 +9,7 @@ from torch import nn
 
 import backsight as bs
 from backsight.text.console import printed
-from backsight.traces.difference import curve
+from backsight.traces.difference import Parted, counts, curve
 from backsight.traces.growth import Point
 from backsight.traces.terminal import in_color
 
@@ -58,3 +58,12 @@ def test_names_cannot_steer_the_terminal(tmp_path):
     difference = bs.diff(tmp_path / "a", tmp_path / "b")
     assert difference.cls == "semantics"
     assert "\x1b[2J" not in shown(difference, color=False) and "[2Jx" in shown(difference, color=False)
+
+
+def test_one_operation_differs_and_several_differ():
+    assert counts(Parted(0, 273, 1, 0, 0, (), ())) == (
+        "273 operations agree to the last bit, 1 differs only because its inputs do"
+    )
+    assert counts(Parted(0, 1, 2, 0, 0, (), ())) == (
+        "1 operation agrees to the last bit, 2 differ only because their inputs do"
+    )

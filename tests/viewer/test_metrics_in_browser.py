@@ -332,6 +332,17 @@ def test_how_a_loss_ended_is_shown_over_what_was_chosen_for_the_runs(tmp_path, l
         assert said[1].startswith("lr-0.001: 0.1")
 
 
+def test_what_was_typed_is_shown_as_typed(tmp_path, look):
+    for lr in ("1e-4", "3e-3"):
+        with RunWriter(tmp_path / lr, environment={"arguments": ["--lr", lr]}) as writer:
+            groups = [{"tensors": 1, "lr": float(lr), "initial_lr": float(lr)}]
+            writer.event("optimizer", step=0, optimizer="SGD", groups=groups)
+    with Server(Library(tmp_path)) as server:
+        page = look("#/1e-4/compare?with=3e-3", server=server)
+        rows = page.locator("table.settings tbody tr").all_inner_texts()
+        assert [row.split("\t")[1:] for row in rows] == [["lr", "1e-4", "3e-3"], ["lr", "0.0001", "0.003"]]
+
+
 def test_runs_are_told_apart_by_what_was_chosen_and_not_by_what_follows_from_it(tmp_path, look):
     chosen = [("SGD", 0.1, {}), ("AdamW", 0.1, {"betas": [0.9, 0.999]}), ("AdamW", 0.2, {"betas": [0.9, 0.999]})]
     for k, (optimizer, lr, more) in enumerate(chosen):

@@ -143,7 +143,7 @@ def test_a_run_that_was_better_at_first_is_said_to_have_been(look):
 def test_the_top_says_how_many_runs_are_compared(look):
     page = look("#/good/compare?with=early,nan")
     assert page.locator(".top h1").inner_text() == "3 runs"
-    assert page.locator(".top h1 + .soft").inner_text() == "other tabs show good"
+    assert page.locator(".top h1 + .soft").inner_text() == "Metrics, Heatmap … show good"
     assert page.locator(".top .steps").count() == page.locator(".top .state").count() == 0
 
 

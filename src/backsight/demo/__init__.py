@@ -41,22 +41,22 @@ class Act:
 
 
 ACTS = (
-    Act(HEALTHY, 0, None, "A healthy training script: backsight stays out of its way, and says so in one line."),
+    Act(HEALTHY, 0, None, "A healthy training script: backsight says in one line that nothing is wrong."),
     Act(
         "01_second_backward_rnn.py",
         1,
         "BS201",
-        'A script that dies with "Trying to backward through the graph a second time". PyTorch names no variable.',
+        'It dies with "Trying to backward through the graph a second time".\nPyTorch names no variable.',
     ),
     Act(
         "18_forgotten_leaf.py",
         0,
         "BS101",
-        "A script that runs, exits with 0, and learns nothing: PyTorch has nothing to say at all.",
+        "A script that runs, exits with 0 and learns nothing: PyTorch says nothing.",
     ),
 )
 
-RECORDED = "The first script once more, recorded: every tensor, every step, no change to the script."
+RECORDED = "The first script again, recorded: every tensor, every step, script unchanged."
 
 
 def show(open_browser: bool | None = None) -> int:

@@ -159,7 +159,9 @@ def _honour(gone: Any, factor: Any) -> None:
     if number != 1.0:
         raise GradientGone(
             f"{_told(gone)} It is too late to scale it by {number:.3g}, as clip_grad_norm_ does after backward. Call "
-            "release.clip(max_norm) once before training instead: the same clipping, up to rounding."
+            "release.clip(max_norm) once before training instead: it clips by the norm of all gradients, which is the "
+            "same, up to rounding, if you clip them all. To clip only some, keep the gradients of this step: run its "
+            "backward within `with release.accumulate():`."
         )
 
 

@@ -212,9 +212,14 @@ class Release:
         when = "one at a time" if self.bucket == 0 else f"{size(self.bucket)} of gradients at a time"
         if self.clipping is not None:
             return f"<Release of {kind}: {_clips(self.clipping, when)}{done}>"
+        left = (
+            "none are left for optimizer.step()"
+            if self.bucket == 0
+            else "optimizer.step() steps what is left at the end"
+        )
         return (
             f"<Release of {kind}: steps {counted(len(attachments), 'parameter')} inside backward, {when}, and frees "
-            f"their gradients; optimizer.step() steps the parameters that are left{done}>"
+            f"their gradients; {left}{done}>"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:

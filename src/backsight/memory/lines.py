@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from backsight.blame import is_of_program
+from backsight.blame import is_launcher, is_of_program
 
 _RELATIVE = ("torch/", "backsight/", "<", "contextlib.py", "functools.py", "threading.py")
 """What is not the program's, as PyTorch's profiler names files: without the folders that modules are imported from."""
@@ -38,9 +38,13 @@ def source_of(event: Any) -> str:
 
 def _source(said: Any) -> str:
     inner = getattr(said, "callsite", None)  # a function in C has none
-    if inner is not None and not inner.file_name.startswith(_RELATIVE):
+    if inner is not None and _is_of_program(inner.file_name):
         return f"{inner.function_name} of {os.path.basename(inner.file_name)}:{inner.line_number}"
     caller = said.caller
-    if caller is None or caller.file_name.startswith(_RELATIVE):
+    if caller is None or not _is_of_program(caller.file_name):
         return ""
     return f"{os.path.basename(caller.file_name)}:{caller.line_number}"
+
+
+def _is_of_program(file: str) -> bool:
+    return not file.startswith(_RELATIVE) and not is_launcher(os.path.abspath(file))

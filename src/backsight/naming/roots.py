@@ -17,6 +17,8 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
+from backsight.blame import is_launcher
+
 from .frames import frame_namespace, is_function, locals_of
 from .plain import class_dict
 from .plain import namespace as namespace_of
@@ -184,14 +186,15 @@ _MODULE_DICT: Any = vars(ModuleType)["__dict__"]
 
 def is_user(frame: FrameType) -> bool:
     """True for code that is neither installed nor the standard library, and for the main script wherever it lies."""
-    return _module_of(frame) in _MAIN or not is_library(frame.f_code.co_filename)
+    file = frame.f_code.co_filename
+    return not is_launcher(file) and (_module_of(frame) in _MAIN or not is_library(file))
 
 
 @cache
 def is_ours(filename: str) -> bool:
-    """True for backsight's own code."""
+    """True for backsight's own code, and for the script that starts it."""
     path = os.path.abspath(filename)
-    return path.startswith(_PACKAGE) and not path.startswith(_DEMO)
+    return (path.startswith(_PACKAGE) and not path.startswith(_DEMO)) or is_launcher(path)
 
 
 _INSTALLED = frozenset(("site-packages", "dist-packages"))

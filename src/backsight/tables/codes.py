@@ -140,8 +140,12 @@ def _none(word: str, known: dict[str, Path]) -> int:
         what, near = "code and no file", beside(word, Path.is_file)
     elif re.fullmatch(r"BS\d+", wanted) and not begun and len(wanted) != len("BS201"):
         what, near = "code", "; codes have three digits: `backsight explain` lists them"
+    elif re.match(r"BS\d", wanted):
+        near = offered(begun[:_MOST]) or meant(wanted, known, 3, 0.7)
+        what, near = "code", near or f"; they go from {min(known)} to {max(known)}"
     else:
-        what, near = "code", offered(begun[:_MOST]) or meant(wanted, known, 3, 0.7)
+        complain(f"{word!r} is neither a code nor an error message that is known; `backsight explain` lists all codes")
+        return 2
     complain(f"there is no {what} {word!r}{near or '; `backsight explain` lists all codes'}")
     return 2
 

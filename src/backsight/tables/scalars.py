@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from backsight.runs import Run, Scalar, loss_names
-from backsight.tables.sparkline import sparkline
+from backsight.tables.sparkline import is_flattened, logarithms, sparkline
 from backsight.tables.text import number
 from backsight.text import printable, size
 
@@ -20,6 +20,8 @@ LAST = ("step_time", "memory", "device_memory_peak")
 
 LINE = 512
 """Points that a line of characters is made of, at most."""
+
+_LOG = "  log scale"
 
 STARTING = 33
 """Steps in which `backsight run` looks closely, and PyTorch allocates: their time is not that of the others."""
@@ -69,7 +71,8 @@ def lines(scalars: list[Scalar], width: int, latest: str) -> Table:
     from backsight.text.rich import Table, Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    room = max(10, width - 18 - 3 * 12)
+    flattened = {each.name for each in scalars if is_flattened(_drawn(each))}
+    room = max(10, width - 18 - 3 * 12 - len(_LOG) * bool(flattened))
     for heading, side in (("", "left"), (latest, "right"), ("min", "right"), ("max", "right")):
         grid.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis", max_width=16)  # type: ignore[arg-type]  # one of rich's words
     grid.add_column("", no_wrap=True)
@@ -81,7 +84,9 @@ def lines(scalars: list[Scalar], width: int, latest: str) -> Table:
         text = spelt(each, now) if np.isfinite(now) else str(now)
         starts = each.name == "step_time" and int(each.steps[0]) >= STARTING
         heading = f"time of step {STARTING}+" if starts else label(each)
-        grid.add_row(heading, Text(text, style), *ends, Text(sparkline(_drawn(each), room), "cyan"))
+        is_log = each.name in flattened
+        line = sparkline(logarithms(_drawn(each)) if is_log else _drawn(each), room)
+        grid.add_row(heading, Text(text, style), *ends, Text.assemble((line, "cyan"), (_LOG if is_log else "", "dim")))
     return grid
 
 

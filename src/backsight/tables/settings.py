@@ -95,11 +95,15 @@ def _optimizers(run: Run) -> Iterator[Setting]:
         prefix = f"{name} " if isinstance(name, str) and name else ""
         yield "optimizer", f"{prefix}optimizer".strip(), held.get("optimizer")
         groups = [group for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
+        rates: list[Any] = []
         for key in dict.fromkeys(key for group in groups for key in group):
             values = [group.get(key) for group in groups]
+            if key == "initial_lr" and values == rates:
+                continue  # a scheduler's name for the same
             if key == "lr":
                 suffixes = [f" (group {k})" for k in range(len(groups))] if len(groups) > 1 else [""]
                 values = [_highest(run, f"{prefix}lr{suffixes[k]}", value) for k, value in enumerate(values)]
+                rates = values
             alike = all(value == values[0] for value in values)
             yield "optimizer", f"{prefix}{key}", values[0] if alike else ", ".join(map(str, values))
 

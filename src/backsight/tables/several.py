@@ -15,7 +15,7 @@ from backsight.tables import listing
 from backsight.tables.listing import listed
 from backsight.tables.scalars import label, spelt, told
 from backsight.tables.settings import settings_of
-from backsight.tables.sparkline import sparkline
+from backsight.tables.sparkline import is_flattened, logarithms, sparkline
 from backsight.text import printable
 
 if TYPE_CHECKING:
@@ -36,14 +36,18 @@ def numbers(runs: Sequence[Run], width: int) -> Iterator[RenderableType]:
 
     found = [{each.name: each for each in told(run)} for run in runs]
     headings = {name: _heading(scalar) for each in found for name, scalar in each.items()}
-    beside = max(map(len, (*headings.values(), _LAST))) + 2
+    flattened = {name for each in found for name, scalar in each.items() if is_flattened(scalar.values.tolist())}
+    with_scales = headings | {name: f"{headings[name]}, log scale" for name in flattened}
+    beside = max(map(len, (*with_scales.values(), _LAST))) + 2
     line = min(_LINE, (width - beside) // len(runs) - _NUMBER - _GAPS)
+    headings = with_scales if line >= _SHORTEST else headings
     grid = _grid(runs, _LAST)
     about = [listed(run) for run in runs]
     grid.add_row("steps", *(Text(listing.recorded(each)) for each in about))
     grid.add_row("state", *(Text(each.state) for each in about))
     for name, heading in headings.items():
-        grid.add_row(heading, *(_cell(each.get(name), line if line >= _SHORTEST else 0) for each in found))
+        log = name in flattened
+        grid.add_row(heading, *(_cell(each.get(name), line if line >= _SHORTEST else 0, log) for each in found))
     yield grid
     if line < _SHORTEST:
         wide = beside + len(runs) * (_NUMBER + _GAPS + _SHORTEST)
@@ -104,14 +108,15 @@ def _grid(runs: Sequence[Run], about: str = "") -> Table:
     return grid
 
 
-def _cell(scalar: Scalar | None, width: int) -> Any:
+def _cell(scalar: Scalar | None, width: int, log: bool) -> Any:
     from backsight.text.rich import Text
 
     if scalar is None:
         return Text("–", "dim")
     now = np.median(scalar.values) if scalar.name == "step_time" else scalar.values[-1]
     text = spelt(scalar, now) if np.isfinite(now) else str(now)
-    line = f"  {sparkline(scalar.values.tolist(), width)}" if width else ""
+    values: list[float] = scalar.values.tolist()
+    line = f"  {sparkline(logarithms(values) if log else values, width)}" if width else ""
     return Text.assemble(
         (f"{text:<{_NUMBER}}" if width else text, "" if np.isfinite(now) else "bold red"), (line, "cyan")
     )

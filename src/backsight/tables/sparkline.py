@@ -14,6 +14,22 @@ STILL = 1e-9
 """A series that varies by less than this part of its size is flat."""
 
 
+FLATTENED = 100
+"""How much more than the middle of its values the highest is where an even scale would press a line flat."""
+
+
+def is_flattened(values: Sequence[float]) -> bool:
+    """Whether a scale is to be logarithmic; the viewer decides alike: chart.js, `isFlattened`."""
+    found = sorted(value for value in values if 0 < value < math.inf)
+    return bool(found) and found[-1] > FLATTENED * found[len(found) // 2] and not any(value < 0 for value in values)
+
+
+def logarithms(values: Sequence[float]) -> list[float]:
+    """Return what is drawn of values on a logarithmic scale; a zero is as low as the lowest of the others."""
+    low = min(value for value in values if value > 0)
+    return [math.log10(max(value, low)) if math.isfinite(value) else value for value in values]
+
+
 def sparkline(values: Sequence[float], width: int) -> str:
     """Return the values as bars between their least and greatest; of several in one place the one farthest out shows.
 

@@ -76,6 +76,8 @@ def _say(error: Exception) -> bool:
 def _show(told: Sequence[_Told]) -> None:
     for k, each in enumerate(told):
         show(*([""] if k else []), *each.lines(len(told) > 1))
+    if any(each.case.made_up and each.is_wrong for each in told):
+        show("\nThis rests on made-up inputs. If the program passes others, give them with --shape and --value.")
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,6 @@ class _Told:
         if self.case.made_up:
             yield Text(f"made-up inputs: {self.case.made_up} (--shape gives others)", "dim")
         yield from self.reports
-        if self.case.made_up and self.is_wrong:
-            yield Text(
-                "\nThis rests on made-up inputs. If the program passes others, give them with --shape and --value."
-            )
 
     @property
     def is_wrong(self) -> bool:

@@ -259,11 +259,14 @@ def folded(step: Parted) -> list[str]:
         lines = [f"step {step.step}: {counted(len(step.points), 'value')} compared"]
         return [*lines, *_grown(step)]
     alone = [f"{count:,} only in {name}" for name, count in (("A", step.only_a), ("B", step.only_b)) if count]
+    return [f"step {step.step}: {', '.join([counts(step), *alone])}", *_grown(step)]
+
+
+def counts(step: Parted) -> str:
+    """Return how many operations agree, and how many differ only because of what goes in."""
     agree = f"{counted(step.agree, 'operation')} agree{'s' * (step.agree == 1)} to the last bit"
-    lines = [
-        f"step {step.step}: {', '.join([agree, f'{step.inherited:,} differ only because their inputs do', *alone])}"
-    ]
-    return [*lines, *_grown(step)]
+    differ = "differs only because its inputs do" if step.inherited == 1 else "differ only because their inputs do"
+    return f"{agree}, {step.inherited:,} {differ}"
 
 
 def _grown(step: Parted) -> list[str]:

@@ -12,7 +12,7 @@ from backsight.findings.printing.page import to_html
 from backsight.text import counted
 from backsight.text.page import document, style
 from backsight.traces import curves
-from backsight.traces.difference import Difference, Parted, headline, shown
+from backsight.traces.difference import Difference, Parted, counts, headline, shown
 from backsight.traces.growth import Point
 from backsight.traces.judging import Judged
 from backsight.traces.records import Place
@@ -108,8 +108,7 @@ def _counts(step: Parted) -> str:
     if not any((step.agree, step.inherited, step.only_a, step.only_b)):  # of all ranks together
         return f"{counted(len(step.points), 'value')} compared."
     alone = "".join(f", {n:,} only in {name}" for name, n in (("A", step.only_a), ("B", step.only_b)) if n)
-    agree = f"{counted(step.agree, 'operation')} agree{'s' * (step.agree == 1)} to the last bit"
-    return f"{agree}, {step.inherited:,} differ only because their inputs do{alone}."
+    return f"{counts(step)}{alone}."
 
 
 def _picture(step: Parted) -> str:

@@ -123,9 +123,9 @@ def open_trace(path: str | os.PathLike[str], rank: int = 0) -> Trace:
         )
     if not found:
         raise TraceError(
-            f"{folder} holds no trace: give the folder that `backsight run --trace steps=0 train.py` or trace() wrote. "
-            'Or let diff run both: backsight diff -- "python a.py" "python b.py". Recordings are shown side by side by '
-            "`backsight runs show A B`, and overlaid by `backsight view`, Compare."
+            f"{folder} holds no trace.\n"
+            "  A trace of a program: backsight run --trace steps=0 train.py\n"
+            "  Two recordings side by side: backsight runs show A B"
         )
     if rank not in found:
         raise TraceError(f"{folder} has no rank {rank}; it has {', '.join(map(str, sorted(found)))}.")

@@ -10,6 +10,7 @@ from math import isfinite
 from backsight.findings import Finding, Severity
 from backsight.findings.evidence import Evidence
 from backsight.source import Place as Statement
+from backsight.text import counted
 from backsight.traces.difference import shown
 from backsight.traces.distance import Distances
 from backsight.traces.judging import Class, Judged, call
@@ -49,7 +50,7 @@ def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, .
         if each.cls == "noise" or each.origin.step == parted or not _inherits(each.origin, distances):
             firsts.setdefault(each.code, each)
     ranked = sorted(firsts.values(), key=lambda each: _RANK.index(each.cls))
-    return tuple(_finding(each, sum(other.code == each.code for other in judged) - 1, distances) for each in ranked)
+    return tuple(_finding(each, [one for one in judged if one.code == each.code], distances) for each in ranked)
 
 
 def _inherits(origin: Origin, distances: Distances) -> bool:
@@ -65,7 +66,8 @@ def _takes_others(origin: Origin) -> bool:
     return origin.kind == "program" and not origin.only_a and not origin.only_b
 
 
-def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
+def _finding(judged: Judged, alike: Sequence[Judged], distances: Distances) -> Finding:
+    """alike: it, and all others of its code."""
     origin = judged.origin
     title = _title(judged)
     setting = _setting(judged)
@@ -79,8 +81,8 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), *inside, _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
-    if more:
-        evidence.append(f"The same happens in {more:,} more {'place' if more == 1 else 'places'}.")
+    if len(alike) > 1:
+        evidence.append(_elsewhere(alike, distances.a))
     place = origin.places[1] or origin.places[0]
     return Finding(
         judged.code,
@@ -92,6 +94,14 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
         exact=origin.apart.exact or not origin.rounds,
         since=None,
     )
+
+
+def _elsewhere(alike: Sequence[Judged], a: Trace) -> str:
+    """Say how often the same happens: in what operations, or to what parameters where all of them update one."""
+    names = {a.values[each.origin.values[0]].name if each.origin.a else "" for each in alike}
+    if len(names) > 1 and all(name.startswith("weight ") for name in names):
+        return f"The same happens to {counted(len(names) - 1, 'more parameter')}."
+    return f"The same happens in {counted(len(alike) - 1, 'more place')}."
 
 
 def _repeats(reason: str, title: str, inside: str) -> bool:
@@ -116,9 +126,10 @@ def _unheld(reason: str) -> str:
 
 def _done(origin: Origin) -> str:
     """Name the operation that is in one program only, or that has another result."""
-    return (
-        _called(origin) if origin.kind == "program" else f"the result of {call(origin.a)}" if origin.a else "its step"
-    )
+    if origin.kind == "program" or origin.a is None:
+        return _called(origin) if origin.kind == "program" else "its step"
+    ours, theirs = call(origin.a), call(origin.b or origin.a)
+    return f"the result of {ours}" if ours == theirs else f"{ours} in A, {theirs} in B"
 
 
 def _is_of_ranks(origin: Origin) -> bool:

@@ -30,7 +30,7 @@ class Check:
     """Whether what a node returned is Jᵀ g.
 
     ```python
-    print(step.check)       # node(g) = Jᵀ g by forward mode, largest difference 0
+    print(step.check)       # checked against forward-mode AD: agrees exactly
     ```
 
     `ok` is None where it could not be checked, and `why` says why. `error` is the largest difference, relative to the
@@ -45,7 +45,11 @@ class Check:
     def __str__(self) -> str:
         if self.ok is None:
             return f"not checked: {self.why}"
-        return f"node(g) {'=' if self.ok else '≠'} Jᵀ g by {self.method}, largest difference {number(self.error)}"
+        mode, _, part = self.method.partition(" mode")
+        against = f"checked against {mode}-mode AD{part.replace(',', ' in')}"
+        if not self.ok:
+            return f"{against}: node(g) ≠ Jᵀ g, the largest difference is {number(self.error)}"
+        return f"{against}: agrees {f'to {self.error:.0e}' if self.error else 'exactly'}"
 
 
 def checked(operation: Operation, gradients: Sequence[torch.Tensor | None], results: Sequence[torch.Tensor]) -> Check:

@@ -259,7 +259,7 @@ def report(clipping: Any, optimizer: torch.optim.Optimizer) -> str:
     matrices = [each for each in trained if each.dim() > 1]
     kept = [each for each in matrices if id(each) in taps and not taps[id(each)].reason]
     lines = [_headline(clipping, trained, kept)]
-    if clipping.taps is not None:
+    if clipping.taps is not None and _is_known(clipping):
         lines += _columns([_row(names[id(each)], each, taps.get(id(each))) for each in matrices])
         vectors = [each for each in trained if each.dim() <= 1]
         if vectors:
@@ -273,9 +273,16 @@ def _headline(clipping: Any, trained: list[torch.Tensor], kept: list[torch.Tenso
     bound = f"Clipping to norm {clipping.bound.max_norm:g} (order {clipping.bound.norm_type:g}), {clipping.method}"
     if clipping.taps is None:
         return f"{bound}: release.backward(loss) runs backward twice"
+    if not _is_known(clipping):
+        return f"{bound}: what is kept as factors is not known before the first step"
     now = f"{bound}: {len(kept)} of {len(trained)} gradients are kept as factors"
     held = clipping.kept_bytes
     return f"{now}; the last step held {size(held)} for {size(whole)} of gradients" if held else now
+
+
+def _is_known(clipping: Any) -> bool:
+    """Whether layers were called, or a step was taken without any."""
+    return bool(clipping.taps.last or clipping.kept_bytes)
 
 
 def _row(name: str, weight: torch.Tensor, tap: Tap | None) -> tuple[str, str, str, str]:

@@ -59,18 +59,20 @@ class Taps:
 
     def _called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> torch.Tensor | None:
         """Run after the forward of a module; return what replaces its output, if anything."""
-        way = _way_of(module)
-        if way is None:
-            return None
-        weight: Any = module._parameters.get("weight")
+        parameters = vars(module).get("_parameters")
+        weight: Any = parameters.get("weight") if isinstance(parameters, dict) else None  # a script has none of its own
         if weight is None or not weight.requires_grad or not self._is_ours(weight):
+            return None
+        way, kind = _way_of(module), type(module).__name__
+        if way is None:
+            self.last.setdefault(id(weight), Tap(kind, weakref.ref(weight), 0, 0, f"{kind} is not supported"))
             return None
         given = args[0] if args else kwargs.get("input", kwargs.get("x"))
         reason = _plain(module, weight, given, output) or way.refuses(module, weight, given)
         tokens, kept = way.size(given, weight, output) if not reason else (0, 0)
         if not reason and kept * SAVES > weight.nbytes:
             reason = f"{tokens:,} tokens: factors of {kept:,} bytes for a gradient of {weight.nbytes:,}"
-        self.last[id(weight)] = Tap(type(module).__name__, weakref.ref(weight), tokens, kept, reason)
+        self.last[id(weight)] = Tap(kind, weakref.ref(weight), tokens, kept, reason)
         return None if reason else way.tap(self.passes, module, weight, given, output)
 
 

@@ -142,7 +142,7 @@ function drawTop(state, info) {
       ? [
           h("span", { class: "sep" }, "/"),
           h("h1", { title: state.run }, several > 1 ? plural(several, "run") : state.run),
-          several > 1 ? h("span", { class: "soft path" }, `other tabs show ${state.run}`) : null,
+          several > 1 ? h("span", { class: "soft path" }, `Metrics, Heatmap … show ${state.run}`) : null,
           one ? h("span", { class: `state ${stateOf(one)}` }, one.state) : null,
           h(
             "nav",

@@ -428,5 +428,5 @@ const said = (value) => {
   if (Array.isArray(value) && value.every((each) => typeof each !== "object"))
     return value.length ? value.join(", ") : "none";
   if (typeof value === "object") return JSON.stringify(value);
-  return /^-?[\d.]+(e[-+]?\d+)?$/.test(value) ? String(value).replaceAll("-", "−") : String(value);
+  return String(value);
 };

@@ -21,7 +21,7 @@ function show(k, focus) {
   reveal($("steps"), here);
   if (focus) here.firstChild.focus({ preventScroll: true });
   $("at").value = now;
-  $("count").value = `step ${step.n} of ${steps[0].n} to ${steps.at(-1).n}`;
+  $("count").value = `step ${step.n} (${steps[0].n} to ${steps.at(-1).n})`;
   $("back").disabled = now === 0;
   $("forth").disabled = now === steps.length - 1;
   light(now);
