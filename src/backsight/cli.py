@@ -226,7 +226,7 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         "--watch",
         choices=("exact", "lines", "calls"),
         help=(
-            "how closely to watch the script: every call into PyTorch (exact, the default: 5 to 7 µs each), the "
+            "how closely to watch the script: every call into PyTorch (exact, the default: 7 to 11 µs each), the "
             "lines that run (lines, the default with several ranks), or only modules and optimizers (calls)"
         ),
     )

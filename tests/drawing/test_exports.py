@@ -13,7 +13,7 @@ from graphs import sampler, transformer
 from torch import nn
 
 import backsight
-from backsight.drawing import NoRasteriser
+from backsight.drawing import NoRasterizer
 from backsight.drawing.exports.png import SCALE, spaced
 
 EVIL = "<script>\"'\n]\\-->`;"
@@ -120,11 +120,11 @@ def test_model_explorer_gets_operations_nested_by_module():
     assert all(edge["sourceNodeId"] in nodes for node in nodes.values() for edge in node["incomingEdges"])
 
 
-def test_a_png_without_a_rasteriser_says_what_to_install(monkeypatch, tmp_path):
+def test_a_png_without_a_rasterizer_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(NoRasteriser, match="pip install cairosvg"):
+    with pytest.raises(NoRasterizer, match="pip install cairosvg"):
         transformer().draw(tmp_path / "x.png")
     assert not (tmp_path / "x.png").exists()
 

@@ -52,7 +52,7 @@ class Dot:
         """Return the picture in a format: svg, png, html, the source as gv or dot, or what an installed Graphviz makes.
 
         Raises:
-            NoRasteriser: for png, if nothing is installed that can make one.
+            NoRasterizer: for png, if nothing is installed that can make one.
             ValueError: for any other format, if Graphviz is not installed or does not know it.
         """
         wanted = format or self.format
@@ -95,7 +95,7 @@ class Dot:
             outfile: where the picture goes, whose suffix says the format; no source is written then.
 
         Raises:
-            NoRasteriser, ValueError: as in `pipe`.
+            NoRasterizer, ValueError: as in `pipe`.
             OSError: if a file cannot be written.
         """
         if outfile is not None:

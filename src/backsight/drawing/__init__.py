@@ -4,7 +4,7 @@ Offered to other rooms: `look`.
 """
 
 from backsight.drawing.drawing import Drawing, draw
-from backsight.drawing.exports import NoRasteriser, networkx_graph
+from backsight.drawing.exports import NoRasterizer, networkx_graph
 from backsight.drawing.look import Heat, Look, Pin
 from backsight.drawing.palette import css
 from backsight.drawing.places import nodes_by_box
@@ -18,7 +18,7 @@ __all__ = [
     "Drawing",
     "Heat",
     "Look",
-    "NoRasteriser",
+    "NoRasterizer",
     "Pin",
     "Scene",
     "css",

@@ -55,7 +55,7 @@ class Drawing:
         """Return the picture as pixels.
 
         Raises:
-            NoRasteriser: if nothing is installed that can make them.
+            NoRasterizer: if nothing is installed that can make them.
         """
         return exports.png(self.svg("light"))
 
@@ -84,7 +84,7 @@ class Drawing:
 
         Raises:
             ValueError: if the suffix names no format.
-            NoRasteriser: for `.png`, if nothing is installed that can make one.
+            NoRasterizer: for `.png`, if nothing is installed that can make one.
             OSError: if the file cannot be written.
         """
         path = Path(file)

@@ -1,4 +1,4 @@
-"""Colours and faces of the picture, light and dark, as CSS that needs no variables: rasterisers know none."""
+"""Colours and faces of the picture, light and dark, as CSS that needs no variables: rasterizers know none."""
 
 from __future__ import annotations
 

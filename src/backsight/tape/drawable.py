@@ -39,7 +39,7 @@ class Drawable:
             TypeError: if `look` names something that a picture does not have.
             ValueError: if the suffix names no format, or a value of `look` makes no sense.
             NotInGraph: if a place that `look` names is not in the graph.
-            NoRasteriser: for `.png`, if nothing is installed that can make one.
+            NoRasterizer: for `.png`, if nothing is installed that can make one.
             OSError: if the file cannot be written.
         """
         from backsight.drawing import draw

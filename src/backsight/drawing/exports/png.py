@@ -14,7 +14,7 @@ SCALE = 2
 """Pixels for each unit of the picture: sharp on the screens of today."""
 
 
-class NoRasteriser(RuntimeError):
+class NoRasterizer(RuntimeError):
     """Nothing is installed that turns an SVG into a PNG."""
 
 
@@ -22,11 +22,11 @@ def png(svg: str) -> bytes:
     """Return `svg` as a PNG, by cairosvg or resvg as Python packages, or by `rsvg-convert` or `resvg` as programs.
 
     Raises:
-        NoRasteriser: if none of them is installed.
+        NoRasterizer: if none of them is installed.
     """
     drawn = _by_cairosvg(svg) or _by_resvg(svg) or _by_program(svg)
     if drawn is None:
-        raise NoRasteriser(
+        raise NoRasterizer(
             "a .png needs a program that renders SVG, and none is installed: pip install cairosvg, or write .svg or "
             ".html, which any browser shows."
         )
