@@ -40,6 +40,8 @@ from backsight.tape import (
 from backsight.tracing import Level, finest, has_compiled, watch
 from backsight.tracing.moves import LOOKS
 
+__all__ = ["PASSES", "FirstSteps", "closest"]
+
 _MOST_MARKS = 256
 """Outputs that may wait for a backward; beyond that (evaluation with gradients on) the optimizer step is waited for."""
 
@@ -354,6 +356,3 @@ class OneThread:
     def is_here(self) -> bool:
         """Whether this is that thread, or none has made a step."""
         return self._thread is None or threading.get_ident() == self._ident
-
-
-__all__ = ["PASSES", "FirstSteps", "closest"]
