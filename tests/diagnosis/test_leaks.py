@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -485,3 +486,26 @@ def test_live_graphs_are_not_looked_at_while_another_thread_computes() -> None:
     finally:
         waits.set()
         idle.join()
+
+
+def test_a_thread_in_a_hook_of_ours_is_at_work() -> None:
+    """It seems to wait, in our own code and in the standard library, and goes on in its backward."""
+    begun, ended = threading.Event(), threading.Event()
+    ours: dict[str, Any] = {"__name__": "backsight.hook", "begun": begun, "ended": ended}
+    source = "def hook(gradient):\n    begun.set()\n    ended.wait(60)"
+    exec(compile(source, os.path.join(os.path.dirname(bs.__file__), "hook.py"), "exec"), ours)
+
+    def trains() -> None:
+        leaf = torch.ones(8, requires_grad=True)
+        leaf.register_hook(ours["hook"])  # type: ignore[no-untyped-call]
+        leaf.square().sum().backward()  # type: ignore[no-untyped-call]
+
+    thread = threading.Thread(target=trains)
+    thread.start()
+    try:
+        assert begun.wait(60)
+        assert works_elsewhere()
+    finally:
+        ended.set()
+        thread.join()
+    assert not works_elsewhere()

@@ -39,3 +39,20 @@ def test_and_not_where_another_thread_steps_as_well() -> None:
     other.join()
     _steps(keeping, kept, 20)
     assert keeping._leaks is None and keeping.findings == ()
+
+
+def test_graphs_of_another_thread_are_no_sign_of_a_leak():
+    """They live beyond the steps of the thread that is faster."""
+    model, keeping, kept = torch.nn.Linear(1, 1), Keeping(), list[torch.Tensor]()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def forward() -> None:
+        kept.append(model(torch.ones(1, 1)))
+        keeping.made(kept[-1].grad_fn)
+
+    for _ in range(8):
+        keeping.stepped(optimizer)
+        thread = threading.Thread(target=forward)
+        thread.start()
+        thread.join()
+    assert keeping._leaks is None

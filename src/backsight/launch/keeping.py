@@ -60,9 +60,9 @@ class Keeping(Sign):
         self._marks.clear()
 
     def made(self, node: Any) -> None:
-        """Note a node of this step's graph."""
+        """Note a node of this step's graph; those of another thread's live beyond the steps of this one."""
         ended = self._several or self._leaks is not None or self._steps >= self._began + _LONG
-        if ended or not keeps_metadata:
+        if ended or not keeps_metadata or self._thread not in (None, threading.get_ident()):
             return
         marks = self._marks.setdefault(self._steps, [])
         if len(marks) < _MOST:

@@ -101,17 +101,22 @@ def works_elsewhere() -> bool:
     return any(_works(frame) for frame in stacks.values())
 
 
-def _works(frame: FrameType) -> bool:
+def _works(innermost: FrameType) -> bool:
     """Whether a thread is in code of the program's, or in PyTorch called by it; not where it waits in the standard
-    library."""
-    innermost = frame.f_code.co_filename
-    standard = innermost.startswith(_STANDARD) and "-packages" not in innermost
-    if standard or is_ours(innermost):
-        return False
-    here: FrameType | None = frame
-    while here is not None and not is_user(here):
-        here = here.f_back
-    return here is not None
+    library.
+
+    One in a hook of ours goes on in its backward as soon as it has the GIL, whatever it calls there.
+    """
+    waits = _is_standard(innermost.f_code.co_filename)
+    frame: FrameType | None = innermost
+    while frame is not None and ((ours := is_ours(frame.f_code.co_filename)) or not is_user(frame)):
+        waits = waits and not ours
+        frame = frame.f_back
+    return frame is not None and not waits
+
+
+def _is_standard(filename: str) -> bool:
+    return filename.startswith(_STANDARD) and "-packages" not in filename
 
 
 _Label = NDArray[np.int64]
