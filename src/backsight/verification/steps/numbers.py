@@ -55,22 +55,14 @@ def _of_bound(_: Step, which: int) -> dict[str, str]:
 
 _SAME_EXPRESSION = "Use in backward what forward computed, including the {number} and its place."
 
-
 _ONLY_VALUES = "With the values of that forward, and the derivatives of this one, the returned gradient is reproduced."
-
-
 _ONLY_SLOPES = "With that derivative of {step}, and the values of this forward, the returned gradient is reproduced."
-
-
 _ONLY_QUOTIENT = (
     "If the divisor of {step} is that, and the quotient as forward has it, the returned gradient is reproduced."
 )
-
-
 _ONLY_DIVISOR = (
     "If {step} has that divisor in its derivative, and the value of forward, the returned gradient is reproduced."
 )
-
 
 NOT_ADDED = Alteration(
     "BS416",
@@ -80,7 +72,6 @@ NOT_ADDED = Alteration(
     _SAME_EXPRESSION,
     _of_sum,
 )
-
 
 NUMBERS: tuple[Alteration, ...] = (
     NOT_ADDED._replace(evidence="It is the right gradient of a forward without that number."),
