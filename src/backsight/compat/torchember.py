@@ -60,6 +60,8 @@ from backsight.recording.voice import Voice, told
 from backsight.tape import in_backward
 from backsight.text import printable
 
+__all__ = ["emberTracker", "get_stats", "torchEmber"]
+
 MOST_ROWS, MOST_LOGGED = 1_000, 10_000
 """Rows that wait to be written, and entries of `mt_log`."""
 
@@ -391,6 +393,3 @@ def _own(model: torch.nn.Module) -> dict[str, Any]:
     """Return the attributes of the model itself without asking its `__getattr__`."""
     own: dict[str, Any] = object.__getattribute__(model, "__dict__")
     return own
-
-
-__all__ = ["emberTracker", "get_stats", "torchEmber"]

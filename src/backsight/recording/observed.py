@@ -139,7 +139,7 @@ class Form:
         """Whether a module, parameter or buffer has come, gone or been replaced, or was frozen or unfrozen."""
         return any((module := held()) is None or _form(module) != form for held, form in self._forms)
 
-    def since(self, before: Form) -> dict[str, list[str]]:
+    def since(self, before: Form) -> dict[str, Any]:
         """Return what has changed: the modules that came and went, of which a replaced one did both, and parameters."""
         now, then = self._parameters, before._parameters
         new, old = self._modules, before._modules

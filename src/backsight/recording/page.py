@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -142,16 +141,3 @@ class Page:
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.values)
-
-
-UNSEEN = (
-    "These modules got gradients, but no call of them was seen: they run inside torch.compile, where hooks vanish, "
-    "or in TorchScript, which has none, or another module uses their weights directly."
-)
-
-
-def unseen_in(page: Page, order: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the modules that got gradients without a call of them in this order, which is that of all steps so far."""
-    called = {module for _, module in order}
-    trained = (slot.module for slot, *_ in page.rows if slot.kind == "grad" and slot.module is not None)
-    return [module for module in dict.fromkeys(trained) if module not in called]

@@ -14,12 +14,12 @@ import torch
 from backsight.naming.roots import ours
 from backsight.recording import processes
 from backsight.recording._torch import hooks_traced, in_functional_call
+from backsight.recording.calls_seen import CallsSeen
 from backsight.recording.cost import Cost
 from backsight.recording.hook import turn
 from backsight.recording.metrics import Metric, Metrics
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Form, Observed
-from backsight.recording.page import UNSEEN, Page, unseen_in
 from backsight.recording.schedule import SHARE, Pace, Schedule
 from backsight.recording.sink import Sink
 from backsight.recording.steps import Backwards, Marking, StepEnds, has_begun
@@ -31,11 +31,6 @@ from backsight.recording.taps.scalars import Scalars, ScalarTap
 from backsight.recording.voice import Voice, told
 from backsight.runs import EVALUATION
 from backsight.tape import unseen
-
-BUSY = (
-    "Other threads were always inside module calls, when no hook can be added: inputs and outputs of these steps are "
-    "incomplete."
-)
 
 
 class Measured(Protocol):
@@ -121,9 +116,7 @@ class Recorder:
         self._attached = False
         self._unfinished = False
         self._last: Literal["step", "evaluation"] | None = None
-        self._ordered: Page | None = None
-        self._said_unseen = not {"input", "output"} & set(taps)
-        self._rows_looked_at = 0
+        self._seen = CallsSeen(self._event, recorded=bool({"input", "output"} & set(taps)))
         self._form = Form(Observed({}))
         self._swapped = False
         """Whether something else was in place of parameters when they were looked at."""
@@ -131,10 +124,6 @@ class Recorder:
         self._notebook.passed_by = self._close_if_gone
         self._amid = False
         """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
-        self._missing: int | None = None
-        """The step from which on hooks could not be installed, because other threads were in calls of modules."""
-        self._seen: set[tuple[str, str]] = set()
-        """What the order of any step so far holds."""
         self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
         if self._close_sink is not None and sink is not None:
             self._close_sink.atexit = False  # `processes` does it, and the step under way with it
@@ -333,11 +322,10 @@ class Recorder:
             if not ends and self.recorded > before:
                 self._last = "step" if begun else "evaluation"
                 if self._last == EVALUATION:
-                    self._sink.event(EVALUATION, step=self.steps)
+                    self._event(EVALUATION)
             self._detach()
             self._ends.detach()
-            if self._ordered is not None:
-                self._sink.event("order", step=self._ordered.step, modules=self._ordered.order)
+            self._seen.end()
             self._armed = False
         if self._close_sink is not None:
             self._close_sink()
@@ -414,8 +402,8 @@ class Recorder:
         if self._form.changed():
             before, known = self._form, not self._swapped
             self._adopted()
-            if self._sink is not None and known:
-                self._sink.event("model changed", step=self.steps, **self._form.since(before))
+            if known:
+                self._event("model changed", **self._form.since(before))
 
     def _adopted(self) -> None:
         """An optimizer holds what no module owns: it is recorded from this very step on."""
@@ -425,8 +413,7 @@ class Recorder:
 
     def _replaced(self, optimizer: torch.optim.Optimizer) -> None:
         """Another optimizer ends steps from here on."""
-        if self._sink is not None:
-            self._sink.event("optimizer replaced", step=self.steps, by=type(optimizer).__name__)
+        self._event("optimizer replaced", by=type(optimizer).__name__)
 
     def _next(self) -> None:
         """End a step and begin the next."""
@@ -444,16 +431,17 @@ class Recorder:
         page = self._notebook.close()
         if page is None or self._sink is None or not page:
             return
-        if page.order:
-            self._keep_order(page)
         amid, self._amid = self._amid, False
-        changed = len(page.rows) != self._rows_looked_at  # a look at every page would cost
-        if changed and not (self._said_unseen or amid):
-            self._look_for_unseen(page)
+        self._seen.take(page, whole=not amid)
         self._sink.page(page)
         self._write(self._scalars.taken(page.step))
         if self._graph is not None and self._graph.ended:
             self._keep_graph(self._graph)
+
+    def _event(self, event: str, *, step: int | None = None, **details: Any) -> None:
+        """Write down what else happened, by default in the step under way."""
+        if self._sink is not None:
+            self._sink.event(event, step=self.steps if step is None else step, **details)
 
     def _write(self, scalars: Scalars) -> None:
         """Write down numbers of steps."""
@@ -463,13 +451,11 @@ class Recorder:
 
     def _met(self, settings: dict[str, Any]) -> None:
         """An optimizer steps for the first time."""
-        if self._sink is not None:
-            self._sink.event("optimizer", step=self.steps, **settings)
+        self._event("optimizer", **settings)
 
     def _new_loss(self, name: str, step: int) -> None:
         """Backward was called on something for the first time."""
-        if self._sink is not None:
-            self._sink.event("loss", step=step, name=name)
+        self._event("loss", step=step, name=name)
 
     def _keep_graph(self, tap: GraphTap) -> None:
         """Store the graph, or why there is none, and take its hooks away: it is the first step's alone."""
@@ -477,26 +463,13 @@ class Recorder:
         if self._sink is not None and (found := tap.captured) is not None:
             self._sink.graph(found.step, found.owned(owners(self._observed, self._ends.optimizers())))
             told_ = {"nodes": found.nodes, "leaves": found.leaves, "milliseconds": round(found.seconds * 1e3, 1)}
-            self._sink.event("graph", step=found.step, **told_)
-        elif self._sink is not None and tap.left_out:
-            self._sink.event("graph left out", step=self._step, why=tap.left_out)
+            self._event("graph", step=found.step, **told_)
+        elif tap.left_out:
+            self._event("graph left out", why=tap.left_out)
         if not self._compiled():  # else it would be compiled anew without our hooks, which do nothing from here on
             tap.detach()
             self._taps.remove(tap)
             self._hooked.remove(tap)
-
-    def _keep_order(self, page: Page) -> None:
-        before, self._ordered = self._ordered, page
-        if before is None and self._sink is not None:
-            self._sink.event("order", step=page.step, modules=page.order)
-        if before is None or before.order != page.order:
-            self._seen.update(page.order)
-
-    def _look_for_unseen(self, page: Page) -> None:
-        self._rows_looked_at = len(page.rows)
-        if (unseen := unseen_in(page, self._seen)) and self._sink is not None:
-            self._said_unseen = True
-            self._sink.event("calls not seen", step=page.step, modules=unseen, why=UNSEEN)
 
     def _turn_page(self) -> None:
         """Attach the taps and open a page if the step under way is to be recorded, else detach them."""
@@ -504,9 +477,9 @@ class Recorder:
             self._armed = False
         step = self.steps
         wanted = self._armed and self._wanted()
-        if self._said_every != self._pace.every and self._sink is not None:
+        if self._said_every != self._pace.every:
             self._said_every = self._pace.every
-            self._sink.event("every", step=step, every=self._pace.every, why=f"at most {SHARE:.0%} of the time")
+            self._event("every", every=self._pace.every, why=f"at most {SHARE:.0%} of the time")
         if wanted:
             self._due = step
             self._scalars.forget()
@@ -540,13 +513,9 @@ class Recorder:
 
     def _settle(self) -> None:
         """Install what could not be installed while other threads were in calls of modules, and say what was missed."""
-        if not settle():
-            self._amid = True
-            self._missing = self.steps if self._missing is None else self._missing
-        elif self._missing is not None:
-            missing, self._missing = self._missing, None
-            if self._sink is not None:
-                self._sink.event("calls missed", step=missing, before=max(missing + 1, self.steps), why=BUSY)
+        settled = settle()
+        self._amid = self._amid or not settled
+        self._seen.settled(settled, self.steps)
 
     @unseen
     def _look(self) -> None:
@@ -585,12 +554,11 @@ class Recorder:
 
     def _cut(self, name: str) -> None:
         """Note that something happens more often in a step than is recorded; what there is more of is like the rest."""
-        if self._sink is not None:
-            self._sink.event("calls left out", step=self.steps, of=name, recorded=self._notebook.calls)
+        self._event("calls left out", of=name, recorded=self._notebook.calls)
 
     def _failed(self, tap: str, failure: Exception) -> None:
-        if self._voice.say(f"tap {tap}", f"{tap} is no longer recorded: {told(failure)}") and self._sink is not None:
-            self._sink.event("tap failed", step=self.steps, tap=tap, cause=told(failure))
+        if self._voice.say(f"tap {tap}", f"{tap} is no longer recorded: {told(failure)}"):
+            self._event("tap failed", tap=tap, cause=told(failure))
 
     def _stop(self, failure: Exception) -> None:
         """Give up altogether: a failure outside of any tap."""

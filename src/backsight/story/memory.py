@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 import torch
 
-from backsight.tape import looks_into, no_torch_function, storage_key
+from backsight.tape import looks_into, no_torch_function, parameters_in, storage_key, tensors_in
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
@@ -40,6 +40,13 @@ def shape_of(value: object) -> tuple[int, ...] | None:
 def needs_gradient(value: object) -> bool:
     """Whether `value` is a tensor that requires grad."""
     return bool(_read("requires_grad", value))
+
+
+def holds_gradient(value: object) -> bool:
+    """Whether a parameter of a module, or a tensor in another value, requires grad."""
+    if is_module(value):
+        return any(needs_gradient(each) for each in parameters_in(value))
+    return any(is_tensor(each) and needs_gradient(each) for each in tensors_in(value))
 
 
 def base_of(value: object) -> torch.Tensor | None:

@@ -14,9 +14,8 @@ from backsight.source.bindings import Spot, prefixes, uses
 from backsight.source.body import callee, dotted, expressions
 from backsight.source.definitions import flow_of, reaching
 from backsight.story.failure import Failure, Level
-from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.memory import holds_gradient
 from backsight.story.sections import results_of
-from backsight.tape import parameters_in, tensors_in
 
 
 def reaches_otherwise(failure: Failure) -> bool | None:
@@ -88,7 +87,7 @@ class _Route:
         if any(isinstance(self.level.value(each), _PLAIN) for each in prefixes(name)):
             return False  # whatever it was computed from, `n = len(points)`
         every = (name, *ancestors(self.body, name, spot.node.lineno))
-        return any(_requires_grad(self.level.value(each)) for each in every)
+        return any(holds_gradient(self.level.value(each)) for each in every)
 
 
 _PLAIN = (numpy.ndarray, numpy.generic, int, float, complex, str)
@@ -122,9 +121,3 @@ def _names(node: ast.AST, without: ast.expr | None) -> Iterator[str]:
             yield from _names(child, without)
     else:
         yield from (use.name for use in uses(node) if not use.binds)
-
-
-def _requires_grad(value: object) -> bool:
-    if is_module(value):
-        return any(needs_gradient(each) for each in parameters_in(value))
-    return any(is_tensor(each) and needs_gradient(each) for each in tensors_in(value))

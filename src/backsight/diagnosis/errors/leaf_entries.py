@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.evidence.written import Written
 from backsight.diagnosis.wording import listed
 from backsight.source.bindings import bound, uses
@@ -44,12 +45,8 @@ def entries(found: Written) -> str:
 def _loop(found: Written) -> Loop | None:
     """The outermost loop around the statement within one forward pass, in which the name stands for the same leaf."""
     name, line = found.name, found.level.line
-    around = (each for each in _statements(found) if isinstance(each, LOOPS) and _covers(each, line))
+    around = (each for each in _statements(found) if isinstance(each, LOOPS) and covers(each, line))
     return next((each for each in around if not _binds(found, each, name) and not _trains(found, each)), None)
-
-
-def _covers(loop: ast.stmt, line: int) -> bool:
-    return loop.lineno < line <= (loop.end_lineno or 0)
 
 
 def _binds(found: Written, loop: Loop, name: str) -> bool:

@@ -26,7 +26,7 @@ def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns |
 
     Who reads gradients, or has them handed to a hook, may have used them in each turn: then nothing is said.
     """
-    loops = [s for s in statements(body.node) if isinstance(s, LOOPS) and _covers(s, line)]
+    loops = [s for s in statements(body.node) if isinstance(s, LOOPS) and covers(s, line)]
     if not loops or _uses_gradients(body.file):
         return None
     loop = max(loops, key=lambda each: each.lineno)
@@ -37,19 +37,20 @@ def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns |
     last = {name.split(".")[-1]: name for name in optimizers}
     for receiver in dict.fromkeys(each for _, each, method in calls if method == "zero_grad"):
         own = [(s, method) for s, each, method in calls if each == receiver]
-        inside = [(s, method) for s, method in own if _covers(loop, s.lineno)]
+        inside = [(s, method) for s, method in own if covers(loop, s.lineno)]
         step, first = next(((s, method) for s, method in own if s.lineno > end), (None, ""))
         if step is None or first != "step" or any(method != "zero_grad" for _, method in inside):
             continue
         if receiver.split(".")[-1] not in last or is_bound(body, receiver, loop.lineno, step.lineno):
             continue
-        zeroing = [s for s, _ in inside if s.lineno < line and not any(_covers(c, s.lineno) for c in conditions)]
+        zeroing = [s for s, _ in inside if s.lineno < line and not any(covers(c, s.lineno) for c in conditions)]
         if zeroing and not any(end < s.lineno < step.lineno and m.endswith("backward") for s, _, m in calls):
             return Turns(last[receiver.split(".")[-1]], body.place(zeroing[0]), body.place(step))
     return None
 
 
-def _covers(statement: ast.stmt, line: int) -> bool:
+def covers(statement: ast.stmt, line: int) -> bool:
+    """Whether a line is inside a statement, below its first line."""
     return statement.lineno < line <= (statement.end_lineno or 0)
 
 

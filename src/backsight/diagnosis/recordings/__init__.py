@@ -29,6 +29,8 @@ from backsight.diagnosis.wording import counted, listed
 from backsight.findings.printing.data import from_data
 from backsight.runs import Run
 
+__all__ = ["FOUND", "RULES", "Recording", "Rule", "audit_run", "rule"]
+
 FOUND = "findings"
 """The event that holds what `backsight run` found while the run was recorded."""
 
@@ -80,13 +82,3 @@ def _found_before(run: Run) -> Iterator[Finding]:
     for event in run.events:
         held = event.details.get("findings") if event.event == FOUND else None
         yield from filter(None, map(from_data, held if isinstance(held, list) else ()))
-
-
-__all__ = [
-    "FOUND",
-    "RULES",
-    "Recording",
-    "Rule",
-    "audit_run",
-    "rule",
-]

@@ -19,7 +19,6 @@ from backsight.diagnosis.recordings.recording import Module, Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
 from backsight.diagnosis.wording import listed
-from backsight.runs import DamagedRun
 
 LAYERS = 5
 """Layers that it takes to speak of depth."""
@@ -164,7 +163,7 @@ def vanishing(recording: Recording) -> Iterator[Finding]:
 def _line_of_most(recording: Recording, layers: Iterable[Layer]) -> str | None:
     """Return the line that computes most of these layers, as in a loop; None where one computes all, as a call of the
     model does."""
-    graph, owners = _graph(recording), _owners(recording, layers)
+    graph, owners = recording.graph, _owners(recording, layers)
     if graph is None or not graph.lines:
         return None
     leaves = {leaf.node for leaf in graph.leaves if leaf.module in owners and len(leaf.shape) > 1}
@@ -275,23 +274,16 @@ def _ending_with_norm(recording: Recording, modules: Iterable[Module]) -> list[M
     return found
 
 
-def _graph(recording: Recording) -> Any:
-    try:
-        return recording.run.graph
-    except DamagedRun:
-        return None
-
-
 def _functions(recording: Recording) -> set[str]:
     """Return the operations that the graph holds as often as a deep model has layers, its activations among them."""
-    graph = _graph(recording)
+    graph = recording.graph
     found = Counter(node.op for node in graph.nodes) if graph is not None else Counter[str]()
     return {op for op, count in found.items() if count >= LAYERS}
 
 
 def _adds_to_itself(recording: Recording) -> bool | None:
     """Whether the graph holds sums of something and what was computed from it."""
-    graph = _graph(recording)
+    graph = recording.graph
     if graph is None:
         return None
     return any(_is_residual(node) for node in graph.nodes if node.op in _ADDS)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.diagnosis.recordings.rows import Rows, read
-from backsight.runs import Run, Tensor
+from backsight.runs import DamagedRun, Run, Tensor
 
 Progress = Callable[[int, int], None]
 """Called with how many tensors have been read, and of how many."""
@@ -61,6 +61,14 @@ class Recording:
     def order(self) -> dict[str, int]:
         """The place in the forward pass of each module that was seen there."""
         return order_of(self.run)
+
+    @property
+    def graph(self) -> Any:
+        """The autograd graph of the run; None where it has none that can be read."""
+        try:
+            return self.run.graph
+        except DamagedRun:
+            return None
 
     @cached_property
     def kinds(self) -> dict[str, list[Tensor]]:

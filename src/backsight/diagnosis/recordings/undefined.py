@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from backsight.diagnosis.births.birth import number
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.rows import Rows
-from backsight.runs import DamagedRun
 from backsight.tape.ops import VIEWS, op_name
 
 _POSITIVE = "Keep its argument positive, for example with .clamp(min=1e-6) or softplus."
@@ -83,7 +82,7 @@ def of_a_parameter(recording: Recording, step: int) -> Undefined | None:
 def _on_parameters(recording: Recording) -> Iterator[tuple[str, str, str | None]]:
     """Yield the operations that are not defined for every number and have a parameter as their operand, in the order
     of the forward pass: each with the name of the parameter, and its line."""
-    graph = _graph(recording)
+    graph = recording.graph
     for node in reversed(graph.nodes if graph is not None else ()):
         edge = node.inputs[0] if node.op in _DOMAINS and node.inputs else None
         while edge is not None and edge.node.op in VIEWS and edge.node.inputs:
@@ -118,7 +117,7 @@ def last_operation(recording: Recording, module: str) -> Undefined | None:
 
 def _ends_in(recording: Recording, module: str) -> tuple[str | None, str | None]:
     """Return the operation whose result a module returns, and its line, if all of its calls end in the same."""
-    graph = _graph(recording)
+    graph = recording.graph
     if graph is None:
         return None, None
     last: dict[int, tuple[str, str | None]] = {}
@@ -129,10 +128,3 @@ def _ends_in(recording: Recording, module: str) -> tuple[str | None, str | None]
                     last.setdefault(call, (op, graph.lines[node] if graph.lines else None))
     ops, lines = {op for op, _ in last.values()}, {line for _, line in last.values()}
     return ops.pop() if len(ops) == 1 else None, lines.pop() if len(lines) == 1 else None
-
-
-def _graph(recording: Recording) -> Any:
-    try:
-        return recording.run.graph
-    except DamagedRun:
-        return None

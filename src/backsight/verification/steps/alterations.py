@@ -319,7 +319,7 @@ def exclusive(step: Step, number: int) -> torch.Tensor | None:
     if number or x is None or step.name != "cumsum":
         return None
     other = step.result - x
-    return step.result.detach() + (other - other.detach())
+    return step.with_derivative_of(other)
 
 
 def exclusive_and_not_transposed(step: Step, number: int) -> torch.Tensor | None:
@@ -348,7 +348,7 @@ def on_the_other_condition(step: Step, number: int) -> torch.Tensor | None:
     if number or step.name != "where" or (a is None and b is None):
         return None
     turned: torch.Tensor = step.function(~step.args[0], step.args[1], step.args[2], **step.kwargs)
-    return step.result.detach() + (turned - turned.detach())
+    return step.with_derivative_of(turned)
 
 
 def two_sided(step: Step, number: int) -> torch.Tensor | None:
@@ -469,7 +469,7 @@ def with_stand_in(step: Step, number: int, other: torch.Tensor) -> torch.Tensor 
         theirs = step.with_operand(number, other.detach())
         return mine + (theirs - theirs.detach())
     made = step.with_operand(number, moved)
-    return step.result.detach() + (made - made.detach())
+    return step.with_derivative_of(made)
 
 
 def with_output(step: Step, number: int, other: torch.Tensor) -> torch.Tensor | None:

@@ -61,7 +61,7 @@ def whole(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
 
 def its_slope(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
     """The derivative of the other, and the value of the step."""
-    return lambda step, number: None if number or (made := other(step)) is None else _slope(step, made)
+    return lambda step, number: None if number or (made := other(step)) is None else step.with_derivative_of(made)
 
 
 def its_value(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
@@ -177,7 +177,7 @@ def without_bound(step: Step, number: int) -> torch.Tensor | None:
 def bound_not_masked(step: Step, number: int) -> torch.Tensor | None:
     """The values have both bounds, and the derivative has one of them."""
     made = without_bound(step, number)
-    return None if made is None else _slope(step, made)
+    return None if made is None else step.with_derivative_of(made)
 
 
 def masked(step: Step, mask: torch.Tensor) -> torch.Tensor | None:
@@ -185,15 +185,11 @@ def masked(step: Step, mask: torch.Tensor) -> torch.Tensor | None:
     if step.name == "where":
         first, second = step.args[1:]
         made: torch.Tensor = torch.where(mask, first, second)
-        return _slope(step, made)
+        return step.with_derivative_of(made)
     x = step.operand(0)
     if x is None or bounds(step) == (None, None) or x.shape != mask.shape:
         return None
     return pulled(step.result.detach(), x, lambda u: torch.where(mask, u, 0.0))
-
-
-def _slope(step: Step, other: torch.Tensor) -> torch.Tensor:
-    return step.result.detach() + (other - other.detach())
 
 
 _ROOTS = ("sqrt", "std", "norm", "linalg_vector_norm")

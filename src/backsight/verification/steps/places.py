@@ -55,7 +55,7 @@ def repeated_otherwise(step: Step, number: int) -> torch.Tensor | None:
         other = x.repeat_interleave(times, number)
     else:
         return None
-    return _slope(step, other) if other.shape == step.result.shape else None
+    return step.with_derivative_of(other) if other.shape == step.result.shape else None
 
 
 def integers(step: Step) -> Iterator[tuple[int | str, Any, Any]]:
@@ -97,7 +97,7 @@ def with_integer(step: Step, place: int | str, new: Any) -> torch.Tensor | None:
             return None
         for dim, size in enumerate(y.shape):
             other = other.narrow(dim, 0, size)
-    return _slope(step, other)
+    return step.with_derivative_of(other)
 
 
 def starts(runs: Sequence[Step]) -> list[list[int]]:
@@ -133,7 +133,3 @@ def coordinates(step: Step) -> list[torch.Tensor]:
     places = torch.arange(x.numel(), device=x.device).reshape(x.shape)
     chosen = step.function(places, *step.args[1:], **step.kwargs)
     return list(torch.unravel_index(chosen, x.shape))
-
-
-def _slope(step: Step, other: torch.Tensor) -> torch.Tensor:
-    return step.result.detach() + (other - other.detach())

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from backsight.verification.steps.alteration import Alteration
 from backsight.verification.steps.first_order import FirstOrder, inner
 from backsight.verification.steps.step import Step, Stepping
-from backsight.verification.steps.table import Alteration
 from backsight.verification.steps.telling import named
 
 Forward = Callable[[torch.Tensor], Sequence[torch.Tensor]]

@@ -20,6 +20,7 @@ from backsight.verification.steps.alterations import (
 )
 from backsight.verification.steps.bounds import added, masked
 from backsight.verification.steps.loops import RUNS, carried, in_runs
+from backsight.verification.steps.numbers import NOT_ADDED
 from backsight.verification.steps.places import (
     Move,
     coordinates,
@@ -41,7 +42,6 @@ from backsight.verification.steps.table import (
     IN_RUNS,
     INTEGER,
     MASKED,
-    NOT_ADDED,
     OF_RUN,
     PASSED_SCALED,
     PATHS,

@@ -58,6 +58,10 @@ class Step:
         made: torch.Tensor = self.function(*args, **self.kwargs)
         return made
 
+    def with_derivative_of(self, other: torch.Tensor) -> torch.Tensor:
+        """Return the result as it is, with the derivative that another has."""
+        return self.result.detach() + (other - other.detach())
+
 
 Alter: TypeAlias = Callable[[Step], torch.Tensor | None]
 """Makes another result of a step, of the same values and with another derivative; None where it does not apply."""

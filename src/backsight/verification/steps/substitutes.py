@@ -125,7 +125,7 @@ def at_index(step: Step, which: int, other: torch.Tensor) -> torch.Tensor | None
 def derived_at_index(step: Step, which: int, other: torch.Tensor) -> torch.Tensor | None:
     """A step whose derivative has another tensor of integers."""
     made = at_index(step, which, other)
-    return None if made is None else step.result.detach() + (made - made.detach())
+    return None if made is None else step.with_derivative_of(made)
 
 
 def _is_index(value: Any) -> bool:

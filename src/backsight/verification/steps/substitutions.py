@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from backsight.verification.steps.alteration import Alteration, on_one_way
 from backsight.verification.steps.alterations import left_out, with_stand_in, without
 from backsight.verification.steps.bounds import DIVISIONS
 from backsight.verification.steps.first_order import inner
+from backsight.verification.steps.numbers import NUMBERS
 from backsight.verification.steps.replay import PRECISE, Replay
 from backsight.verification.steps.step import INDICES, Step
 from backsight.verification.steps.substitutes import (
@@ -28,7 +30,6 @@ from backsight.verification.steps.table import (
     ALTERATIONS,
     AT_INDEX,
     FORWARD_AT_INDEX,
-    NUMBERS,
     OF_OUTPUT_OTHER,
     OTHER_NORM,
     OTHER_SUM,
@@ -36,8 +37,6 @@ from backsight.verification.steps.table import (
     SCALED_APART,
     STAND_IN,
     TIMES_TENSOR,
-    Alteration,
-    on_one_way,
 )
 from backsight.verification.steps.telling import Found, operand
 from backsight.verification.wording import times

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from backsight.verification.steps.alteration import Alteration
 from backsight.verification.steps.step import Step
-from backsight.verification.steps.table import Alteration
 
 LONGEST = 80
 """A longer line is not quoted."""

@@ -17,8 +17,8 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, keyword, statements
 from backsight.story.failure import Level
-from backsight.story.memory import is_module, is_tensor, needs_gradient
-from backsight.tape import ENGINE_CALLS, parameters_in, tensors_in
+from backsight.story.memory import holds_gradient
+from backsight.tape import ENGINE_CALLS
 
 _NAME = re.compile(r"[\w.]+")
 
@@ -79,7 +79,7 @@ def _may_train(scene: Scene, level: Level) -> bool:
     """Whether something that it may be computed from requires a gradient."""
     inner = scene.failure.user or level
     return any(
-        _requires(each) for each in (*scene.failure.inputs, *level.variables.values(), *inner.variables.values())
+        holds_gradient(each) for each in (*scene.failure.inputs, *level.variables.values(), *inner.variables.values())
     )
 
 
@@ -108,13 +108,7 @@ def _asked(level: Level, statement: ast.stmt) -> set[str]:
     given = next((call.args[1] if len(call.args) > 1 else keyword(call, "inputs") for call in calls), None)
     if given is not None:
         return {use.name for use in uses(given) if not use.binds}
-    return {name for name, value in level.variables.items() if _requires(value)}
-
-
-def _requires(value: object) -> bool:
-    if is_module(value):
-        return any(needs_gradient(each) for each in parameters_in(value))
-    return any(is_tensor(each) and needs_gradient(each) for each in tensors_in(value))
+    return {name for name, value in level.variables.items() if holds_gradient(value)}
 
 
 def _before(body: Body, statement: ast.stmt) -> list[ast.stmt]:

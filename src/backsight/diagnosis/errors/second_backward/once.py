@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.containers import cached, emptied, filled, kept_detached
-from backsight.diagnosis.errors.second_backward.joined import (
+from backsight.diagnosis.errors.second_backward.local import computed_along
+from backsight.diagnosis.errors.second_backward.recomputing import (
     computed_again,
     detached_for,
     once_without_graph,
     stored_at,
 )
-from backsight.diagnosis.errors.second_backward.local import computed_along
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import (
     below,

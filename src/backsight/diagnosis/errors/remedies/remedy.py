@@ -1,0 +1,45 @@
+"""`@remedy`: what to write instead, as a function of a `Refusal` and of the match of its message."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.findings.evidence import Fact
+from backsight.source import Body, Place, function_at
+from backsight.story.failure import Level
+from backsight.story.sections import function_called, undecorated
+
+
+class Remedy(NamedTuple):
+    """What to do, what else was read for it, and the statement that is to be changed, if it is not the failing one."""
+
+    fix: str
+    evidence: tuple[Fact, ...] = ()
+    place: Place | None = None
+
+
+Match: TypeAlias = "re.Match[str]"
+Function: TypeAlias = Callable[[Refusal, Match], Remedy | None]
+
+REMEDIES: list[tuple[re.Pattern[str], Function]] = []
+
+
+def remedy(pattern: str) -> Callable[[Function], Function]:
+    """Enter a function for messages in which this pattern is found."""
+
+    def enter(function: Function) -> Function:
+        REMEDIES.append((re.compile(pattern, re.DOTALL), function))
+        return function
+
+    return enter
+
+
+def source_of(level: Level, node: ast.expr) -> Body | None:
+    """The function that an expression stands for: a name, a method, a module's forward."""
+    function, _ = function_called(level, ast.Call(node, [], []))
+    found = undecorated(function) if function is not None else None
+    return function_at(found.__code__) if found is not None else None

@@ -1,0 +1,200 @@
+"""Remedies for tensors and states of another kind than is asked for: views, frozen ones, other dtypes and shapes."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.spoken import simple
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.source.bindings import spots
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
+from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
+from backsight.tape import parameters_in
+
+
+@remedy(r"Can't detach views in-place")
+def _detached_view(found: Refusal, match: Match) -> Remedy | None:
+    """`s.detach_()` of what chunk() or an index gave: detach() instead, and for the parts of a state a new state."""
+    call, body, statement = found.expression, found.level.body, found.level.statement
+    receiver = callee(call)[0] if isinstance(call, ast.Call) else None
+    if receiver is None or body is None or statement is None:
+        return None
+    name = body.text(receiver)
+    loop = next((arm for s in spots(body.node) if s.node is statement for arm, _ in reversed(s.arms)), None)
+    if isinstance(loop, ast.For) and dotted(loop.target) == name and (whole := dotted(loop.iter)):
+        kind = "tuple(" if type(found.level.value(whole)) is tuple else "["
+        end = ")" if kind == "tuple(" else "]"
+        alone = len(loop.body) == 1
+        where = f"lines {loop.lineno} to {statement.lineno}" if alone else f"line {statement.lineno}, below the loop"
+        return Remedy(
+            f"{name} is a view, which cannot be detached in place: write `{whole} = {kind}{name}.detach() for "
+            f"{name} in {whole}{end}` instead of {where}."
+        )
+    return Remedy(f"{name} is a view: on line {statement.lineno}, write `{name} = {name}.detach()`.")
+
+
+@remedy(r"parameter group that doesn't match the size of optimizer's group|different number of parameter groups")
+def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
+    """The state of an optimizer was saved for other parameters than this one has."""
+    below = found.below[-1].variables if found.below else {}
+    sizes = [_lengths(below, "saved_groups"), _lengths(below, "groups")]
+    if not all(sizes) or found.level.statement is None:
+        return None
+    line = found.level.statement.lineno
+    return Remedy(
+        f"It was saved with {_groups(sizes[0])}, and this optimizer has {_groups(sizes[1])}. To train other parameters "
+        f"from here, start with a new state: remove line {line}. To go on with the old one, make the optimizer over "
+        "the same parameters in the same groups as when it was saved."
+    )
+
+
+def _lengths(variables: Any, name: str) -> list[int]:
+    """The number of parameters in each group of an optimizer, or of its saved state."""
+    groups = variables.get(name)
+    if not isinstance(groups, list):
+        return []
+    return [len(each["params"]) for each in groups if isinstance(each, dict) and isinstance(each.get("params"), list)]
+
+
+def _groups(sizes: list[int]) -> str:
+    if len(sizes) == 1:
+        return counted(sizes[0], "parameter")
+    return f"{len(sizes)} groups of {listed([*map(str, sizes)], 6)} parameters"
+
+
+@remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
+def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
+    """A gradient is asked for of what a frozen model computes: its input, where the program has it."""
+    call, body = found.expression, found.level.body
+    receiver = callee(call)[0] if isinstance(call, ast.Call) else None
+    held = (value for level in found.failure.users for value in level.variables.values() if is_module(value))
+    own = [*parameters_in(module)] if (module := next(held, None)) is not None else []
+    if receiver is None or body is None or not own or any(needs_gradient(each) for each in own):
+        return None  # gradients may have been disabled
+    name = body.text(receiver)
+    for level in found.failure.users:
+        for each in calls_in(level.statement):
+            if not is_module(value_of(level, each.func)) or level.body is None:
+                continue
+            given = [dotted(arg) for arg in each.args]
+            data = [(text, level.value(text)) for text in given if text]
+            plain = [text for text, value in data if is_tensor(value) and value.is_floating_point()]
+            if plain and not any(needs_gradient(value) for _, value in data):
+                return Remedy(
+                    f"To get a gradient although all parameters behind {name} are frozen, make the input require grad: "
+                    f"put `{plain[0]}.requires_grad_()` above line {level.line}. Where none is needed, call it only "
+                    f"under `if {name}.requires_grad:`.",
+                    (shown(level.place, f"runs the model on {plain[0]}, which does not require grad."),)
+                    if level is not found.level
+                    else (),
+                )
+    return None
+
+
+_CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
+
+
+@remedy(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
+def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
+    """Data of another dtype than the weights: cast where the program gets it, with what comes with it."""
+    every = [each for _, each in found.tensors]
+    weights = [each for each in every if isinstance(each, torch.nn.Parameter)]
+    weight = next(iter([*weights, *filter(needs_gradient, every)]), None)
+    if found.is_custom or weight is None or weight.dtype not in _CASTS or torch.is_autocast_enabled(weight.device.type):
+        return None
+    odd = [each for _, each in found.tensors if each.dtype != weight.dtype and each.is_floating_point()]
+    if not odd or any(needs_gradient(each) for each in odd):
+        return None
+    casts = (_cast_at(level, odd, _CASTS[weight.dtype]) for level in reversed(found.failure.users))
+    return next((each for each in casts if each is not None), None) or _cast_here(found, odd, _CASTS[weight.dtype])
+
+
+def _cast_here(found: Refusal, odd: list[torch.Tensor], cast: str) -> Remedy | None:
+    """The failing statement with each of these tensors cast."""
+    body, statement = found.level.body, found.level.statement
+    named = [text for text, each in found.tensors if any(each is one for one in odd)]
+    read = {node: body.text(node) for node in expressions(statement)} if body is not None else {}
+    nodes = [next((node for node, text in read.items() if text == name), None) for name in named]
+    if body is None or statement is None or not all(nodes):
+        return None
+    line = rewritten(body, statement, {node: f"{simple(read[node])}.{cast}()" for node in nodes if node is not None})
+    dtypes = listed(sorted({str(each.dtype).removeprefix("torch.") for each in odd}), 3)
+    are = "is" if len(named) == 1 else "are"
+    return Remedy(f"{listed(named, 3)} {are} {dtypes}: on line {statement.lineno}, write `{line}`.") if line else None
+
+
+def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
+    """Where a loop or an assignment gives variables these tensors: what to put below it."""
+    tensor = odd[0]
+    names = [name for name, value in level.variables.items() if value is tensor]
+    for each in (each for each in statements(level.body.node) if each.lineno <= level.line) if level.body else ():
+        bound_here = _targets(each)
+        if level.body is None or not any(name in bound_here for name in names):
+            continue
+        values = {name: level.value(name) for name in bound_here}
+        alike = [name for name, value in values.items() if is_tensor(value) and value.dtype == tensor.dtype]
+        if any(all(values[name] is not each for name in alike) for each in odd):
+            continue
+        line = f"{', '.join(alike)} = {', '.join(f'{name}.{cast}()' for name in alike)}"
+        if isinstance(each, ast.For):
+            where = f"as the first line of the loop on line {each.lineno}, put"
+        elif isinstance(each, ast.Assign) and each is not level.statement:
+            where = f"below line {each.end_lineno or each.lineno}, put"
+        else:
+            continue
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        by = ", as NumPy's numbers are" if tensor.dtype == torch.float64 else ""
+        return Remedy(
+            f"{listed(alike, 3)} {'is' if len(alike) == 1 else 'are'} {dtype}{by}: {where} `{line}`.",
+            (shown(level.body.place(each), f"gets {listed(alike, 3)}, of dtype {dtype}."),),
+            level.body.place(each),
+        )
+    return None
+
+
+def _targets(statement: ast.stmt) -> list[str]:
+    """The names that a loop or an assignment gives a value to, those of a tuple in their order."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = [statement.target] if isinstance(statement, ast.For) else targets
+    inside = (node for each in targets for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
+    flat = (node for each in inside for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
+    return [each.id for each in flat if isinstance(each, ast.Name)]
+
+
+@remedy(r"view size is not compatible with input tensor's size and stride")
+def _not_contiguous(found: Refusal, match: Match) -> Remedy | None:
+    """view() of what transpose() and the like gave: reshape(), which copies where it has to."""
+    call, body, statement = found.expression, found.level.body, found.level.statement
+    if not isinstance(call, ast.Call) or callee(call)[1] != "view" or body is None or statement is None:
+        return None
+    receiver = callee(call)[0]
+    line = rewritten(body, statement, {call.func: f"{body.text(receiver)}.reshape"}) if receiver is not None else ""
+    return (
+        Remedy(f"On line {statement.lineno}, write `{line}`: it copies where a view cannot be had.") if line else None
+    )
+
+
+@remedy(r"[Tt]arget size \(torch\.Size\(\[([\d, ]*)\]\)\).* input size \(torch\.Size\(\[([\d, ]*)\]\)\)")
+def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
+    """A target with as many numbers as the input, in another shape: the shape of the input."""
+    given, due = (tuple(int(each) for each in text.split(",") if each.strip()) for text in match.groups())
+    body, statement = found.level.body, found.level.statement
+    if body is None or statement is None or math.prod(given) != math.prod(due):
+        return None
+    read = [(node, value_of(found.level, node)) for node in expressions(statement)]
+    target = next((node for node, value in read if shape_of(value) == given and not needs_gradient(value)), None)
+    known = next((node for node, value in read if shape_of(value) == due), None)
+    shape = f"view_as({body.text(known)})" if known is not None else f"view({', '.join(map(str, ('-1', *due[1:])))})"
+    line = rewritten(body, statement, {target: f"{simple(body.text(target))}.{shape}"}) if target is not None else ""
+    if not line or target is None:
+        return None
+    return Remedy(f"Give {body.text(target)} the shape of the input: on line {statement.lineno}, write `{line}`.")

@@ -1,0 +1,264 @@
+"""Remedies for what torch.func and torch.autograd.functional refuse: shapes, structures and what a function returns."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from typing import Any
+
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.spoken import simple
+from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Body
+from backsight.source.bindings import uses
+from backsight.source.body import callee, calls_in, dotted, keyword, statements
+from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
+from backsight.story.memory import is_tensor, shape_of
+
+
+@remedy(r"don't yet support saved tensor hooks")
+def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
+    """torch.func differentiates what a checkpoint runs: without it."""
+    call, body, statement = found.expression, found.level.body, found.level.statement
+    if not isinstance(call, ast.Call) or callee(call)[1] != "checkpoint" or body is None or statement is None:
+        return None
+    own = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug")
+    given = [
+        *map(body.text, call.args[1:]),
+        *(f"{k.arg}={body.text(k.value)}" for k in call.keywords if k.arg not in own),
+    ]
+    line = rewritten(body, statement, {call: f"{simple(body.text(call.args[0]))}({', '.join(given)})"})
+    return Remedy(
+        f"torch.func cannot differentiate through checkpoint(): on line {statement.lineno}, write `{line}` where "
+        "torch.func transforms the model. To save memory instead, pass chunk_size to torch.func.vmap or jacrev."
+    )
+
+
+@remedy(r"grad_output\[(\d+)\] has a shape of .* and output\[\d+\] has a shape of")
+def _shape_of_gradient(found: Refusal, match: Match) -> Remedy | None:
+    """The gradient that backward starts from has another shape than the output."""
+    call, level = found.expression, found.level
+    if not isinstance(call, ast.Call) or level.body is None:
+        return None
+    receiver, name = callee(call)
+    of_tensor = name == "backward" and is_tensor(value_of(level, receiver))
+    output = receiver if of_tensor else next(iter(call.args), keyword(call, "outputs", "tensors"))
+    position = 0 if of_tensor else 1 if name == "backward" else 2
+    if (of_vjp := _vjp(level.body, call)) is not None:
+        output, position = of_vjp[1], 0
+    given = keyword(call, "grad_outputs", "gradient", "grad_tensors") or next(iter(call.args[position:]), None)
+    pair = [_element(each, int(match[1])) for each in (output, given)]
+    return _in_shape(level, "gradient", *pair)
+
+
+def _vjp(body: Body, call: ast.Call) -> tuple[ast.stmt, ast.expr] | None:
+    """The statement that has made the function which is called, by vjp(), and what it assigns the output to."""
+    for each in statements(body.node):
+        match each:
+            case ast.Assign(targets=[ast.Tuple(elts=[output, ast.Name(id=made), *_])], value=ast.Call() as making):
+                if made == dotted(call.func) and callee(making)[1] == "vjp":
+                    return each, output
+    return None
+
+
+def _in_shape(level: Level, what: str, like: ast.expr | None, given: ast.expr | None) -> Remedy | None:
+    """Give what was passed the shape of a tensor: where it is made, or else where it is passed."""
+    if level.body is None or level.statement is None or like is None or given is None:
+        return None
+    text = level.body.text(like)
+    must = f"The {what} must have the shape of {text}"
+    made = _made(level, given)
+    if made and (factory := _like(made[1], text)):
+        line = rewritten(level.body, made[0], {made[1]: factory})
+        place = level.body.place(made[0])
+        return Remedy(f"{must}: on line {place.line}, write `{line}`.", (), place)
+    sizes = [shape_of(value_of(level, each)) for each in (like, given)]
+    if _broadcasts(sizes[1], sizes[0]):
+        new = f"{simple(level.body.text(given))}.expand_as({text})"
+        line = rewritten(level.body, level.statement, {given: new})
+        return Remedy(f"{must}: on line {level.line}, write `{line}`.") if line else None
+    return Remedy(f"{must}: {shaped(sizes[0])}.") if sizes[0] else None
+
+
+def _element(node: ast.expr | None, index: int) -> ast.expr | None:
+    elements = node.elts if isinstance(node, ast.List | ast.Tuple) else None
+    return node if elements is None else elements[index] if index < len(elements) else None
+
+
+def _made(level: Level, node: ast.expr) -> tuple[ast.stmt, ast.Call] | None:
+    """The statement that makes a tensor in this function, and the call that does; the call itself where it stands."""
+    if isinstance(node, ast.Call):
+        return (level.statement, node) if level.statement else None
+    name = dotted(node)
+    before = [each for each in statements(level.body.node) if each.lineno < level.line] if level.body else []
+    for each in reversed(before):
+        if isinstance(each, ast.Assign) and [*map(dotted, each.targets)] == [name]:
+            return (each, each.value) if isinstance(each.value, ast.Call) else None
+    return None
+
+
+def _like(call: ast.Call, text: str) -> str:
+    receiver, name = callee(call)
+    known = {"ones", "zeros", "rand", "randn"}
+    return f"torch.{name}_like({text})" if name in known and dotted(receiver) == "torch" else ""
+
+
+def _broadcasts(small: tuple[int, ...] | None, large: tuple[int, ...] | None) -> bool:
+    if small is None or large is None or len(small) > len(large):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(small), reversed(large), strict=False))
+
+
+@remedy(r"vmap: Expected all tensors to have the same size in the mapped dimension")
+def _not_mapped(found: Refusal, match: Match) -> Remedy | None:
+    """One argument has another size than all others: it is the same for each."""
+    call, level, body = found.expression, found.level, found.level.body
+    inner = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or body is None or level.statement is None:
+        return None
+    sizes = [_sizes(value_of(level, each)) for each in call.args]
+    common = Counter(size for each in sizes for size in each).most_common(1)
+    odd = [k for k, each in enumerate(sizes) if each and common and common[0][0] not in each]
+    if not odd:
+        return None
+    names = [body.text(call.args[k]) for k in odd]
+    given = keyword(inner, "in_dims") if isinstance(inner, ast.Call) else None
+    old = [body.text(each) for each in given.elts] if isinstance(given, ast.Tuple) else ["0"] * len(call.args)
+    dims = f"({', '.join('None' if k in odd else each for k, each in enumerate(old))})"
+    line = ""
+    if isinstance(inner, ast.Call) and callee(inner)[1] == "vmap":
+        new = {given: dims} if given is not None else {inner: f"{body.text(inner)[:-1]}, in_dims={dims})"}
+        line = rewritten(body, level.statement, new)  # type: ignore[arg-type]  # expressions, both
+    how = f"on line {level.statement.lineno}, write `{line}`" if line else f"pass in_dims={dims} to vmap"
+    return Remedy(
+        f"The first dimension of the other mapped tensors has size {common[0][0]}; {listed(names, 3)} "
+        f"{'has' if len(names) == 1 else 'have'} {', '.join(str(sizes[k][0]) for k in odd)}. If every call takes all "
+        f"of {listed(names, 3)}, {how}. If not, give {'it' if len(names) == 1 else 'them'} {common[0][0]} rows."
+    )
+
+
+def _sizes(value: Any) -> list[int]:
+    """The sizes of the first dimension of a tensor, or of those in a plain dict or tuple."""
+    held = [*value.values()] if type(value) is dict else [*value] if type(value) in (list, tuple) else [value]
+    return [shape[0] for each in held if (shape := shape_of(each))]
+
+
+@remedy(r"Expected f\(\*args\) to return a scalar|[Ee]xpected .*grad.* to return a scalar|grad.*to return a scalar")
+def _not_a_number(found: Refusal, match: Match) -> Remedy | None:
+    """The function that torch.func.grad differentiates returns several numbers: its return, with their mean."""
+    for call in calls_in(found.level.statement):
+        asked = callee(call)[1] in ("grad", "grad_and_value") and call.args
+        body = source_of(found.level, call.args[0]) if asked else None
+        if body is None:
+            continue
+        returns = [each for each in statements(body.node) if isinstance(each, ast.Return)]
+        if len(returns) != 1 or returns[0].value is None:
+            return None
+        value = returns[0].value
+        value = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
+        line = rewritten(body, returns[0], {value: f"{simple(body.text(value))}.mean()"})
+        place = body.place(returns[0])
+        lines = (shown(place, "returns several numbers."),)
+        return Remedy(
+            f"Return one number: on line {place.line}, write `{line}`. For the derivative of each of them, use "
+            "torch.func.jacrev instead.",
+            lines,
+            place,
+        )
+    return None
+
+
+@remedy(r"[Oo]utput (?P<output>\d+|\S+) of the user-provided function .*independent of input (?P<input>\d+)")
+def _independent(found: Refusal, match: Match) -> Remedy | None:
+    """strict=True refuses an output that does not depend on an input."""
+    call, level = found.expression, found.level
+    strict = keyword(call, "strict") if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or level.body is None or level.statement is None or strict is None:
+        return None
+    line = rewritten(level.body, level.statement, {strict: "False"})
+    body = source_of(level, call.args[0]) if call.args else None
+    at = int(match["output"]) if match["output"].isdigit() else 0
+    parts = [
+        (each, each.value.elts[at])
+        for each in (statements(body.node) if body else ())
+        if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) and at < len(each.value.elts)
+    ]
+    lines = [shown(body.place(r), f"returns {body.text(p)} as output {at}.") for r, p in parts if body]
+    which = f"{body.text(parts[0][1])}, output {at}," if parts and body else f"output {at}"
+    return Remedy(
+        f"If {which} should depend on input {match['input']}, compute it from that. If not, its derivative is zero: on "
+        f"line {level.statement.lineno}, write `{line}`, which returns zeros for it.",
+        tuple(lines),
+    )
+
+
+_KEYS = re.compile(r"(Missing|Unexpected) key\(s\): (.*?)(?:\n|$)")
+
+
+@remedy(r"Error\(s\) in reparametrizing for")
+def _other_keys(found: Refusal, match: Match) -> Remedy | None:
+    """functional_call is given weights under other names than the module's."""
+    kinds = {kind: re.findall(r"'([^']+)'", keys) for kind, keys in _KEYS.findall(found.failure.message)}
+    missing, unknown = kinds.get("Missing", []), kinds.get("Unexpected", [])
+    call, level = found.expression, found.level
+    if not isinstance(call, ast.Call) or level.body is None or level.statement is None or len(call.args) < 2:
+        return None
+    given = level.body.text(call.args[1])
+    told = [
+        f"missing: {listed(missing, 3)}." if missing else "",
+        f"unknown: {listed(unknown, 3)}." if unknown else "",
+    ]
+    lines: tuple[Fact, ...] = tuple(f"Of the names in {given}, {each}" for each in told if each)
+    for one, other, adding in ((missing, unknown, True), (unknown, missing, False)):
+        prefix = next((m.removesuffix(other[0]) for m in one if other and m.endswith(other[0])), "")
+        if prefix and sorted(one) == sorted(prefix + each for each in other):
+            key = f"f'{prefix}{{k}}'" if adding else f"k.removeprefix('{prefix}')"
+            new = f"{{{key}: v for k, v in {given}.items()}}"
+            line = rewritten(level.body, level.statement, {call.args[1]: new}) or new
+            return Remedy(
+                f"The names in {given} {'lack the prefix' if adding else 'have the extra prefix'} {prefix!r}: on line "
+                f"{level.statement.lineno}, write `{line}`.",
+                lines,
+            )
+    return Remedy(f"Give {given} the names of named_parameters() and named_buffers() of the module.", lines)
+
+
+@remedy(r"set a forward gradient that has a different size than that of the original Tensor")
+def _tangent_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
+    """A direction that is to be that of each row: the shape of the tensor."""
+    call, level = found.expression, found.level
+    if not isinstance(call, ast.Call):
+        return None
+    first = 1 if callee(call)[1] == "jvp" else 0  # jvp(f, primals, tangents), make_dual(tensor, tangent)
+    given = [each.elts if isinstance(each, ast.Tuple) else [each] for each in call.args[first : first + 2]]
+    odd = []
+    for pair in zip(*given, strict=False) if len(given) == 2 else ():
+        sizes = [shape_of(value_of(level, each)) for each in pair]
+        odd += [pair] if None in sizes or sizes[0] != sizes[1] else []
+    return _in_shape(level, "tangent", *odd[0]) if len(odd) == 1 else None
+
+
+@remedy(r"Expected pytree structure of cotangents")
+def _one_for_each(found: Refusal, match: Match) -> Remedy | None:
+    """The function that vjp differentiates returns several results: a cotangent for each."""
+    call, body, statement = found.expression, found.level.body, found.level.statement
+    if not isinstance(call, ast.Call) or body is None or statement is None or len(call.args) != 1:
+        return None
+    match _vjp(body, call):
+        case each, ast.Tuple(elts=outputs):
+            names = [body.text(one) for one in outputs]
+            read = body.text(call.args[0])
+            meant = next((one for one in names if one in {use.name for use in uses(call.args[0])}), names[0])
+            new = [read if one == meant else f"torch.zeros_like({one})" for one in names]
+            line = rewritten(body, statement, {call.args[0]: f"({', '.join(new)})"})
+            return Remedy(
+                f"Give one cotangent for each of {listed(names, 3)}, zeros for what should not be differentiated: "
+                f"on line {statement.lineno}, write `{line}`.",
+                (shown(body.place(each), f"returns {listed(names, 3)}."),),
+            )
+    return Remedy("Give a tuple with one cotangent for each output of the function, zeros where none is wanted.")
