@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -130,43 +128,45 @@ def test_no_browser_is_opened_where_an_act_failed(played):
     assert played.commands[-1] == ["runs", "show", "digits"]
 
 
-def test_the_demo_shows_its_acts_with_nothing_but_what_backsight_itself_needs(tmp_path):
-    """For true; scikit-learn, pandas and their like cannot be imported in any of its processes."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "for name in ('sklearn', 'scipy', 'pandas', 'pyarrow', 'matplotlib', 'starlette', 'uvicorn'):\n"
-        "    sys.modules[name] = None\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-m", "backsight", "demo", "--no-open"],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "utf-8", "TMPDIR": str(tmp_path)},
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert all(text in ended.stderr for text in ("nothing found", "BS201", "BS101"))
-    assert ended.stdout.count("test accuracy") == 2 and "conv1" in ended.stdout
-
+LACKING = """
+import runpy, sys
+for name in ('sklearn', 'scipy', 'pandas', 'pyarrow', 'matplotlib', 'starlette', 'uvicorn'):
+    sys.modules[name] = None
+"""
+"""A process in which nothing but what backsight itself needs can be imported."""
 
 UNWATCHING = """
 import runpy, sys
 sys.modules["backsight.launch.first_steps"] = None
-sys.argv[0] = "backsight"
-runpy.run_module("backsight", run_name="__main__", alter_sys=True)
 """
+"""One in which nothing is watched."""
 
 
-def test_a_backsight_that_cannot_watch_fails_the_demo(monkeypatch, capfd):
-    """For true: what takes the watch away must not look like a script in which nothing was found."""
+def shown_in(kind: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Show the demo for true, each of its commands in a process of this kind; return its exit status."""
+    program = f"{kind}sys.argv[0] = 'backsight'\nrunpy.run_module('backsight', run_name='__main__', alter_sys=True)"
 
     def call(command: list[str], cwd: str | None = None) -> int:
         assert command[:3] == [sys.executable, "-m", "backsight"]
-        unwatching = [sys.executable, "-c", UNWATCHING, *command[3:]]
-        return fresh.run(unwatching, cwd=cwd, stdout=1, stderr=2).returncode
+        return fresh.run([sys.executable, "-c", program, *command[3:]], cwd=cwd, stdout=1, stderr=2).returncode
 
     monkeypatch.setattr(demo.subprocess, "call", call)
-    assert demo.show(open_browser=False) == 1
+    return demo.show(open_browser=False)
+
+
+def test_the_demo_shows_its_acts_with_nothing_but_what_backsight_itself_needs(monkeypatch, tmp_path, capfd):
+    """`make package` shows it in an environment that has nothing else."""
+    monkeypatch.setattr(demo.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    assert shown_in(LACKING, monkeypatch) == 0
+    said, complaint = capfd.readouterr()
+    assert all(text in said + complaint for text in ("nothing found", "BS201", "BS101"))
+    assert said.count("test accuracy") == 2 and "conv1" in said
+
+
+def test_a_backsight_that_cannot_watch_fails_the_demo(monkeypatch, capfd):
+    """What takes the watch away must not look like a script in which nothing was found."""
+    assert shown_in(UNWATCHING, monkeypatch) == 1
     said = capfd.readouterr().err
     assert "act 1: backsight audited no loss of digits.py" in said
     assert "act 3: backsight did not find BS101 in 18_forgotten_leaf.py" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def names(room: str) -> set[str]:
     return set(exported)
 
 
+@cache
 def modules_used() -> dict[str, dict[str, list[str]]]:
     """By room, the modules of it that others import, and where."""
     used: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -49,18 +51,15 @@ def modules_used() -> dict[str, dict[str, list[str]]]:
     return used
 
 
-USED = modules_used()
-
-
 @pytest.mark.parametrize("room", ROOMS)
 def test_other_rooms_use_what_is_offered_and_no_more(room: str) -> None:
-    past = {module: where for module, where in USED[room].items() if module not in offered(room)}
+    past = {module: where for module, where in modules_used()[room].items() if module not in offered(room)}
     assert not past, "use a name of the room's face, or have its docstring offer the module"
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_what_is_offered_is_used(room: str) -> None:
-    assert offered(room) <= USED[room].keys()
+    assert offered(room) <= modules_used()[room].keys()
 
 
 @pytest.mark.parametrize("room", ROOMS)

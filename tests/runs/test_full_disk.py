@@ -54,7 +54,7 @@ def plain() -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a disk is mounted as Linux does it")
-@pytest.mark.parametrize("size", ["4k", "64k", "256k"])
+@pytest.mark.parametrize("size", ["4k", pytest.param("64k", marks=pytest.mark.long), "256k"])
 def test_a_training_goes_on_when_the_disk_is_full(disk: Path, tmp_path: Path, size: str, plain: str) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     python, run = f'"{sys.executable}"', f'"{disk}/run"'

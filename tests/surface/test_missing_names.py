@@ -108,7 +108,7 @@ def test_whole_everything_works(whole):
     assert "backsight: PyTorch" not in whole["run"]["err"]
 
 
-@pytest.mark.parametrize("paths", groups(4), ids=" ".join)
+@pytest.mark.parametrize("paths", groups(6), ids=" ".join)
 def test_names_that_are_missing_cost_their_features_alone(ask, whole, paths):
     """Tried with the jobs that lose something by them, and with one in four of the others."""
     lost = set().union(*(FEATURES_OF[path] for path in paths))

@@ -43,7 +43,7 @@ def test_a_deep_graph_is_freed_in_the_main_thread(shape):
     assert survives(scenario.captured_then_dropped, shape, DEEP)
 
 
-@pytest.mark.parametrize("stack", [512 * KB, 256 * KB])
+@pytest.mark.parametrize("stack", [pytest.param(512 * KB, marks=pytest.mark.long), 256 * KB])
 @pytest.mark.parametrize("shape", scenario.SHAPES)
 def test_a_deep_graph_is_freed_in_a_thread_with_a_small_stack(shape, stack):
     assert survives(scenario.in_thread, stack, scenario.captured_then_dropped, shape, SMALL_STACK)

@@ -166,10 +166,10 @@ def test_places_go_with_the_sites_that_are_forgotten(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("shard", shards(8))
+@pytest.mark.parametrize("shard", shards(16))
 def test_every_operation_has_a_line_however_often_it_is_called(shard):
     without_line, settled = [], 0
-    for op in op_db[shard::8]:
+    for op in op_db[shard::16]:
         if torch.float32 not in op.dtypes or not op.supports_autograd:
             continue
         try:
@@ -188,4 +188,4 @@ def test_every_operation_has_a_line_however_often_it_is_called(shard):
                 without_line += [op.name for node in nodes if watch.line_of(node._sequence_nr()) is None]
             settled += bool(places(watch))
     assert without_line == []
-    assert settled > 5
+    assert settled > 2

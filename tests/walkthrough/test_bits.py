@@ -15,8 +15,8 @@ from sharded import examples, shards
 
 import backsight as bs
 
-OPERATORS, SAMPLES = 6, 100
-"""At least so many samples in each part, of every 18th operator; `every_sample.py` walks all."""
+OPERATORS, SAMPLES = 12, 50
+"""At least so many samples in each part, of every 36th operator; `every_sample.py` walks all."""
 
 MODULES = 60
 
