@@ -111,7 +111,7 @@ def test_module_is_observed_from_its_package_on(bench):
 )
 def test_failing_observer_is_told_of_once_and_changes_nothing(bench, observer, cause):
     bench.write("script.py", BROKEN)
-    plain, ended = bench.python("script.py"), bench.launched("script.py", observer=observer)
+    plain, ended = bench.to_the_end.python("script.py"), bench.launched("script.py", observer=observer)
     (note,) = notes(ended)
     assert note.startswith("backsight: stopped observing: ") and cause in note
     assert "driver.py:" in note
