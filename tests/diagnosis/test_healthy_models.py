@@ -43,7 +43,7 @@ def each(programs: list[Any]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def seeded_on_one_thread() -> Iterator[None]:
     """Small models train faster on one thread, where several tests run at once."""
     torch.manual_seed(0)
     before = torch.get_num_threads()

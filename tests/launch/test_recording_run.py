@@ -124,7 +124,6 @@ def test_options_that_make_no_sense_are_refused(bench, options, said):
     assert (ended.status, ended.out) == (2, "") and said in ended.err
 
 
-@pytest.mark.process
 def test_a_module_is_recorded_too(bench):
     bench.write("package/__init__.py", "")
     bench.write("package/train.py", LOOP)
