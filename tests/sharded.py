@@ -24,12 +24,22 @@ def examples(count: int) -> int:
 
 
 def some(names: Iterable[str], kind: Callable[[str], object], of_each: int) -> list[Any]:
-    """The names of programs, for `parametrize`; of those of one kind all but the first are long, or with PROGRAMS=all
-    none."""
+    """The names of programs, for `parametrize`; of those of one kind all but the first `of_each` are long, or with
+    PROGRAMS=all none."""
     met: Counter[object] = Counter()
     found: list[Any] = []
     for name in names:
         met[kind(name)] += 1
-        is_long = met[kind(name)] > of_each and os.environ.get("PROGRAMS") != "all"
-        found.append(pytest.param(name, marks=pytest.mark.long) if is_long else name)
+        found.append(_long_unless_all(name) if met[kind(name)] > of_each else name)
     return found
+
+
+def one_in(count: int, programs: Iterable[Any], first: int = 0) -> list[Any]:
+    """Programs, for `parametrize`, of which one in `count` is tried from the one numbered `first` on; all others are
+    long, or with PROGRAMS=all none."""
+    return [each if k % count == first else _long_unless_all(each) for k, each in enumerate(programs)]
+
+
+def _long_unless_all(program: Any) -> Any:
+    values = program if isinstance(program, tuple) else (program,)
+    return program if os.environ.get("PROGRAMS") == "all" else pytest.param(*values, marks=pytest.mark.long)

@@ -11,6 +11,7 @@ import healthy_methods
 import healthy_nets
 import pytest
 import torch
+from sharded import one_in
 
 import backsight as bs
 from backsight.diagnosis.births import told
@@ -33,15 +34,18 @@ def programs() -> list[Any]:
     return found + healthy_transformers.PROGRAMS
 
 
-@pytest.fixture(params=programs(), ids=lambda program: program.__name__)
-def program(request: pytest.FixtureRequest) -> Program:
-    torch.manual_seed(0)
-    return request.param
+PROGRAMS = programs()
+"""`make test` runs each, and audits every other one by hand and the rest under a watch."""
+
+
+def each(programs: list[Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("program", programs, ids=lambda program: program.__name__)
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def seeded_on_one_thread() -> Iterator[None]:
     """Small models train faster on one thread, where several tests run at once."""
+    torch.manual_seed(0)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -57,12 +61,14 @@ class Audits:
         self.count += 1
 
 
+@each(one_in(2, PROGRAMS))
 def test_an_audit_of_every_step_finds_nothing(program: Program) -> None:
     check = Audits()
     program(check)
     assert check.count >= 3
 
 
+@each(one_in(2, PROGRAMS, first=1))
 def test_under_a_watch_an_audit_finds_nothing_and_no_birth_is_to_blame_for_anything(program: Program) -> None:
     check = Audits()
     with bs.watch(nonfinite=True) as watch:
@@ -71,6 +77,7 @@ def test_under_a_watch_an_audit_finds_nothing_and_no_birth_is_to_blame_for_anyth
     assert told(watch.nonfinite, watch.lost) is None
 
 
+@each(PROGRAMS)
 def test_running_it_finds_nothing(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backsight.audit", lambda *roots, **options: bs.Report(()))
     steps = FirstSteps()

@@ -117,7 +117,6 @@ print(process.exitcode)
     assert "\n  fix: Write y = y + 1:" in ended.err
 
 
-@pytest.mark.process
 def test_as_lines_of_json_it_says_that_it_was_caught(bench):
     ended = observed(bench, SWALLOWED, "--json-to", "told.jsonl")
     assert ended.status == 0

@@ -56,9 +56,9 @@ print("ready", flush=True)
 @pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "signal.raise_signal(signal.SIGINT)"])
 def test_interrupt_prints_finishes_and_then_dies_by_sigint(bench, as_module, end):
     bench.write("script.py", INTERRUPTED.format(end=end))
-    plain = bench.python("script.py")
+    plain = bench.to_the_end.python("script.py", killed=True)
     (bench.folder / "log").unlink()
-    assert bench.launched("script.py", as_module=as_module) == plain
+    assert bench.launched("script.py", as_module=as_module, killed=True) == plain
     assert plain.status == -signal.SIGINT
     assert plain.out == "ready\nthread ended\nat exit\n"
     assert plain.err.count("Traceback") == 1 and plain.err.endswith("KeyboardInterrupt\n")

@@ -41,7 +41,7 @@ def test_exit_is_no_error(bench):
 
 def test_interrupt_is_told_once(bench):
     bench.write("script.py", "raise KeyboardInterrupt")
-    ended = bench.launched("script.py", observer="Speaking")
+    ended = bench.launched("script.py", observer="Speaking", killed=True)
     assert notes(ended)[1:] == ["backsight: error KeyboardInterrupt None", "backsight: finish None"]
 
 
@@ -111,7 +111,7 @@ def test_module_is_observed_from_its_package_on(bench):
 )
 def test_failing_observer_is_told_of_once_and_changes_nothing(bench, observer, cause):
     bench.write("script.py", BROKEN)
-    plain, ended = bench.python("script.py"), bench.launched("script.py", observer=observer)
+    plain, ended = bench.to_the_end.python("script.py"), bench.launched("script.py", observer=observer)
     (note,) = notes(ended)
     assert note.startswith("backsight: stopped observing: ") and cause in note
     assert "driver.py:" in note
@@ -126,5 +126,5 @@ def test_failing_observer_leaves_the_streams_it_cannot_write_to(bench):
 
 def test_interrupt_while_the_observer_starts_is_the_programs(bench):
     bench.write("script.py", "print('never printed')")
-    ended = bench.launched("script.py", observer="InterruptedAtStart")
+    ended = bench.launched("script.py", observer="InterruptedAtStart", killed=True)
     assert (ended.status, ended.out) == (-2, "") and ended.err.endswith("KeyboardInterrupt\n")

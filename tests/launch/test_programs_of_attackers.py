@@ -216,6 +216,9 @@ PROGRAMS = {
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_it_ends_and_prints_as_under_plain_python(bench, program, record):
     bench.write("train.py", program)
-    plain, ended = bench.python("train.py"), bench.observed("--quiet", *record, "train.py")
+    plain, ended = (
+        bench.to_the_end.python("train.py"),
+        bench.to_the_end.observed("--quiet", *record, "train.py"),
+    )
     assert (ended.status, ended.out) == (plain.status, plain.out), ended.err
     assert "backsight/" not in ended.err

@@ -124,7 +124,6 @@ def test_options_that_make_no_sense_are_refused(bench, options, said):
     assert (ended.status, ended.out) == (2, "") and said in ended.err
 
 
-@pytest.mark.process
 def test_a_module_is_recorded_too(bench):
     bench.write("package/__init__.py", "")
     bench.write("package/train.py", LOOP)
@@ -361,7 +360,7 @@ KILL = "import os, time\ntime.sleep(1)\nos.kill(os.getpid(), 9)\n"
 
 
 def test_what_was_recorded_survives_a_kill(bench):
-    ended = recorded(bench, LOOP + KILL)
+    ended = recorded(bench, LOOP + KILL, killed=True)
     assert ended.status == -9
     assert len(bs.open_run(bench.folder / "run").steps) == 6
 
@@ -373,7 +372,7 @@ def test_every_step_has_its_loss_and_learning_rate(bench, end):
     told = told.replace(
         "    optimizer.step()", "    optimizer.param_groups[0]['lr'] = 1 / (1 + step)\n    optimizer.step()"
     )
-    ended = recorded(bench, told + "print(losses, flush=True)\n" + end, every=16)
+    ended = recorded(bench, told + "print(losses, flush=True)\n" + end, every=16, killed=bool(end))
     run = bs.open_run(bench.folder / "run")
     assert run.steps.tolist() == [0, 16, 32, 48]
     loss, rate = (run.scalars()[name] for name in ("loss", "lr"))
@@ -883,8 +882,8 @@ print(sorted(ended))
 
 @pytest.mark.parametrize("every", [1, 2, None])
 def test_threads_that_each_train_a_model_go_on_and_are_recorded(bench, every):
-    ended = recorded(bench, THREADS, every=every)
-    assert ended.out == "[0, 1, 2, 3]\n" and "Error" not in ended.err, ended.err
+    ended = recorded(bench.to_the_end, THREADS, every=every)
+    assert ended.status == 0 and ended.out == "[0, 1, 2, 3]\n" and "Error" not in ended.err, ended.err
     kinds, steps = kinds_of(bench)
     models = {name.split(".")[0] for name in kinds}
     assert models >= {"model", "model_2", "model_3", "model_4"} and len(steps) > (10 if every else 0)

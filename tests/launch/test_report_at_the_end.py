@@ -39,7 +39,7 @@ def answers(file):
 def test_the_report_is_written_and_nothing_else_stays(bench):
     ended = reported(bench)
     assert ended.status == 3
-    assert ended.out == bench.python("train.py").out
+    assert ended.out == bench.forked.python("train.py").out
     assert ended.err.splitlines()[-1] == "backsight: 6 steps recorded: out.html"
     assert sorted(path.name for path in bench.folder.iterdir()) == ["out.html", "train.py"]
     held = answers(bench.folder / "out.html")

@@ -4,14 +4,14 @@ import re
 
 import pytest
 from columns import needs_columns
-from sharded import some
+from sharded import one_in, some
 from silent_faults import FAULTS, HEAD
 from silent_healthy import HEALTHY, WITHOUT_OPTIMIZER
 
 
 def said(bench, source):
     bench.write("train.py", HEAD + source.lstrip("\n"))
-    ended = bench.at_once.observed("train.py")
+    ended = bench.observed("train.py")
     assert ended.status == 0, ended.err
     return ended.err
 
@@ -36,14 +36,152 @@ NEED_COLUMNS = frozenset(
 """The faults that are told by an expression in their line."""
 
 
+FIXES = [
+    ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
+    (
+        "BS101 adapters that are put in after the optimizer",
+        "Create optimizer after this: move line 44 below line 45.",
+    ),
+    (
+        "BS101 a body that is unfrozen after an optimizer of what was trainable",
+        "Unfreeze before you create opt, or add what you unfreeze later, after line 36: opt.add_param_group("
+        "{'params': model[0].parameters()}). Or create opt from model.parameters(): it skips what has no gradient.",
+    ),
+    (
+        "BS101 an encoder that is unfrozen below its optimizer, in one function",
+        "Unfreeze before you create optimizer, or add what you unfreeze later, after line 32: "
+        "optimizer.add_param_group({'params': model.encoder.parameters()}).",
+    ),
+    (
+        "BS115 a model that is built again on resume",
+        "Remove line 24: line 25 loads the state into the self.net that self.opt was created for.",
+    ),
+    (
+        "BS115 a model that is grown after its optimizer and schedule",
+        "After line 24, create self.opt again: self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01). Create "
+        "self.sched again as well: it goes on with the old self.opt.",
+    ),
+    (
+        "BS102 fast weights that begin with the state of the model, and learned rates",
+        "Take dict(self.net.named_parameters()) in place of self.net.state_dict() if they should learn from this loss.",
+    ),
+    (
+        "BS115 fast weights of first order that are detached in each inner step",
+        "Remove .detach(), so the copies stay attached to the originals.",
+    ),
+    ("BS115 a model of which the loss only has a slope without a graph", "Pass create_graph=True on line 21."),
+    (
+        "BS152 no mask, and keys of a cache",
+        "Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = q.size(-2) "
+        "and S = k.size(-2), because is_causal aligns at the first key, and k has others in front.",
+    ),
+    (
+        "BS163 two views whose cosine is all that is asked for",
+        "Stop the gradient on one side: z.detach() on line 21, with a predictor on the other side, as in SimSiam.",
+    ),
+    (
+        "BS163 two normalized views that are asked to be alike",
+        "Stop the gradient on one side: F.normalize(z.detach(), dim=1) on line 23, with a predictor on the other",
+    ),
+    (
+        "BS102 weights of tasks that are learned, as numbers and detached",
+        "Remove .detach() and both .item() if they should learn from this loss.",
+    ),
+    (
+        "BS121 a teacher that is compared with itself, while the student's output is unused",
+        "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
+    ),
+    (
+        "BS121 an anchor that is compared with itself, while the projection is unused",
+        "Use projected in place of anchor: match = F.mse_loss(projected, anchor).",
+    ),
+    (
+        "BS143 a leaky activation whose backward looks at the sign of the gradient",
+        "Compare x: grad[x <= 0] *= ctx.slope. `backsight verify train.py` tests the result.",
+    ),
+    (
+        "BS143 a cut-off whose backward keeps what has a positive gradient",
+        "Compare values: return grad * (values > 0.5).float().",
+    ),
+    (
+        "BS161 sequences that are sorted by their length, and labels that are not",
+        "Put the results back in their order: return self.out(made.sum(1) / lengths[:, None])[order.argsort()]. Or "
+        "put the targets in the same order: targets[order].",
+    ),
+    (
+        "BS161 rows that are shuffled in each epoch, without their targets",
+        "Put the targets in the same order, targets[order].",
+    ),
+    (
+        "BS162 log determinants that are summed over the samples as well",
+        "Keep the samples apart: scale.sum(1) in place of scale.sum().",
+    ),
+    (
+        "BS162 a divergence over the batch, added to the reconstruction of each sample",
+        "Keep the samples apart: (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum(1) in place of (-0.5",
+    ),
+    (
+        "BS122 a chain of tags whose likelihood is minimized",
+        "Minimize its negative: return -(right - torch.logsumexp(every, dim=1)).mean().",
+    ),
+    (
+        "BS122 a log-softmax whose sign was forgotten",
+        "Minimize its negative: loss = -log_probs.gather(1, y[:, None]).mean().",
+    ),
+    (
+        "BS138 weights in a dict that are trained, and a model that is validated",
+        "Copy them back before you evaluate, and after the training: model.load_state_dict(params).",
+    ),
+    (
+        "BS138 a dict of weights that are updated by hand, and a model that is evaluated",
+        "Copy them back before you evaluate, and after the training: self.model.load_state_dict(self.weights).",
+    ),
+    ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
+    (
+        "BS103 a residual that is fitted without zeroing, in a class",
+        "Call self.solver.zero_grad() in evaluate() before backward().",
+    ),
+    (
+        "BS102 experts that are chosen by the greatest of their probabilities",
+        "Use probs itself, or mix + probs - probs.detach() to keep the choice and pass on its gradient if",
+    ),
+    (
+        "BS121 an accuracy for a term",
+        "An accuracy has no gradient: leave the term out of the loss, or log it.",
+    ),
+    (
+        "BS121 features that a hook keeps without their graph",
+        "Store it without detach() (self.kept[:] = [output]), and detach only what serves as a target; or,",
+    ),
+    (
+        "BS141 a residual gate and the layer before it, in blocks",
+        "Start only one of them at zero: change line 21 to self.gate = nn.Parameter(0.02 * torch.randn(8)).",
+    ),
+    (
+        "BS143 a threshold that is learned, with the gradient for its input forgotten",
+        "Multiply by it: grad_output * kept.clone(). `backsight verify train.py` tests the result.",
+    ),
+    (
+        "BS121 a likelihood of a sample that has no gradient",
+        "Draw with rsample(): return self.q().rsample((8,)); or, if you only want to log it, leave it out of the loss.",
+    ),
+]
+
+
 def code_of(name):
     return name.split()[0]
+
+
+def told_first(faults):
+    """Faults, first those of which another test reads what is said as well: `make test` tries two of each code."""
+    fixed = {name for name, _ in FIXES}
+    return sorted((each for each in faults if each not in NEED_COLUMNS), key=lambda each: each not in fixed)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *some([each for each in FAULTS if each not in NEED_COLUMNS], code_of, of_each=4),
+        *some(told_first(FAULTS), code_of, of_each=2),
         *(pytest.param(each, marks=needs_columns) for each in sorted(NEED_COLUMNS)),
     ],
 )
@@ -54,7 +192,7 @@ def test_a_silent_fault_is_told_once_with_its_line(bench, name):
     assert f"train.py:{line}" in err
 
 
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("name", one_in(3, HEALTHY))
 def test_nothing_is_said_of_a_training_that_is_in_order(bench, name):
     assert "nothing found" in said(bench, HEALTHY[name])
 
@@ -121,141 +259,7 @@ except RuntimeError:
     assert "stopped watching" not in ended.err and "BS146" not in ended.err
 
 
-@pytest.mark.parametrize(
-    ("name", "fix"),
-    [
-        ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
-        (
-            "BS101 adapters that are put in after the optimizer",
-            "Create optimizer after this: move line 44 below line 45.",
-        ),
-        (
-            "BS101 a body that is unfrozen after an optimizer of what was trainable",
-            "Unfreeze before you create opt, or add what you unfreeze later, after line 36: opt.add_param_group("
-            "{'params': model[0].parameters()}). Or create opt from model.parameters(): it skips what has no gradient.",
-        ),
-        (
-            "BS101 an encoder that is unfrozen below its optimizer, in one function",
-            "Unfreeze before you create optimizer, or add what you unfreeze later, after line 32: "
-            "optimizer.add_param_group({'params': model.encoder.parameters()}).",
-        ),
-        (
-            "BS115 a model that is built again on resume",
-            "Remove line 24: line 25 loads the state into the self.net that self.opt was created for.",
-        ),
-        (
-            "BS115 a model that is grown after its optimizer and schedule",
-            "After line 24, create self.opt again: self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01). Create "
-            "self.sched again as well: it goes on with the old self.opt.",
-        ),
-        (
-            "BS102 fast weights that begin with the state of the model, and learned rates",
-            "Take dict(self.net.named_parameters()) in place of self.net.state_dict() if they should learn from this "
-            "loss.",
-        ),
-        (
-            "BS115 fast weights of first order that are detached in each inner step",
-            "Remove .detach(), so the copies stay attached to the originals.",
-        ),
-        ("BS115 a model of which the loss only has a slope without a graph", "Pass create_graph=True on line 21."),
-        (
-            "BS152 no mask, and keys of a cache",
-            "Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = q.size(-2) "
-            "and S = k.size(-2), because is_causal aligns at the first key, and k has others in front.",
-        ),
-        (
-            "BS163 two views whose cosine is all that is asked for",
-            "Stop the gradient on one side: z.detach() on line 21, with a predictor on the other side, as in SimSiam.",
-        ),
-        (
-            "BS163 two normalized views that are asked to be alike",
-            "Stop the gradient on one side: F.normalize(z.detach(), dim=1) on line 23, with a predictor on the other",
-        ),
-        (
-            "BS102 weights of tasks that are learned, as numbers and detached",
-            "Remove .detach() and both .item() if they should learn from this loss.",
-        ),
-        (
-            "BS121 a teacher that is compared with itself, while the student's output is unused",
-            "Use output in place of large: log_probs = F.log_softmax(output / 2, dim=-1).",
-        ),
-        (
-            "BS121 an anchor that is compared with itself, while the projection is unused",
-            "Use projected in place of anchor: match = F.mse_loss(projected, anchor).",
-        ),
-        (
-            "BS143 a leaky activation whose backward looks at the sign of the gradient",
-            "Compare x: grad[x <= 0] *= ctx.slope. `backsight verify train.py` tests the result.",
-        ),
-        (
-            "BS143 a cut-off whose backward keeps what has a positive gradient",
-            "Compare values: return grad * (values > 0.5).float().",
-        ),
-        (
-            "BS161 sequences that are sorted by their length, and labels that are not",
-            "Put the results back in their order: return self.out(made.sum(1) / lengths[:, None])[order.argsort()]. Or "
-            "put the targets in the same order: targets[order].",
-        ),
-        (
-            "BS161 rows that are shuffled in each epoch, without their targets",
-            "Put the targets in the same order, targets[order].",
-        ),
-        (
-            "BS162 log determinants that are summed over the samples as well",
-            "Keep the samples apart: scale.sum(1) in place of scale.sum().",
-        ),
-        (
-            "BS162 a divergence over the batch, added to the reconstruction of each sample",
-            "Keep the samples apart: (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum(1) in place of (-0.5",
-        ),
-        (
-            "BS122 a chain of tags whose likelihood is minimized",
-            "Minimize its negative: return -(right - torch.logsumexp(every, dim=1)).mean().",
-        ),
-        (
-            "BS122 a log-softmax whose sign was forgotten",
-            "Minimize its negative: loss = -log_probs.gather(1, y[:, None]).mean().",
-        ),
-        (
-            "BS138 weights in a dict that are trained, and a model that is validated",
-            "Copy them back before you evaluate, and after the training: model.load_state_dict(params).",
-        ),
-        (
-            "BS138 a dict of weights that are updated by hand, and a model that is evaluated",
-            "Copy them back before you evaluate, and after the training: self.model.load_state_dict(self.weights).",
-        ),
-        ("BS103 a closure that zeroes nothing", "Call solver.zero_grad() in closure() before backward()."),
-        (
-            "BS103 a residual that is fitted without zeroing, in a class",
-            "Call self.solver.zero_grad() in evaluate() before backward().",
-        ),
-        (
-            "BS102 experts that are chosen by the greatest of their probabilities",
-            "Use probs itself, or mix + probs - probs.detach() to keep the choice and pass on its gradient if",
-        ),
-        (
-            "BS121 an accuracy for a term",
-            "An accuracy has no gradient: leave the term out of the loss, or log it.",
-        ),
-        (
-            "BS121 features that a hook keeps without their graph",
-            "Store it without detach() (self.kept[:] = [output]), and detach only what serves as a target; or,",
-        ),
-        (
-            "BS141 a residual gate and the layer before it, in blocks",
-            "Start only one of them at zero: change line 21 to self.gate = nn.Parameter(0.02 * torch.randn(8)).",
-        ),
-        (
-            "BS143 a threshold that is learned, with the gradient for its input forgotten",
-            "Multiply by it: grad_output * kept.clone(). `backsight verify train.py` tests the result.",
-        ),
-        (
-            "BS121 a likelihood of a sample that has no gradient",
-            "Draw with rsample(): return self.q().rsample((8,)); or, if you only want to log it, leave it out of the "
-            "loss.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "fix"), FIXES)
 def test_the_fix_says_what_to_write_where(bench, name, fix):
     assert f"fix: {fix}" in " ".join(said_of(bench, name).split())
 

@@ -27,7 +27,7 @@ def said(ended):
 
 def observed(bench, source, *options, **more):
     bench.write("train.py", source)
-    return bench.observed(*options, "train.py", **more)
+    return bench.to_the_end.observed(*options, "train.py", **more)
 
 
 class TestThreads:

@@ -28,7 +28,7 @@ for _ in range(3):
 
 
 def compared(bench, *words):
-    """Run `backsight diff` of scripts, which run on forks; two tests below have them run as processes."""
+    """Run `backsight diff` of scripts, which run on forks; the test of `--twice` has them run as processes."""
     return bench._run([sys.executable, str(HERE / "forking.py"), "diff", *words])
 
 
@@ -83,7 +83,7 @@ def test_a_program_that_ends_early_says_so(bench):
 
 def test_two_commands_are_run_and_compared(bench):
     bench.write("train.py", SCRIPT)
-    ran = bench._run([sys.executable, "-m", "backsight", "diff", "--json", "--", "python train.py", "train.py 1e-3"])
+    ran = compared(bench, "--json", "--", "python train.py", "train.py 1e-3")
     told = json.loads(ran.out)
     assert ran.status == 1 and told["findings"][0]["code"] == "BS501"
     assert told["steps"][0]["origins"][0]["reasons"][0] == "`eps` is 1e-05 in A and 0.001 in B"

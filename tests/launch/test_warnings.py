@@ -15,7 +15,7 @@ print(hidden.grad)
 @pytest.mark.process
 def test_a_warning_is_explained_below_it(bench):
     bench.write("train.py", SOURCE)
-    ended, plain = bench.observed("train.py"), bench.python("train.py")
+    ended, plain = bench.observed("train.py"), bench.forked.python("train.py")
     assert (ended.status, ended.out) == (plain.status, plain.out) == (0, "None\n")
     warned, _, said = ended.err.partition("\nbacksight explains\n")
     assert warned == plain.err
@@ -42,7 +42,7 @@ def test_the_program_s_own_way_to_show_warnings_is_kept(bench):
     bench.write("train.py", shown + SOURCE)
     assert bench.observed("train.py").out == "mine\nNone\n"
     bench.write("train.py", SOURCE.replace("import torch\n", f"import torch\n{shown}"))
-    assert bench.observed("train.py").out == "mine\nNone\n"
+    assert bench.forked.observed("train.py").out == "mine\nNone\n"
 
 
 def test_an_error_that_follows_from_a_warning_refers_to_it(bench):

@@ -63,6 +63,6 @@ optimizer.step()
 leave()
 """
     bench.write("train.py", source)
-    flags = ("-X", "dev")
+    flags = ("-W", "always::ResourceWarning")
     plain, ended = bench.python("train.py", flags=flags), bench.observed("--quiet", "train.py", flags=flags)
     assert "\nResourceWarning: Enable tracemalloc" in plain.err and ended.err == plain.err

@@ -17,7 +17,7 @@ h.sum().backward()
 def test_the_program_ends_as_it_would_under_python(bench, level):
     bench.write("train.py", SCRIPT)
     option = [] if level is None else [f"--watch={level}"]
-    plain, watched = bench.python("train.py"), bench.observed(*option, "train.py")
+    plain, watched = bench.forked.python("train.py"), bench.observed(*option, "train.py")
     said = watched.err.removeprefix(plain.err)
     assert plain.status == watched.status == 1
     assert watched.err.startswith(plain.err), "the traceback is the program's own"
