@@ -286,6 +286,12 @@ def test_leaves_say_what_becomes_of_them():
     assert scene(alone).boxes[0].chips[0].status == "unknown", "no optimizer is known"
 
 
+def test_neighboring_roots_of_one_operation_have_one_name():
+    outs = list(torch.ones(4, requires_grad=True).chunk(2))
+    picture = scene(backsight.graph(outs))
+    assert (picture.title, [box.root for box in picture.boxes]) == ("outs[0–1]", ["outs[0–1]"])
+
+
 @pytest.mark.parametrize("roots", [1, 3])
 def test_roots_are_named_and_a_root_may_be_a_leaf(roots):
     leaves = [torch.ones(2, requires_grad=True) for _ in range(roots)]

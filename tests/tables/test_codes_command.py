@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from backsight.cli import command_line, main
-from backsight.tables.codes import page_of, pages, refitted
+from backsight.tables.codes import page_of, pages, plain, refitted
+from backsight.text import PIPED
 
 
 def test_every_code_has_a_line_below_what_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,3 +370,18 @@ def test_the_list_of_commands_says_what_can_be_explained_and_that_verify_tests(
     said = capsys.readouterr().out
     assert re.search(r"^    explain +explain a finding \(BS201\) or an error message$", said, re.MULTILINE)
     assert re.search(r"^    verify +test whether gradients are correct$", said, re.MULTILINE) and "prove" not in said
+
+
+def test_a_page_in_a_file_is_as_wide_as_all_that_goes_there() -> None:
+    page = "# A\n" + "A sentence of `code` and more. " * 9 + "\n\n- an item " + "of many words " * 12 + "\n- another\n"
+    title, line, *prose = plain(page + "  goes on\n\n| a | b |\n|---|---|\n| 1 | 2 |\n").splitlines()
+    assert (title, line) == ("A", "=")
+    assert max(map(len, prose)) <= PIPED and len(prose[0]) > PIPED - 12
+    assert [row for row in prose if "many" in row][1].startswith("  ")
+    assert prose[-4:] == ["- another goes on", "", "a | b", "1 | 2"]
+
+
+def test_pages_of_findings_keep_to_that_width(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "BS201"]) == 0
+    prose = [row for row in capsys.readouterr().out.splitlines() if not row.startswith("    ")]
+    assert max(map(len, prose)) <= PIPED

@@ -87,8 +87,10 @@ def test_the_time_of_a_step_is_without_the_first_ones_where_there_are_others(tmp
                 now[0] += 0.05 if step < 33 else 0.002 + 0.001 * (step % 2)
                 writer.append(step, [number], np.ones(1, STATISTICS))
                 writer.mark(step, loss=1.0 / (step + 1))
-    assert re.search(r"^time of step 33\+ +3 ms +2 ms +3 ms ", screen(tmp_path / "long"), re.MULTILINE)
-    assert re.search(r"^time of a step +3 ms +2 ms +50 ms ", screen(tmp_path / "short"), re.MULTILINE)
+    assert re.search(r"^step time +3 ms +2 ms +3 ms ", screen(tmp_path / "long"), re.MULTILINE)
+    assert re.search(r"^step time +3 ms +2 ms +50 ms ", screen(tmp_path / "short"), re.MULTILINE)
+    assert re.search(r"^ +\w+ +min +max +step time: from step 33 on *$", screen(tmp_path / "long"), re.MULTILINE)
+    assert "from step 33" not in screen(tmp_path / "short")
     heading = screen(tmp_path / "long").split("\n")[0]
     assert re.fullmatch(r"long  finished, step 99, 1\.8 s, mean \S+ steps/s *", heading)
 
@@ -169,7 +171,7 @@ def test_a_loss_with_a_spike_is_drawn_on_a_log_scale_that_is_named(tmp_path, cap
             number = writer.tensor("w", "grad", "", (2,), "float32")
             for step in range(20):
                 writer.append(step, [number], np.ones(1, STATISTICS))
-                writer.mark(step, loss=1e3 if (name, step) == ("spiked", 9) else 2.0 / (step + 1))
+                writer.mark(step, loss=20.0 if (name, step) == ("spiked", 9) else 2.0 / (step + 1))
     calm, spiked = (
         printed(lines(told(bs.open_run(tmp_path / name)), 100, "latest"), width=100) for name in ("calm", "spiked")
     )

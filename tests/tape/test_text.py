@@ -14,7 +14,7 @@ from torch import nn
 
 from backsight.tape import capture
 from backsight.tape.cells import cells, cut, cut_left, harmless
-from backsight.tape.rows import visible
+from backsight.tape.rows import together, visible
 from backsight.text import size
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -342,3 +342,12 @@ def test_beside_its_module_a_parameter_is_called_by_its_own_name():
     graph = capture(model(torch.randn(4, 3)).sum(), model=model)
     leaves = [replace(leaf, name=f"trainer.model.{leaf.name}") for leaf in graph.leaves]
     assert "0 ‹bias› ‹weight›" in graph.renamed(leaves, ("loss",)).text()
+
+
+def test_neighboring_elements_are_named_as_one():
+    assert together(["output[0]", "output[2]", "output[1]"]) == ["output[0–2]"]
+    assert together(["a[0]", "loss", "a[1]", "a[3]", "b[7]", "a"]) == ["a[0–1]", "a[3]", "loss", "b[7]", "a"]
+    low, high = torch.ones(4, requires_grad=True).chunk(2)
+    graph = capture([low.exp(), low, high])
+    text = graph.renamed(graph.leaves, ("net.output[0]", "net.output[1]", "net.output[2]")).text()
+    assert text.startswith("net.output[0–2] · ") and "◉ net.output[1–2]\n" in text

@@ -49,7 +49,7 @@ def drag(page, board, start, end):
 def test_every_number_of_a_run_has_a_chart(look):
     page = look("#/first/metrics")
     assert titles(page)[:3] == ["loss", "gradient norm", "update / weight"]
-    assert {"time of a step", "resident memory"} <= set(titles(page))
+    assert {"step time", "resident memory"} <= set(titles(page))
     assert all(shades(page, f"figure:nth-of-type({k + 1}) canvas") > 3 for k in range(3))
     said = page.locator(".under").inner_text()
     assert "lr\n0.003" in said

@@ -36,7 +36,7 @@ def server(tmp_path_factory):
     pytest.importorskip("uvicorn", reason='THE VIEWER IS NOT TESTED: pip install "backsight[view]"')
     folder = tmp_path_factory.mktemp("scales")
     falling = np.linspace(2, 0.5, STEPS)
-    spike = np.where(np.arange(STEPS) == 20, 1249, falling)
+    spike = np.where(np.arange(STEPS) == 20, 40, falling)
     early = np.where(np.arange(STEPS) <= 8, 0.1, 20)
     write(folder / "good", losses=falling, arguments=["--lr", "0.1"])
     write(folder / "spike", losses=spike, lr=(0.2,), norms=np.where(np.arange(STEPS) < 50, 1, 0))
@@ -204,7 +204,7 @@ def test_numbers_of_findings_are_written_as_in_charts(look):
     page = look("#/good/findings")
     told = {"code": "BS301", "severity": "note", "title": "From -1.085e+04 to -0.5.", "exact": True, "source": None}
     told |= {
-        "evidence": [],
+        "evidence": ["Its input is negative (-85.72 to -0.07789), as `f(-1)` or sum(-1)."],
         "fix": "Use `backsight run`, eps=1e-05 or dim=-1.",
         "lines": [],
         "tensors": [],
@@ -215,6 +215,7 @@ def test_numbers_of_findings_are_written_as_in_charts(look):
     page.reload()
     found = page.locator(".finding")
     expect(found.locator("h3")).to_have_text("From −10,850 to −0.5.")
+    expect(found.locator(".evidence")).to_have_text("Its input is negative (−85.72 to −0.07789), as f(-1) or sum(-1).")
     expect(found.locator(".fix")).to_have_text("Fix: Use backsight run, eps=1e-05 or dim=-1.")
     expect(found.locator(".fix code")).to_have_text("backsight run")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -155,7 +155,7 @@ def _is_worth(items: Sequence[Item], f: Fold) -> bool:
     return (f.count - 1) * f.period >= WORTH or any(isinstance(item, Group) for item in body)
 
 
-def _has_root(item: Item, roots: dict[int, str]) -> bool:
+def _has_root(item: Item, roots: Iterable[int]) -> bool:
     return any(first_row(item) <= r < end_row(item) for r in roots)
 
 

@@ -27,12 +27,13 @@ def row_by_node(graph: Graph, rows: Rows) -> dict[int, int]:
     return row
 
 
-def root_names(rows: Rows, stands_for: NDArray[np.int64]) -> dict[int, str]:
+def root_names(rows: Rows, stands_for: NDArray[np.int64]) -> dict[int, tuple[str, ...]]:
     """Return the names of the roots by the row that is shown for them."""
-    names: dict[int, list[str]] = {}
-    for row, name in rows.roots.items():
-        names.setdefault(int(stands_for[row]), []).append(name)
-    return {row: ", ".join(filter(None, several)) for row, several in names.items()}
+    names: dict[int, tuple[str, ...]] = {}
+    for row, several in rows.roots.items():
+        shown = int(stands_for[row])
+        names[shown] = (*names.get(shown, ()), *several)
+    return names
 
 
 def leaf_nodes(graph: Graph, rows: Rows, stands_for: NDArray[np.int64]) -> dict[tuple[int, int], tuple[int, ...]]:

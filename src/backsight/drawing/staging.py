@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from backsight.tape import Graph
 from backsight.tape.caption import GUESSED, facts, is_guessed, title
 from backsight.tape.cells import harmless
 from backsight.tape.ops import op_name
-from backsight.tape.rows import Rows, visible
+from backsight.tape.rows import Rows, together, visible
 
 MOST_ITEMS = 60
 """How many boxes a group may hold before it is cut into parts, if `max_boxes` is not more."""
@@ -167,7 +168,7 @@ class _Stage:
             amount=self.warmth.words(value, times),
             chips=self._chips(row),
             state=rows.state[row],
-            root=harmless(self._roots.get(row, "")),
+            root=harmless(", ".join(together(self._roots.get(row, ())))),
             path=harmless(path),
             hot=row in marks.hot,
             shared=row in marks.shared,
@@ -213,7 +214,7 @@ class _Stage:
             amount=("" if self.warmth.adds_up or not value else "≤ ") + self.warmth.words(value, group.times),
             chips=self._tally(span),
             state=totals.state(span),
-            root=harmless(", ".join(name for row, name in self._roots.items() if row in span and name)),
+            root=harmless(", ".join(together(chain(*(held for row, held in self._roots.items() if row in span))))),
             path=harmless(group.path),
             hot=totals.hot(span),
             shared=totals.shared(span),

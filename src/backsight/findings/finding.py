@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from backsight.findings.evidence import Evidence, doubt, evidence_of
-from backsight.text import as_code
+from backsight.text import PIPED, as_code
 
 if TYPE_CHECKING:
     from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-
-_WIDTH = 110
 
 
 @dataclass(frozen=True)
@@ -106,4 +104,4 @@ def plain_text(renderable: object) -> str:
     """Return what rich would print, without colour."""
     from backsight.text.console import printed
 
-    return printed(renderable, width=_WIDTH)  # type: ignore[arg-type]  # whatever rich can print
+    return printed(renderable, width=PIPED)  # type: ignore[arg-type]  # whatever rich can print

@@ -13,7 +13,7 @@ from backsight.memory.ledger import History
 from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
 from backsight.memory.way import Way
-from backsight.text import amount, listed, size
+from backsight.text import PIPED, amount, listed, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import Console, ConsoleOptions, RenderResult, Table
@@ -31,9 +31,6 @@ UNKNOWN = {
         "A forecast for the CPU: the step did not run; its operators were tried one by one on small tensors of zeros."
     ),
 }
-
-_PIPED = 100
-"""Columns of what is not written to a terminal."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +161,7 @@ class Forecast:
         """Return what it says, as text."""
         from backsight.text.console import printed
 
-        return printed(self, width=_PIPED)
+        return printed(self, width=PIPED)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

@@ -11,7 +11,7 @@ import numpy as np
 
 from backsight.memory.curves import at_moments, by_kind
 from backsight.memory.explain import NOUNS, Held, lines_of, names_of
-from backsight.text import amount, for_stdout
+from backsight.text import PIPED, amount, for_stdout
 
 if TYPE_CHECKING:
     from backsight.memory.timeline import StepMemory
@@ -23,9 +23,6 @@ _LINE = 32
 
 _GAP = 3
 """Characters between columns."""
-
-_PIPED = 120
-"""Columns of what is not written to a terminal."""
 
 _MIDDLE, _WIDE = 90, 110
 """Columns from which on there is room for the lines of tensors, and for their shapes too."""
@@ -39,7 +36,7 @@ def text(memory: StepMemory, rows: int, width: int | None) -> str:
     from backsight.text.console import printed
 
     def render(terminal: bool, color: bool) -> str:
-        columns = width or (get_terminal_size().columns if terminal else _PIPED)
+        columns = width or (get_terminal_size().columns if terminal else PIPED)
         return printed(*renderables(memory, rows, columns), width=columns, color=color)
 
     return for_stdout(render)

@@ -7,13 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from backsight.profiling.row import Row
-from backsight.text import for_stdout, printable
+from backsight.text import PIPED, for_stdout, printable
 
 if TYPE_CHECKING:
     from backsight.profiling.profile import Profile
-
-WHEN_NO_TERMINAL = 120
-"""Columns of a file or pipe."""
 
 _SHORTEST = 14
 """Characters that a column of names has at least."""
@@ -32,7 +29,7 @@ def text(profile: Profile, limit: int | None, width: int | None = None, color: b
     """Return the table as text, `width` columns wide."""
     from backsight.text.console import printed
 
-    wide = width or (shutil.get_terminal_size((WHEN_NO_TERMINAL, 0)).columns)
+    wide = width or (shutil.get_terminal_size((PIPED, 0)).columns)
     return printed(*parts(profile, limit, wide), width=wide, color=color)
 
 

@@ -14,7 +14,7 @@ from threading import Timer
 
 from backsight.tables.printing import complain, output, show
 from backsight.tables.text import line
-from backsight.text import inert, listed
+from backsight.text import PIPED, inert, listed
 from backsight.text.meant import beside, meant, offered
 
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
@@ -211,18 +211,18 @@ def show_all(known: dict[str, Path]) -> None:
 def show_page(text: str) -> None:
     """Show a page: laid out on a terminal, as plain text in a file, without what is meant for the docs alone."""
     linked = _LINK.sub(_linked, _COMMENT.sub("", text))
-    if not output().is_terminal:
-        sys.stdout.write(plain(linked))
+    is_terminal = output().is_terminal
+    room = output().width - 6 if is_terminal else PIPED - 4  # of what is quoted, between margins
+    fitting = _QUOTED.sub(lambda found: f"```text\n{refitted(found[1], room)}```", linked)
+    if not is_terminal:
+        sys.stdout.write(plain(fitting))
         return
     from backsight.text.rich import Padding, markdown
 
-    room = output().width - 6  # of what is quoted, between the margins of the page and of the block
-    show(Padding(markdown(_QUOTED.sub(lambda found: f"```text\n{refitted(found[1], room)}```", linked)), (1, 2)))
+    show(Padding(markdown(fitting), (1, 2)))
 
 
 _QUOTED = re.compile(r"^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_QUOTED_WIDTH = 110
-"""At which the pages quote what backsight says."""
 
 
 def refitted(quoted: str, room: int) -> str:
@@ -236,7 +236,7 @@ def refitted(quoted: str, room: int) -> str:
     before = ""
     for each in quoted.splitlines():
         text = each.lstrip(" ")
-        had_no_room = len(before) + 1 + len(text.partition(" ")[0]) > _QUOTED_WIDTH
+        had_no_room = len(before) + 1 + len(text.partition(" ")[0]) > PIPED
         if before and text and had_no_room and _margin(before) == _margin(each):
             told[-1] += f" {text}"
         else:
@@ -260,6 +260,9 @@ def _margin(text: str) -> int:
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
 _STRESSED = re.compile(r"(`[^`]*`)|(?<!\*)(\*{1,2})(?=\S)([^*`]+?)(?<=\S)\2(?!\*)")
+_PARAGRAPH = re.compile(
+    r"^(?P<mark> *(?:- |\d+\. ))?(?=[^\s|#])[^\n]*(?:\n(?! *(?:- |\d+\. )|[|#])[^\n]*\S[^\n]*)*", re.MULTILINE
+)
 _RULE = re.compile(r"^\|(?:-+\|)+\n", re.MULTILINE)
 _ROW = re.compile(r"^\| ?(.*?) ?\|$", re.MULTILINE)
 
@@ -277,9 +280,15 @@ def plain(text: str) -> str:
 
 
 def _plain_prose(prose: str) -> str:
-    prose = _HEADING.sub(lambda found: f"{found[2]}\n{('=' if found[1] == '#' else '-') * len(found[2])}", prose)
     prose = _STRESSED.sub(lambda found: found[1] or found[3], prose)
+    prose = _PARAGRAPH.sub(_in_columns, prose)
+    prose = _HEADING.sub(lambda found: f"{found[2]}\n{('=' if found[1] == '#' else '-') * len(found[2])}", prose)
     return _ROW.sub(r"\1", _RULE.sub("", prose))
+
+
+def _in_columns(paragraph: re.Match[str]) -> str:
+    margin = " " * len(paragraph["mark"] or "")
+    return _WRAPPING(PIPED, "", margin).fill(re.sub(r"\n *", " ", paragraph[0]))
 
 
 def _led(page: str, word: str) -> str:

@@ -10,14 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from backsight.tables.sparkline import BARS, GAP
-from backsight.text import inert
+from backsight.text import PIPED, inert
 
 if TYPE_CHECKING:
     from backsight.text.console import Console
     from backsight.text.rich import RenderableType
-
-PIPED = 100
-"""Columns of what is written to a file or another program."""
 
 _IN_ASCII = str.maketrans(f"{BARS}{GAP}✗×–…", "_.-=+*#@?xx-~")
 

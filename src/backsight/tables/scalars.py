@@ -29,7 +29,7 @@ STARTING = 33
 NAMES = {
     "grad_norm": "gradient norm",
     "update_ratio": "update / weight",
-    "step_time": "time of a step",
+    "step_time": "step time",
     "memory": "resident memory",
     "device_memory_peak": "device memory",
 }
@@ -75,18 +75,19 @@ def lines(scalars: list[Scalar], width: int, latest: str) -> Table:
     room = max(10, width - 18 - 3 * 12 - len(_LOG) * bool(flattened))
     for heading, side in (("", "left"), (latest, "right"), ("min", "right"), ("max", "right")):
         grid.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis", max_width=16)  # type: ignore[arg-type]  # one of rich's words
-    grid.add_column("", no_wrap=True)
+    starts = any(each.name == "step_time" and int(each.steps[0]) >= STARTING for each in scalars)
+    grid.add_column(f"step time: from step {STARTING} on" if starts else "", no_wrap=True)
     for each in scalars:
         finite = each.values[np.isfinite(each.values)]
         ends = (spelt(each, finite.min()), spelt(each, finite.max())) if len(finite) else ("–", "–")
         now = each.values[-1]
         style = "" if np.isfinite(now) else "bold red"
         text = spelt(each, now) if np.isfinite(now) else str(now)
-        starts = each.name == "step_time" and int(each.steps[0]) >= STARTING
-        heading = f"time of step {STARTING}+" if starts else label(each)
         is_log = each.name in flattened
         line = sparkline(logarithms(_drawn(each)) if is_log else _drawn(each), room)
-        grid.add_row(heading, Text(text, style), *ends, Text.assemble((line, "cyan"), (_LOG if is_log else "", "dim")))
+        grid.add_row(
+            label(each), Text(text, style), *ends, Text.assemble((line, "cyan"), (_LOG if is_log else "", "dim"))
+        )
     return grid
 
 

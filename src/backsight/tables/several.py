@@ -58,7 +58,7 @@ _LAST = "last value"
 
 
 def _heading(scalar: Scalar) -> str:
-    return "median step time" if scalar.name == "step_time" else label(scalar)
+    return f"median {label(scalar)}" if scalar.name == "step_time" else label(scalar)
 
 
 def settings(runs: Sequence[Run]) -> Table | None:

@@ -14,7 +14,7 @@ STILL = 1e-9
 """A series that varies by less than this part of its size is flat."""
 
 
-FLATTENED = 100
+FLATTENED = 20
 """How much more than the middle of its values the highest is where an even scale would press a line flat."""
 
 

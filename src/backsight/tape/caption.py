@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from backsight.tape.cells import Style, cells, cut, harmless, paint
 from backsight.tape.fold import Fold
 from backsight.tape.graph import Graph
-from backsight.tape.rows import Rows
+from backsight.tape.rows import Rows, together
 from backsight.text import size
 
 MARKS = {"op": "●", "leaf": "○", "custom": "◆", "compiled": "■", "checkpoint": "■"}
@@ -26,7 +27,7 @@ def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:
 
 def title(rows: Rows) -> str:
     """Return the names of the roots, or `graph` if they have none."""
-    names = [harmless(name) for name in dict.fromkeys(rows.roots.values()) if name]
+    names = [harmless(name) for name in together(chain(*rows.roots.values()))]
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "") or "graph"
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from backsight.tape.cells import Style, cells, cut, cut_left, harmless, paint
 from backsight.tape.fold import Fold
 from backsight.tape.graph import Graph
-from backsight.tape.rows import Rows
+from backsight.tape.rows import Rows, together
 
 MOST_CHIPS = 8
 
@@ -44,7 +44,7 @@ def of_row(graph: Graph, rows: Rows, row: int) -> list[Piece]:
     elif kind.kind in ("compiled", "checkpoint"):
         out.append(Piece(kind.kind, "dim"))
     if rows.roots.get(row):
-        out.append(Piece(f"◉ {harmless(rows.roots[row])}", "bold"))
+        out.append(Piece("◉ " + harmless(", ".join(together(rows.roots[row]))), "bold"))
     return out
 
 

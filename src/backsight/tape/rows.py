@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -34,7 +36,7 @@ class Rows:
     inputs: list[tuple[int, ...]]
     leaves: list[tuple[int, ...]]
     chips: list[tuple[str, ...]]
-    roots: dict[int, str]
+    roots: dict[int, tuple[str, ...]]
     hidden: int
 
     def __len__(self) -> int:
@@ -214,7 +216,7 @@ def leaf_name(leaf: Leaf, module: str = "") -> str:
     return f"{name}, overwritten" if leaf.kind == "overwritten" and "overwritten" not in name else name
 
 
-def _root_names(graph: Graph, row: dict[int, int]) -> dict[int, str]:
+def _root_names(graph: Graph, row: dict[int, int]) -> dict[int, tuple[str, ...]]:
     """Return the names of the roots by row; several roots without names are told apart by number."""
     names: dict[int, list[str]] = {}
     for k, (i, _) in enumerate(graph.root_edges):
@@ -223,4 +225,29 @@ def _root_names(graph: Graph, row: dict[int, int]) -> dict[int, str]:
         if not name and at is not None:
             name = leaf_name(graph.leaves[at])
         names.setdefault(row[i], []).append(name or (f"root {k}" if len(graph.root_edges) > 1 else ""))
-    return {r: ", ".join(dict.fromkeys(n for n in several if n)) for r, several in names.items()}
+    return {r: tuple(dict.fromkeys(n for n in several if n)) for r, several in names.items()}
+
+
+_ELEMENT = re.compile(r"(.+)\[(\d+)\]")
+
+
+def together(names: Iterable[str]) -> list[str]:
+    """Return names, those of neighboring elements as one.
+
+    >>> together(["output[0]", "loss", "output[2]", "output[1]", "output[4]"])
+    ['output[0–2]', 'output[4]', 'loss']
+    """
+    found: dict[tuple[str, bool], set[int]] = {}
+    for name in names:
+        element = _ELEMENT.fullmatch(name)
+        held = found.setdefault((element[1], True) if element else (name, False), set())
+        held.update([int(element[2])] if element else ())
+    return [text for (name, _), numbers in found.items() for text in _elements(name, sorted(numbers))]
+
+
+def _elements(name: str, numbers: Sequence[int]) -> Iterator[str]:
+    if not numbers:
+        yield name
+    for _, neighbors in groupby(enumerate(numbers), lambda at: at[1] - at[0]):
+        ends = [number for _, number in neighbors]
+        yield f"{name}[{ends[0]}–{ends[-1]}]" if len(ends) > 1 else f"{name}[{ends[0]}]"

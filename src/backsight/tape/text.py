@@ -14,10 +14,9 @@ from backsight.tape.graph import Graph
 from backsight.tape.lanes import Lane
 from backsight.tape.ops import op_name
 from backsight.tape.rows import Rows, visible
-from backsight.text import for_stdout, size
+from backsight.text import PIPED, for_stdout, size
 
 NARROWEST = 40
-WHEN_NO_TERMINAL = 100
 MOST_LANES = 24
 LANE_COLORS: tuple[Style, ...] = ("cyan", "magenta", "blue", "yellow")
 
@@ -35,7 +34,7 @@ def render(
     ```
     """
     if width is None:
-        width = shutil.get_terminal_size((WHEN_NO_TERMINAL, 24)).columns
+        width = shutil.get_terminal_size((PIPED, 24)).columns
     width = max(width, NARROWEST)
     rows = visible(graph, views=views)
     folds = find(rows) if fold else ()
@@ -47,9 +46,7 @@ def render(
 
 def printed(graph: Graph) -> str:
     """Return the picture as suits where `print` goes: colour in a terminal, ASCII where nothing else can be written."""
-    return for_stdout(
-        lambda terminal, color: render(graph, width=None if terminal else WHEN_NO_TERMINAL, color=color), _ASCII
-    )
+    return for_stdout(lambda terminal, color: render(graph, width=None if terminal else PIPED, color=color), _ASCII)
 
 
 @dataclass(frozen=True)

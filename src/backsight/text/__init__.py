@@ -4,7 +4,7 @@ Offered to other rooms: `console`, `meant`, `page`, `rich`.
 """
 
 from backsight.text.characters import inert, printable
-from backsight.text.stdout import for_stdout
+from backsight.text.stdout import PIPED, for_stdout
 from backsight.text.wording import amount, as_code, counted, listed, numbered, size
 
-__all__ = ["amount", "as_code", "counted", "for_stdout", "inert", "listed", "numbered", "printable", "size"]
+__all__ = ["PIPED", "amount", "as_code", "counted", "for_stdout", "inert", "listed", "numbered", "printable", "size"]

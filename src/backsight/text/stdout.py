@@ -6,12 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
+PIPED = 110
+"""Columns of whatever no terminal shows: what goes to a file or another program, and what `str` returns."""
+
 
 def for_stdout(render: Callable[[bool, bool], str], in_ascii: Mapping[int, int] | None = None) -> str:
     """Return what `render(terminal, color)` makes, with nothing in it that standard output cannot write.
 
     ```python
-    for_stdout(lambda terminal, color: table(walk, width=None if terminal else 100, color=color))
+    for_stdout(lambda terminal, color: table(walk, width=None if terminal else PIPED, color=color))
     ```
 
     Args:

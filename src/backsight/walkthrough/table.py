@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from backsight.tape.cells import harmless
 from backsight.tape.rows import dimensions
-from backsight.text import for_stdout
+from backsight.text import PIPED, for_stdout
 from backsight.text.console import printed as rendered
 from backsight.text.rich import Table, Text
 from backsight.walkthrough.gradient import Gradient, number, numbers
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 FORMULA = 40
 """A walk of at most so many steps is told step by step."""
 
-WHEN_NO_TERMINAL = 100
 NARROW = 100
+"""Columns from which on there is room for a scale; formulas need more than where no terminal is."""
 NARROWEST = 40
 _WIDEST_BAR = 12
 
 
 def table(walk: Walk, *, width: int | None = None, color: bool = False) -> str:
     """Return the walk as a table of at most `width` columns (the terminal's)."""
-    width = max(width or shutil.get_terminal_size((WHEN_NO_TERMINAL, 24)).columns, NARROWEST)
+    width = max(width or shutil.get_terminal_size((PIPED, 24)).columns, NARROWEST)
     return rendered(*_parts(walk, width), width=width, color=color)
 
 
@@ -48,7 +48,7 @@ def _parts(walk: Walk, width: int) -> Iterator[RenderableType]:
 
 def printed(walk: Walk) -> str:
     """Return the table as suits where `print` goes: colour in a terminal, plain text elsewhere."""
-    return for_stdout(lambda terminal, color: table(walk, width=None if terminal else WHEN_NO_TERMINAL, color=color))
+    return for_stdout(lambda terminal, color: table(walk, width=None if terminal else PIPED, color=color))
 
 
 def _heading(walk: Walk) -> Text:
@@ -82,13 +82,13 @@ def _by_step(walk: Walk, width: int) -> Table:
     grid.add_column("g arriving", no_wrap=True, overflow="ellipsis", ratio=3)
     grid.add_column("g leaving", no_wrap=True, overflow="ellipsis", ratio=4)
     grid.add_column("norm", justify="right")
-    if width > NARROW:
+    if width > PIPED:
         grid.add_column("formula", no_wrap=True, overflow="ellipsis", ratio=6)
     grid.expand = True
     shown = walk.steps if len(walk.steps) <= FORMULA else walk.steps[-FORMULA:]
     for step in shown:
         cells = [Text(str(step.number)), _node(step), _all(step.grad_in), _leaving(step), _norm(step)]
-        grid.add_row(*cells, *([_formula(step)] if width > NARROW else []))
+        grid.add_row(*cells, *([_formula(step)] if width > PIPED else []))
     return grid
 
 

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 from backsight.diagnosis.live.graphs import Held, LiveGraph, LiveGraphs
 from backsight.diagnosis.live.growth import Growth
 from backsight.diagnosis.wording import shaped
-from backsight.text import counted, for_stdout, size
+from backsight.text import PIPED, counted, for_stdout, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import RenderableType, Table
-
-_PIPED = 110
-"""Columns of what is not written to a terminal."""
 
 _ROWS = 20
 _SHORTEST = 24
@@ -30,7 +27,7 @@ def as_text(shown: LiveGraphs | Growth) -> str:
     from backsight.text.console import printed
 
     def render(terminal: bool, color: bool) -> str:
-        return printed(shown, width=get_terminal_size().columns if terminal else _PIPED, color=color)
+        return printed(shown, width=get_terminal_size().columns if terminal else PIPED, color=color)
 
     return for_stdout(render)
 

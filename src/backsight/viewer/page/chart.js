@@ -85,8 +85,8 @@ function withoutOutliers(values) {
 }
 
 // Unless a reader chooses, a scale is logarithmic where an even one would press a line flat: where the middle of its values is
-// below a hundredth of the highest of all. Of a loss that falls as it should it is some tenth of the first.
-const FLATTENED = 100;
+// below a twentieth of the highest of all. Of a loss that falls as it should it is some tenth of the first.
+const FLATTENED = 20;
 function isFlattened(...lines) {
   const found = lines.map((values) => Float64Array.from(values.filter((v) => v > 0 && v < Infinity)).sort()),
     top = Math.max(...found.map((values) => values.at(-1) ?? 0));

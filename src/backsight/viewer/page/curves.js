@@ -19,7 +19,7 @@ const UNIT = { s: duration, B: bytes };
 const METRIC_NAMES = {
   grad_norm: "gradient norm",
   update_ratio: "update / weight",
-  step_time: "time of a step",
+  step_time: "step time",
   memory: "resident memory",
   device_memory_peak: "peak memory of the device",
 };

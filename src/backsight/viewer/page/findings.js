@@ -18,7 +18,7 @@ async function explained(run, code) {
 const LONG_RUN = 40000;
 // A line does not break within `--nonfinite`, `5 %` or `1e-07`, and what stands in backticks is code. What is to be read and
 // not to be pasted has its numbers as charts have them.
-const PARTS = /(`[^`]+`|--[a-z][\w-]*|(?<![\w.=(])-?\d[\d.]*(?:e[-+]\d+)?(?: %)?)/;
+const PARTS = /(`[^`]+`|--[a-z][\w-]*|(?<![\w.=]|\w\()-?\d[\d.]*(?:e[-+]\d+)?(?: %)?)/;
 const asRead = (number) => (number.includes("e") ? num(Number(number), 4) : number.replace("-", "−"));
 const withOptions = (text, read = false) =>
   text.split(PARTS).map((part, k) => {
