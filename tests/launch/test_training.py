@@ -93,7 +93,7 @@ def test_output_in_a_file_has_no_colour_and_no_trailing_spaces(bench):
     ("example", "words"),
     [
         ("18_forgotten_leaf.py", "BS101  delta requires grad"),
-        ("19_stale_gradients.py", "gradients were not zeroed since self.optimizer.step()"),
+        ("19_stale_gradients.py", "gradients have not been zeroed since self.optimizer.step()"),
         ("20_overwritten_leaf.py", "delta (overwritten) is a leaf that no variable holds anymore"),
         ("21_detached_branch.py", "BS102  "),
     ],
@@ -270,8 +270,8 @@ for _ in range(6):
     optimizers[1].step()
 """
     found = said(observed(bench, source))
-    assert "2 gradients were not zeroed since optimizers[0].step()." in found
-    assert "2 gradients were not zeroed since optimizers[1].step()." in found
+    assert "2 gradients have not been zeroed since optimizers[0].step()." in found
+    assert "2 gradients have not been zeroed since optimizers[1].step()." in found
 
 
 LEAK = (
