@@ -1,4 +1,4 @@
-"""BS101 of parameters that are replaced one by one: in a file of its own, as the rule looks for who assigns them in it."""
+"""BS101 of parameters that are replaced one by one: in a file of its own, since the rule looks for who assigns them."""
 
 import torch
 from audits import one

@@ -22,7 +22,7 @@ for step in range(5):
 print(*(p.double().sum().item() for p in model.parameters()))
 """
 
-QUIET = "backsight: nothing found in 5 optimizer steps: 3 losses audited, the last with 8 operations and 4 leaves\n"
+QUIET = "backsight: nothing found in 5 optimizer steps: audited 3 of their losses, the last with 8 operations and 4 leaves\n"
 
 
 def observed(bench, source, *options, **more):
@@ -126,7 +126,7 @@ def test_a_compiled_model_is_observed_without_a_warning(bench):
     ended = observed(bench, source, flags=("-W", "error:Using:UserWarning"))
     said = [line for line in ended.err.splitlines() if line.startswith("backsight: ")]  # dynamo may warn of this Python
     assert ended.status == 0 and len(said) == 1
-    assert said[0].startswith("backsight: nothing found in 5 optimizer steps: 3 losses audited")
+    assert said[0].startswith("backsight: nothing found in 5 optimizer steps: audited 3 of their losses")
 
 
 def test_a_failure_of_ours_is_one_line_and_not_the_end(bench):
@@ -147,7 +147,7 @@ FROZEN = LOOP.replace("for step", "model[0].requires_grad_(False)\nfor step", 1)
 
 def test_what_is_only_worth_knowing_is_counted(bench):
     assert observed(bench, FROZEN).err.startswith(
-        "backsight: nothing found in 5 optimizer steps, but 1 note (--notes shows it): 3 losses audited, "
+        "backsight: nothing found in 5 optimizer steps, but 1 note (--notes shows it): audited 3 of their losses, "
     )
 
 
@@ -176,7 +176,9 @@ for step in range(5):
     optimizer.step()
 """
 
-AUDITED = "backsight: nothing found in 5 optimizer steps: 3 losses audited, the last with 2 operations and 1 leaf\n"
+AUDITED = (
+    "backsight: nothing found in 5 optimizer steps: audited 3 of their losses, the last with 2 operations and 1 leaf\n"
+)
 
 
 def test_a_training_without_modules_is_audited_at_its_steps(bench):

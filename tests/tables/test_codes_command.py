@@ -44,6 +44,8 @@ def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_doc
         ("BS20l", "did you mean 'BS"),
         ("BS20", "did you mean 'BS200', 'BS201'"),
         ("BS999", "they go from BS101 to BS5"),
+        ("BS999", ": `backsight explain` lists them"),
+        ("bs21", "did you mean 'BS201', 'BS210', 'BS211'"),
         ("BS9", "codes have three digits: `backsight explain` lists them"),
         ("2011", "codes have three digits: `backsight explain` lists them"),
         ("BS299", "did you mean 'BS2"),
@@ -220,6 +222,17 @@ def test_a_message_that_no_page_is_about_ends_with_2_and_what_to_do(capsys: pyte
     assert main(["explain", "ValueError: bad batch 3"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith("backsight: no page is about this message. `backsight run train.py` ")
+
+
+def test_of_a_script_it_says_what_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("import torch\nloss = torch.ones(3, requires_grad=True).sum()\nloss.backward()\n")
+    assert main(["explain", "train.py"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "backsight: train.py holds no error message; to have it run: backsight run train.py\n"
 
 
 def test_a_word_lists_the_codes_that_are_about_it(capsys: pytest.CaptureFixture[str]) -> None:
