@@ -199,6 +199,27 @@ def test_a_traceback_may_come_from_a_file_or_from_stdin(
     assert of_file.endswith("\n\nThis is the page of BS212. With your own variables and lines: backsight run fit.py\n")
 
 
+MODIFIED = """Traceback (most recent call last):
+  File "/home/me/gcn.py", line 43, in <module>
+    loss.backward()
+  File "/venv/lib/python3.11/site-packages/torch/_tensor.py", line 623, in backward
+    torch.autograd.backward(
+RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: \
+[torch.FloatTensor [40, 40]], which is output 0 of SigmoidBackward0, is at version 1; expected version 0 instead.
+"""
+
+
+def test_a_traceback_is_read_out_above_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(MODIFIED))
+    assert main(["explain"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "A tensor of shape 40×40, created or last modified by Sigmoid, was modified in place once after it had been "
+        "saved.\nRaised at /home/me/gcn.py:43, loss.backward(). To see why: backsight run /home/me/gcn.py\n\nBS202: "
+    )
+
+
 def test_a_script_of_this_folder_is_named_as_it_is_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

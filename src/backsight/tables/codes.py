@@ -88,7 +88,7 @@ def _is_message(word: str) -> bool:
 
 def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
     """Print the page of the code that a message belongs to; of a script that holds none, say what runs it."""
-    from backsight.tables.messages import codes_of, describing, program_of, quoting
+    from backsight.tables.messages import codes_of, describing, program_of, quoting, raised_at, read_out
 
     codes = [code for code in codes_of(held) if code in known]
     if script and not codes:
@@ -106,6 +106,10 @@ def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
             "tensors; `backsight explain` lists all codes"
         )
         return 2
+    if not _NAMED.search(held) and (place := raised_at(held)):
+        file, number, statement = place
+        said = f"Raised at {_shortened(file)}:{number}{f', {statement}' * bool(statement)}."
+        show(*map(line, filter(None, [read_out(held), f"{said} To see why: backsight run {_script(held)}"])), "")
     for code in codes:
         show_page(_led(known[code].read_text(encoding="utf-8"), program_of(held)))
     if not _NAMED.search(held):  # last, since a terminal shows the end
@@ -122,7 +126,11 @@ _OUTERMOST = re.compile(r'^[^"\n]*File "([^"\n]+\.py)", line \d+, in <module>$',
 def _script(text: str) -> str:
     """Return the script that a traceback begins in, as one would type it; `train.py` if there is none."""
     found = _OUTERMOST.search(text)
-    return shlex.quote(found[1].removeprefix(f"{os.getcwd()}{os.sep}")) if found else "train.py"
+    return shlex.quote(_shortened(found[1])) if found else "train.py"
+
+
+def _shortened(file: str) -> str:
+    return file.removeprefix(f"{os.getcwd()}{os.sep}")
 
 
 def _read(text: str) -> str:
