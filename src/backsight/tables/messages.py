@@ -77,12 +77,17 @@ def read_out(text: str) -> str:
 
 
 _LINE = re.compile(r'^[^"\n]*File "([^"\n]+)", line (\d+), in .*\n(?:[^"\n]*?    (\S.*))?', re.MULTILINE)
+_CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.MULTILINE)
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^<")
 
 
 def raised_at(text: str) -> tuple[str, int, str] | None:
-    """Return the innermost line of a traceback that is no library's: its file, its number and its text."""
-    lines = [found.groups() for found in _LINE.finditer(text) if not _INSTALLED.search(found[1])]
+    """Return the innermost line of a traceback that is no library's: its file, its number and its text.
+
+    Of a chain of tracebacks that which began it, as in `codes_of`.
+    """
+    first = _CHAINED.split(text)[0]
+    lines = [found.groups() for found in _LINE.finditer(first) if not _INSTALLED.search(found[1])]
     return (lines[-1][0], int(lines[-1][1]), (lines[-1][2] or "").strip()) if lines else None
 
 

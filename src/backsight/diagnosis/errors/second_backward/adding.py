@@ -39,9 +39,11 @@ def added(level: Level, place: Place, other: str, loss: str) -> Added:
 def _zeroed(level: Level, first: Place, second: Place) -> list[str]:
     """The statements between two places that zero gradients."""
     body = level.body
+    if body is None:
+        return []
     return [
         body.place(each).text
-        for each in (statements(body.node) if body else ())
+        for each in statements(body.node)
         if first.position < (each.lineno, each.col_offset) < second.position
         and not any(True for _ in blocks(each))
         and any(callee(call)[1] == "zero_grad" for call in calls_in(each))
