@@ -117,7 +117,7 @@ for _ in range(4):
     loss.backward()
     optimizer.step()
 """
-    assert "gradients were not zeroed" not in observed(bench, source).err
+    assert "gradients have not been zeroed" not in observed(bench, source).err
 
 
 @pytest.mark.process
