@@ -102,6 +102,31 @@ class TestAChangedInput:
         finding = explained(source)
         assert finding.source == at(source, blamed)
 
+    @pytest.mark.parametrize("change", ["cov -= gain @ cov", "cov.sub_(gain @ cov)"])
+    @pytest.mark.parametrize("loop", ["if True:", "for _ in range(2):"])
+    def test_one_statement_saves_and_then_modifies(self, change, loop):
+        finding = explained(f"""
+            gain = torch.ones(2, 2, requires_grad=True)
+            {loop}
+                cov = gain * 2
+                {change}
+            cov.sum().backward()
+            """)
+        assert finding.title == "cov was modified in place after a matrix product had saved it for backward."
+        assert (
+            f"{change}\n    computes `gain @ cov`, which saves cov, and then modifies cov in place: the gradient of a "
+            "matrix product needs both factors."
+        ) in evidence(finding)
+
+    def test_one_statement_modifies_and_then_saves(self):
+        finding = explained("""
+            h, total = torch.ones(3, requires_grad=True) * 2, 0
+            for _ in range(2):
+                total = total + torch.sin(h.add_(1)).sum()
+            total.backward()
+            """)
+        assert "saves h, and the next iteration modifies it in place" in evidence(finding)
+
     def test_data_without_a_gradient_written_by_out(self):
         source = """
             scale = torch.ones(3)

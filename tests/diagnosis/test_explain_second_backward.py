@@ -188,6 +188,57 @@ for step in range(3):
         assert finding.fix.startswith("Empty losses at the start of each iteration")
 
 
+ACTOR_CRITIC = """
+trunk, policy, value_of = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2), torch.nn.Linear(8, 1)
+class ActorCritic(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = torch.nn.Sequential(trunk, torch.nn.Tanh())
+        self.policy, self.value = policy, value_of
+    def forward(self, seen):
+        found = self.trunk(seen)
+        return torch.distributions.Categorical(logits=self.policy(found)), self.value(found).squeeze(-1)
+net = ActorCritic()
+actor = torch.optim.Adam([*trunk.parameters(), *policy.parameters()])
+critic = torch.optim.Adam(value_of.parameters())
+def update():
+    seen = torch.randn(16, 4)
+    choices, value = net(seen)
+    action = choices.sample()
+    back = (action == (seen[:, 0] > 0)).float()
+    advantage = back - value  # here
+    actor_loss = -(choices.log_prob(action) * advantage).mean()
+    critic_loss = torch.nn.functional.mse_loss(value, back)
+    actor.zero_grad()
+    actor_loss.backward()  # first
+    actor.step()
+    critic.zero_grad()
+    critic_loss.backward()
+    critic.step()
+update()
+"""
+
+
+class TestLossesThatAreAdded:
+    def test_gradients_are_zeroed_above_the_sum(self):
+        finding = explained(ACTOR_CRITIC)
+        line = at(ACTOR_CRITIC, "# first").rpartition(":")[2]
+        assert finding.source == at(ACTOR_CRITIC)
+        assert finding.fix == (
+            "Compute actor_loss from value.detach(), and add the losses, which still share net.trunk: "
+            f"(actor_loss + critic_loss).backward(). Do so on line {line}, delete `critic_loss.backward()`, and move "
+            "`critic.zero_grad()` above it."
+        )
+        assert evidence(finding).endswith(
+            "value only weights actor_loss, as an advantage should: actor_loss should not train it. But both losses "
+            "also depend on net.trunk."
+        )
+
+    def test_nothing_is_zeroed_between_them(self):
+        finding = explained(ACTOR_CRITIC.replace("    critic.zero_grad()\n", ""))
+        assert finding.fix.endswith("which still share net.trunk: (actor_loss + critic_loss).backward().")
+
+
 class TestElsewhere:
     def test_in_a_thread(self):
         caught = []

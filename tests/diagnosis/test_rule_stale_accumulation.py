@@ -52,7 +52,7 @@ def clip(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 def test_forgotten_zeroing_shows_by_the_third_step(batches: int, before_step: Between) -> None:
     reports = accumulating(nothing, batches, before_step)
     assert [codes(report) for report in reports] == [[], [], ["BS103"], ["BS103"]]
-    assert one(reports[-1], "BS103").title == "4 gradients were not zeroed since optimizer.step()."
+    assert one(reports[-1], "BS103").title == "4 gradients have not been zeroed since optimizer.step()."
 
 
 def zero_grad(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

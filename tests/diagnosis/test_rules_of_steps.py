@@ -36,7 +36,7 @@ class TestStaleGradient:
         finding = one(report, "BS103")
         assert (finding.severity, finding.title) == (
             "warning",
-            "4 gradients were not zeroed since optimizer.step().",
+            "4 gradients have not been zeroed since optimizer.step().",
         )
         assert finding.evidence == (
             "model.0.weight, model.0.bias, model.2.weight and model.2.bias: the gradient of the previous step is "
@@ -52,7 +52,7 @@ class TestStaleGradient:
             report = bs.audit(loss)
             loss.backward()
             optimizer.step()
-        assert one(report, "BS103").title == "1 gradient was not zeroed since optimizer.step()."
+        assert one(report, "BS103").title == "1 gradient has not been zeroed since optimizer.step()."
         model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(5)))
         report = forgetful(model, torch.optim.Adam(model.parameters()), 3)
         assert "model.1.bias and 6 more: the gradient" in one(report, "BS103").evidence[0]
@@ -72,7 +72,7 @@ class TestStaleGradient:
             loss.backward()
             first.step()
             second.step()
-        assert one(report, "BS103").title == "2 gradients were not zeroed since second.step()."
+        assert one(report, "BS103").title == "2 gradients have not been zeroed since second.step()."
 
     def test_sparse_gradients(self) -> None:
         table = nn.Embedding(10, 3, sparse=True)
@@ -82,7 +82,7 @@ class TestStaleGradient:
             report = bs.audit(loss)
             loss.backward()
             optimizer.step()
-        assert one(report, "BS103").title == "1 gradient was not zeroed since optimizer.step()."
+        assert one(report, "BS103").title == "1 gradient has not been zeroed since optimizer.step()."
 
     def test_a_model_on_the_meta_device_has_no_values_and_is_judged_all_the_same(self) -> None:
         model = mlp().to("meta")

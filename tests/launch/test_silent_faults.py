@@ -311,6 +311,22 @@ for step in range(40):
 """,
         r"Give both the same shape: pred\.squeeze\(1\), or targets\[rows\]\.unsqueeze\(1\)\.",
     ),
+    "every line that joins two shapes": (
+        """
+trunk, v = nn.Linear(4, 8), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*trunk.parameters(), *v.parameters()], lr=0.01)
+for step in range(40):
+    x, y = torch.randn(16, 4), torch.rand(16)
+    value = v(trunk(x))
+    adv = (y - value).detach()
+    loss = ((value - y) ** 2).mean() + 0 * adv.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        r"value\.squeeze\(1\), or y\.unsqueeze\(1\)\. Line \d+ needs the same\. Or mend them all on line \d+: "
+        r"`value = v\(trunk\(x\)\)\.squeeze\(1\)`\.",
+    ),
     "tensors where later code needs them": (
         """
 model, losses = net(), []

@@ -119,7 +119,7 @@ def test_a_setting_of_the_optimizer_is_the_cause_and_no_number_that_follows_from
         "BS508  The updates diverge in step 0: `weight_decay` of the optimizer is 0.01 in A and 0.1 in B.\n" in ran.out
     )
     assert "`other`" not in ran.out
-    assert "The first difference inside the update: mul_(0.99999) in A, mul_(0.9999) in B.\n" in ran.out
+    assert "mul_(" not in ran.out  # the setting says it
     assert "The same happens to 1 more parameter.\n" in ran.out
     assert "bars: relative difference of each module or tensor; " in ran.out
 

@@ -32,7 +32,7 @@ SHOWS = {
     "third-leaves": ["discriminator.layers.0.weight     stepped by d_optimizer"],
     "fourth": ["note BS106  generator.layers.0.weight and 5 more stand in 2 optimizers."],
     "fourth-moved": ["d_optimizer moves the generator: True\nand with weights of its own:     False"],
-    "fifth": ["warning BS103  6 gradients were not zeroed since g_optimizer.step()."],
+    "fifth": ["warning BS103  6 gradients have not been zeroed since g_optimizer.step()."],
     "fifth-leaves": ["{'g_optimizer': 6, 'd_optimizer': 6}"],
     "right": [],
     "sixth": ["warning BS305  discriminator.layers.1 (Tanh) has been saturated"],

@@ -77,7 +77,7 @@ SHOWS = {
     "micro-batches": ["four quarters equal the whole: True"],
     "train": ["never zeroed is momentum 1.0, bit for bit: True"],
     "curves": [PLOT],
-    "stale": ["BS103", "2 gradients were not zeroed"],
+    "stale": ["BS103", "2 gradients have not been zeroed"],
     "custom": [
         "Softplus gives x the gradient tensor([0.2689, 0.5000, 0.7311])",
         "Slipped  gives x the gradient tensor([0.2689, 0.5000, 0.7311])",

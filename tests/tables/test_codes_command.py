@@ -45,6 +45,8 @@ def test_the_page_of_a_code_is_printed_as_plain_text_without_what_is_for_the_doc
         ("BS20l", "did you mean 'BS"),
         ("BS20", "did you mean 'BS200', 'BS201'"),
         ("BS999", "they go from BS101 to BS5"),
+        ("BS999", ": `backsight explain` lists them"),
+        ("bs21", "did you mean 'BS201', 'BS210', 'BS211'"),
         ("BS9", "codes have three digits: `backsight explain` lists them"),
         ("2011", "codes have three digits: `backsight explain` lists them"),
         ("BS299", "did you mean 'BS2"),
@@ -171,7 +173,7 @@ def test_a_program_that_takes_long_to_fail_is_read_to_its_end_and_the_wait_is_to
         explain.stdin.write("epoch 0\n" + TRACEBACK)
         said, _ = explain.communicate()
     assert waits == "backsight: reading a message from stdin, to its end (`< /dev/null` lists all codes)\n"
-    assert explain.returncode == 0 and said.startswith("BS212: ")
+    assert explain.returncode == 0 and said.startswith("Raised at train.py:5, loss.backward().")
 
 
 def test_a_wait_for_stdin_ends_with_ctrl_c_and_no_traceback() -> None:
@@ -198,6 +200,27 @@ def test_a_traceback_may_come_from_a_file_or_from_stdin(
     assert of_file.endswith("\n\nThis is the page of BS212. With your own variables and lines: backsight run fit.py\n")
 
 
+MODIFIED = """Traceback (most recent call last):
+  File "/home/me/gcn.py", line 43, in <module>
+    loss.backward()
+  File "/venv/lib/python3.11/site-packages/torch/_tensor.py", line 623, in backward
+    torch.autograd.backward(
+RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: \
+[torch.FloatTensor [40, 40]], which is output 0 of SigmoidBackward0, is at version 1; expected version 0 instead.
+"""
+
+
+def test_a_traceback_is_read_out_above_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(MODIFIED))
+    assert main(["explain"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "A tensor of shape 40×40, created or last modified by Sigmoid, was modified in place once after it had been "
+        "saved.\nRaised at /home/me/gcn.py:43, loss.backward(). To see why: backsight run /home/me/gcn.py\n\nBS202: "
+    )
+
+
 def test_a_script_of_this_folder_is_named_as_it_is_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +244,17 @@ def test_a_message_that_no_page_is_about_ends_with_2_and_what_to_do(capsys: pyte
     assert main(["explain", "ValueError: bad batch 3"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith("backsight: no page is about this message. `backsight run train.py` ")
+
+
+def test_of_a_script_it_says_what_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("import torch\nloss = torch.ones(3, requires_grad=True).sum()\nloss.backward()\n")
+    assert main(["explain", "train.py"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "backsight: train.py holds no error message; to have it run: backsight run train.py\n"
 
 
 def test_a_word_lists_the_codes_that_are_about_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,8 @@ def test_view_finds_a_run_by_its_name(recorded, monkeypatch, name):
 
 def test_diff_finds_runs_by_their_names(recorded, capsys):
     assert main(["diff", "lr0.03", "train"]) == 2
-    said = capsys.readouterr().err
+    shown, said = capsys.readouterr()
+    assert "lr0.03" in shown.splitlines()[0] and "no settings differ" in shown
     assert said.startswith("backsight: runs/lr0.03 holds no trace.\n") and max(map(len, said.splitlines())) <= 79
 
 

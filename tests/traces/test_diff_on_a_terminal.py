@@ -64,6 +64,7 @@ def test_one_operation_differs_and_several_differ():
     assert counts(Parted(0, 273, 1, 0, 0, (), ())) == (
         "273 operations agree to the last bit, 1 differs only because its inputs do"
     )
+    assert counts(Parted(0, 273, 0, 0, 0, (), ())) == "273 operations agree to the last bit"
     assert counts(Parted(0, 1, 2, 0, 0, (), ())) == (
         "1 operation agrees to the last bit, 2 differ only because their inputs do"
     )

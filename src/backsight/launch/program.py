@@ -196,12 +196,17 @@ def _show(warning: warnings.WarningMessage) -> None:
 
 
 def _run_elsewhere(path: str, argv: list[str]) -> int:
-    """Give the program to a fresh interpreter with the same flags and name, and return its status."""
+    """Give the program to a fresh interpreter with the same flags and name, and return its status.
+
+    Python's own word for a file that is not there says no more than ours, which knows what was meant.
+    """
     import subprocess
+
+    if not os.path.exists(path) and (near := beside(path)):
+        say(f"backsight: there is no file {path}{near}")
+        return 2
 
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     _flush()
     status = subprocess.call([sys.orig_argv[0], *flags, path, *argv], executable=sys.executable)
-    if not os.path.exists(path) and (near := beside(path)):
-        say(f"backsight: there is no file {path}{near}")
     return status if status >= 0 else 128 - status  # a shell's way to tell of a signal

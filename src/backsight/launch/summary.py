@@ -24,15 +24,17 @@ def untested(run: FirstSteps) -> tuple[str, ...]:
 
 
 def summary(run: FirstSteps, notes: int = 0, explained: int = 0) -> str:
-    """Return `nothing found in 90 optimizer steps: 3 losses audited, the last with 45 operations and 14 leaves`.
+    """Return `nothing found in 90 optimizer steps: audited 3 of their losses, the last with 45 operations and
+    14 leaves`.
 
     `notes` counts what was found and is only worth knowing, `explained` the errors that were told of.
     """
     if not run.audits:
         return f"backsight: {_unaudited(run)}"
-    audited = f"{run.audits} losses audited, the last" if run.audits > 1 else "1 loss audited,"
+    of = " of their losses" if run.audits < run.steps else f" loss{'es' * (run.audits > 1)}"
+    audited = f"audited {run.audits}{of}, {'the last ' * (run.audits > 1)}"
     steps = counted(run.steps, "optimizer step")
-    return f"backsight: {_besides(explained)}nothing found in {steps}{_aside(notes)}: {audited} with {run.looked_at}"
+    return f"backsight: {_besides(explained)}nothing found in {steps}{_aside(notes)}: {audited}with {run.looked_at}"
 
 
 def for_tools(run: FirstSteps, notes: int = 0, explained: int = 0) -> str:

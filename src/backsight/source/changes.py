@@ -100,6 +100,17 @@ def _changed_by(call: ast.Call) -> Iterator[ast.expr]:
         yield from out.elts if isinstance(out, ast.Tuple | ast.List) else [out]
 
 
+def read_before_written(statement: ast.stmt | None, name: str) -> ast.expr | None:
+    """What a statement computes from a tensor before it writes into it: `a @ x` of `x -= a @ x` and `x.sub_(a @ x)`."""
+    read: list[ast.expr] = []
+    match statement:
+        case ast.AugAssign(target=target, value=value) if memory_of(target) == name:
+            read = [value]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver), args=args)) if memory_of(receiver) == name:
+            read = args
+    return next((each for each in read if any(dotted(node) == name for node in ast.walk(each))), None)
+
+
 def memory_of(node: ast.expr) -> str | None:
     """The name whose memory `node` shows: `"x"` for `x.data[0].view(-1)`."""
     while True:

@@ -20,7 +20,7 @@ from backsight.source import (
 )
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.changes import LIBRARIES, changed_names, is_tensor_data, makes_new
+from backsight.source.changes import LIBRARIES, changed_names, is_tensor_data, makes_new, read_before_written
 from backsight.story.memory import storage_of
 from backsight.story.scenes import Scene, scenes
 from backsight.story.sections import Section
@@ -284,7 +284,11 @@ def _saver(subject: Subject, scene: Scene, name: str, place: Place) -> Place | N
         return _saver(subject, scene.caller, scene.given.get(name, name), scene.call)
     section = scene.section
     repeated = loop_facts(section.body, place.line) is not None
-    others = [each for each in statements(section.body.node) if repeated or each.lineno != place.line]
+    others = [
+        each
+        for each in statements(section.body.node)
+        if repeated or each.lineno != place.line or read_before_written(each, name) is not None
+    ]
     for each in (name, *sorted(scene.held - {name})):
         for statement in sorted(others, key=lambda one: (one.lineno >= place.line, -one.lineno)):
             takes_part = any(use.name == each and use.binds == subject.is_result for use in uses(statement))

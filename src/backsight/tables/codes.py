@@ -50,7 +50,7 @@ def explain_code(words: Sequence[str] = ()) -> int:
     except OSError as error:
         complain(f"{inert(text)} cannot be read: {error.strerror or error}")
         return 2
-    return _explain_text(held, known)
+    return _explain_text(held, known, script=text if text.endswith(".py") and held != text else "")
 
 
 def _piped() -> str:
@@ -86,11 +86,14 @@ def _is_message(word: str) -> bool:
     return " " in word.strip() or word == "-" or os.path.isfile(word)
 
 
-def _explain_text(held: str, known: dict[str, Path]) -> int:
-    """Print the page of the code that a message belongs to."""
-    from backsight.tables.messages import codes_of, describing, program_of, quoting
+def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
+    """Print the page of the code that a message belongs to; of a script that holds none, say what runs it."""
+    from backsight.tables.messages import codes_of, describing, program_of, quoting, raised_at, read_out
 
     codes = [code for code in codes_of(held) if code in known]
+    if script and not codes:
+        complain(f"{inert(script)} holds no error message; to have it run: backsight run {shlex.quote(script)}")
+        return 2
     codes = codes or quoting(held, {code: page.read_text(encoding="utf-8") for code, page in known.items()})
     described = [] if codes else [code for code in describing(held) if code in known]
     if len(codes) > _MOST or len(described) > 1:
@@ -103,6 +106,10 @@ def _explain_text(held: str, known: dict[str, Path]) -> int:
             "tensors; `backsight explain` lists all codes"
         )
         return 2
+    if not _NAMED.search(held) and (place := raised_at(held)):
+        file, number, statement = place
+        said = f"Raised at {_shortened(file)}:{number}{f', {statement}' * bool(statement)}."
+        show(*map(line, filter(None, [read_out(held), f"{said} To see why: backsight run {_script(held)}"])), "")
     for code in codes:
         show_page(_led(known[code].read_text(encoding="utf-8"), program_of(held)))
     if not _NAMED.search(held):  # last, since a terminal shows the end
@@ -119,7 +126,11 @@ _OUTERMOST = re.compile(r'^[^"\n]*File "([^"\n]+\.py)", line \d+, in <module>$',
 def _script(text: str) -> str:
     """Return the script that a traceback begins in, as one would type it; `train.py` if there is none."""
     found = _OUTERMOST.search(text)
-    return shlex.quote(found[1].removeprefix(f"{os.getcwd()}{os.sep}")) if found else "train.py"
+    return shlex.quote(_shortened(found[1])) if found else "train.py"
+
+
+def _shortened(file: str) -> str:
+    return file.removeprefix(f"{os.getcwd()}{os.sep}")
 
 
 def _read(text: str) -> str:
@@ -135,14 +146,15 @@ def _none(word: str, known: dict[str, Path]) -> int:
         show_all({code: known[code] for code in about})
         return 0
     wanted = word.upper() if word.upper().startswith("BS") else f"BS{word}"
-    begun = [each for each in known if each.startswith(wanted)] if len(wanted) > 3 else []
+    lacking = [f"{wanted[:3]}0{wanted[3:]}"] if re.fullmatch(r"BS\d\d", wanted) else []  # a zero, else the last digit
+    begun = [each for each in known if each in lacking or (len(wanted) > 3 and each.startswith(wanted))]
     if re.search(r"[./\\]", word):
         what, near = "code and no file", beside(word, Path.is_file)
     elif re.fullmatch(r"BS\d+", wanted) and not begun and len(wanted) != len("BS201"):
         what, near = "code", "; codes have three digits: `backsight explain` lists them"
     elif re.match(r"BS\d", wanted):
         near = offered(begun[:_MOST]) or meant(wanted, known, 3, 0.7)
-        what, near = "code", near or f"; they go from {min(known)} to {max(known)}"
+        what, near = "code", near or f"; they go from {min(known)} to {max(known)}: `backsight explain` lists them"
     else:
         complain(f"{word!r} is neither a code nor an error message that is known; `backsight explain` lists all codes")
         return 2

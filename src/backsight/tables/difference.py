@@ -19,14 +19,28 @@ def show_difference(a: str, b: str, *, rank: int = 0, as_json: bool = False, rep
     """Print where two traces diverge.
 
     Returns 0 if nothing differs but by rounding, 1 if something does, and 2 if they cannot be compared. For a program
-    that ran twice, rounding counts too: it is not reproducible then.
+    that ran twice, rounding counts too: it is not reproducible then. Of two recordings without traces it still prints
+    what these tell.
     """
     try:
         found = diff(a, b, rank=rank)
     except TraceError as error:
         complain(error)
+        if not as_json and _are_recordings(a, b):
+            from backsight.tables.commands import show_runs
+
+            show_runs([a, b])
         return 2
     return show(found, as_json=as_json, report=report)
+
+
+def _are_recordings(*folders: str) -> bool:
+    from backsight.runs import RunError, open_run
+
+    try:
+        return all(open_run(each) for each in folders)
+    except RunError:
+        return False
 
 
 def show(found: Difference, *, as_json: bool = False, report: str | None = None, twice: bool = False) -> int:

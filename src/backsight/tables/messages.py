@@ -52,6 +52,45 @@ def program_of(text: str) -> str:
     return "step" if _WEIGHT_MODIFIED.search(" ".join(text.split())) else ""
 
 
+_MODIFIED = re.compile(
+    r"modified by an inplace operation: \[\S+ \[(?P<shape>[\d, ]*)\]\]"
+    r"(?:, which is output \d+ of (?:\w+::)?(?P<op>\w+?)(?:Backward\d*)?,)? "
+    r"is at version (?P<now>\d+); expected version (?P<then>\d+)"
+)
+
+
+def read_out(text: str) -> str:
+    """Return what a message tells of the tensor that it is about; empty for one that tells nothing.
+
+    >>> read_out("modified by an inplace operation: [torch.FloatTensor [4, 3]], which is output 0 of SigmoidBackward0, "
+    ...          "is at version 1; expected version 0 instead.")
+    'A tensor of shape 4×3, created or last modified by Sigmoid, was modified in place once after it had been saved.'
+    """
+    found = _MODIFIED.search(" ".join(text.split()))
+    if found is None:
+        return ""
+    what = f"A tensor of shape {found['shape'].replace(', ', '×')}" if found["shape"] else "A scalar tensor"
+    by = f", created or last modified by {found['op']}," if found["op"] and not program_of(text) else ""
+    times = int(found["now"]) - int(found["then"])
+    often = {1: "once", 2: "twice"}.get(times, f"{times} times")
+    return f"{what}{by} was modified in place {often} after it had been saved."
+
+
+_LINE = re.compile(r'^[^"\n]*File "([^"\n]+)", line (\d+), in .*\n(?:[^"\n]*?    (\S.*))?', re.MULTILINE)
+_CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.MULTILINE)
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^<")
+
+
+def raised_at(text: str) -> tuple[str, int, str] | None:
+    """Return the innermost line of a traceback that is no library's: its file, its number and its text.
+
+    Of a chain of tracebacks that which began it, as in `codes_of`.
+    """
+    first = _CHAINED.split(text)[0]
+    lines = [found.groups() for found in _LINE.finditer(first) if not _INSTALLED.search(found[1])]
+    return (lines[-1][0], int(lines[-1][1]), (lines[-1][2] or "").strip()) if lines else None
+
+
 def describing(text: str) -> list[str]:
     """Return the codes that are about what a text describes, without being a message that an explanation knows.
 

@@ -263,10 +263,10 @@ def folded(step: Parted) -> list[str]:
 
 
 def counts(step: Parted) -> str:
-    """Return how many operations agree, and how many differ only because of what goes in."""
+    """Return how many operations agree, and how many differ only because of what goes in, if there are such."""
     agree = f"{counted(step.agree, 'operation')} agree{'s' * (step.agree == 1)} to the last bit"
     differ = "differs only because its inputs do" if step.inherited == 1 else "differ only because their inputs do"
-    return f"{agree}, {step.inherited:,} {differ}"
+    return f"{agree}, {step.inherited:,} {differ}" if step.inherited else agree
 
 
 def _grown(step: Parted) -> list[str]:

@@ -75,10 +75,7 @@ def _finding(judged: Judged, alike: Sequence[Judged], distances: Distances) -> F
     reasons = judged.reasons[1:] if first else judged.reasons  # the title says the first
     reasons = tuple(each for each in reasons if not _repeats(each, title, _inside(origin)))
     unheld = _unheld(setting)
-    inside = (
-        [f"The first difference inside the update: {_done(origin)}."] if setting and not unheld and origin.a else []
-    )
-    evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), *inside, _size(origin)]
+    evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
     if len(alike) > 1:
@@ -122,14 +119,6 @@ def _unheld(reason: str) -> str:
     """Which program, A or B, has no optimizer that holds a parameter; empty if both have."""
     match = re.match(r"no optimizer of ([AB]) holds ", reason)
     return match[1] if match else ""
-
-
-def _done(origin: Origin) -> str:
-    """Name the operation that is in one program only, or that has another result."""
-    if origin.kind == "program" or origin.a is None:
-        return _called(origin) if origin.kind == "program" else "its step"
-    ours, theirs = call(origin.a), call(origin.b or origin.a)
-    return f"the result of {ours}" if ours == theirs else f"{ours} in A, {theirs} in B"
 
 
 def _is_of_ranks(origin: Origin) -> bool:

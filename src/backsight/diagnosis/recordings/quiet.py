@@ -127,15 +127,15 @@ def dead_output(recording: Recording) -> Iterator[Finding]:
     for silence in silences(recording, is_dying, around=True):
         zeros, steps = _zero_steps(silence), silence.steps
         almost, no = ("", "no") if zeros == steps else ("almost ", "hardly any")
-        often = counted(steps, "recorded step")
-        if zeros < steps:
-            often = f"{zeros} of {often}, and all but a few in the others"
+        but = "one of these steps" if steps - zeros == 1 else f"{steps - zeros} of these steps"
         yield warning(
             "BS304",
             f"{silence.module.label} has returned {almost}only zeros since step {silence.since}.",
             (
-                f"All {int(silence.rows['count'][-1]):,} elements of {silence.rows.tensor.name} were 0 in "
-                f"{often}, to the end{_negative(recording, silence.module) or given(recording, silence.module)}.",
+                f"All {int(silence.rows['count'][-1]):,} elements of {silence.rows.tensor.name} were 0 from step "
+                f"{silence.since} to the end ({counted(steps, 'recorded step')})"
+                f"{_negative(recording, silence.module) or given(recording, silence.module)}."
+                f"{f' In {but}, a few were not.' * (zeros < steps)}",
                 f"Layers before it get {no} gradient through it.",
                 *(() if silence.module.is_leaf else (_IN_BETWEEN,)),
             ),

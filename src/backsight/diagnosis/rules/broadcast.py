@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from backsight.diagnosis.evidence.holders import users
@@ -10,6 +11,10 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shaped, shown, warning
+from backsight.source import assignments, statement_at
+from backsight.source.body import body_around, dotted, expressions, statements
+from backsight.source.rewriting import rewritten
+from backsight.story.fixes import too
 from backsight.tracing import Met
 
 
@@ -34,6 +39,7 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
         first, second = (f"`{tall}`" if tall else "one", f"`{flat}`" if flat else "the other")
         fix = (
             f"Give both the same shape: {simple(tall)}.squeeze(1), or {simple(flat)}.unsqueeze(1)."
+            f"{_likewise(met, tall, flat)}"
             if tall and flat and "…" not in f"{tall}{flat}"
             else "Give both the same shape: .squeeze(1) on one of them, or .unsqueeze(1) on the other."
         )
@@ -50,6 +56,25 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
             met.line,
             nodes=(index,),
         )
+
+
+def _likewise(met: Met, tall: str, flat: str) -> str:
+    """Say which other lines of the function join the same two variables, and how to mend all of them at once."""
+    here = met.line.place
+    body = body_around(here.file, here.line)
+    lines = [
+        each.lineno
+        for each in (statements(body.node) if body is not None else ())
+        for node in expressions(each)
+        if isinstance(node, ast.BinOp) and {dotted(node.left), dotted(node.right)} == {tall, flat}
+    ]
+    others = [line for line in dict.fromkeys(lines) if line != here.line]
+    made = assignments(body, tall) if body is not None and others else []
+    statement = statement_at(body, *made[0].position) if len(made) == 1 else None
+    if body is None or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return too(others)
+    new = rewritten(body, statement, {statement.value: f"{simple(body.text(statement.value))}.squeeze(1)"})
+    return f"{too(others)} Or mend them all on line {statement.lineno}: `{new}`." if new else too(others)
 
 
 def _against_square(met: Met, tall: str, flat: str, rows: int, index: int) -> Finding:

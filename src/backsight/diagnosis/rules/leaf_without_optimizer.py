@@ -22,7 +22,7 @@ from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
-from backsight.source import Place, statement_at
+from backsight.source import Body, Place, statement_at
 from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.freezing import unfreezings_after
@@ -117,7 +117,11 @@ class _Left(NamedTuple):
     """The statement that replaces it; None where there is not one alone."""
 
     module: str = ""
-    """What the program calls the module."""
+    """What the program calls the module; the parameter, where it is one that was replaced."""
+
+    def is_of(self, leaves: Sequence[Leaf]) -> bool:
+        """Whether parameters were replaced, and no module."""
+        return self.module == leaves[0].name
 
 
 def _by_cause(scene: Scene, leaves: Sequence[Leaf], passed: bool) -> Iterator[tuple[list[Leaf], _Left | None]]:
@@ -145,23 +149,21 @@ def _finding(
 ) -> Finding:
     optimizers = listed(list(scene.optimizers))
     label = leaves[0].label
-    more = f" and {len(leaves) - 1} more" if len(leaves) > 1 else ""
     one = len(leaves) == 1
     it = "it" if one else "them"
-    title = f"{label}{more} {'requires' if one else 'require'} grad, but no optimizer updates {it}."
+    all_named = len(leaves) <= _IN_TITLE
+    named = listed([leaf.label for leaf in leaves], _IN_TITLE if all_named else 1)
+    title = f"{named} {'requires' if one else 'require'} grad, but no optimizer updates {it}."
+    which = "" if all_named else f" ({_which(leaves)})"
     if one:
         shape = leaves[0].shape
-        which = f"a leaf of shape {shaped(shape)}" if shape else "a scalar leaf"
-    else:
-        which = _which(leaves)
+        which = f" (a leaf of shape {shaped(shape)})" if shape else " (a scalar leaf)"
     alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}"
     put = left.replaced if left else None
-    new: list[Fact] = (
-        [shown(put, f"replaces the module whose parameters {left.optimizer} holds.")] if left and put else []
-    )
+    new: list[Fact] = [shown(put, _replacing(left, leaves))] if left and put else []
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
-        new = [shown(put, "makes a plain list or dict.")]
+        new = [shown(put, f"makes a plain {_plain_kind(scene, leaves)}.")]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
     early: tuple[tuple[Fact, ...], str] | None = None
@@ -182,7 +184,7 @@ def _finding(
         "BS101",
         severity,
         title,
-        (f"The loss depends on {it} ({which}), but {alone}.", *([wanted] if wanted else []), *new),
+        (f"The loss depends on {it}{which}, but {alone}.", *([wanted] if wanted else []), *new),
         group.fix if group else early[1] if early else _fix(scene, leaves, wanted, made, left),
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
@@ -198,6 +200,9 @@ def _which(leaves: Sequence[Leaf]) -> str:
         return f"{len(leaves)} leaves"
     return f"parameters of {listed(modules) if len(modules) <= _NAMED else counted(len(modules), 'module')}"
 
+
+_IN_TITLE = 2
+"""Leaves that a title names one by one."""
 
 _NAMED = 4
 """Leaves, or modules, that are named one by one."""
@@ -399,32 +404,41 @@ def _fix(
         return "Nothing to do if you only want its gradient. Otherwise, add it to an optimizer."
     unseen = _in_plain_container(scene, leaves)
     if unseen:
-        return f"{_registered(scene, leaves)} {_model_of(scene, unseen)}.parameters() does not look inside a plain one."
+        looks = f"{_model_of(scene, unseen)}.parameters() does not look inside a plain {_plain_kind(scene, leaves)}."
+        return f"{_registered(scene, leaves)} {looks}"
     one, first = len(leaves) == 1, next(iter(scene.optimizers))
     if leaves[0].name and (late := made_late(scene, leaves[0])) is not None:
         return f"Create it in __init__, not in the first forward pass ({late}), or create {first} after that pass."
     if left is not None:
-        return _created_after(left, one)
+        return _created_after(left, leaves)
     code = _given_too(made[1].text, leaves[0].name) if made else ""
     it = "it" if one else "them"
     how = f"write {code}" if code else f"add {it} to {first}"
     return f"To train {it}, {how}. Otherwise, freeze {it} with requires_grad_(False)."
 
 
-def _created_after(left: _Left, one: bool) -> str:
+def _replacing(left: _Left, leaves: Sequence[Leaf]) -> str:
+    """What the statement does that replaces a module, or parameters one by one."""
+    if not left.is_of(leaves):
+        return f"replaces {left.module}, whose old parameters {left.optimizer} still holds."
+    names, form = listed([leaf.label for leaf in leaves], _NAMED), "its" if len(leaves) == 1 else "their"
+    return f"replaces {names}, which {left.optimizer} still holds in {form} old form."
+
+
+def _created_after(left: _Left, leaves: Sequence[Leaf]) -> str:
     """Say after which line the optimizer of a replaced module is created."""
     number = counted(left.number, "parameter") if left.number else "parameters"
     if left.replaced is None:
         return (
             f"Create {left.optimizer} again after each replacement of a module: it holds {number} that nothing else "
-            f"uses anymore, but not {'this one' if one else 'these'}."
+            f"uses anymore, but not {'this one' if len(leaves) == 1 else 'these'}."
         )
     body = body_around(left.replaced.file, left.replaced.line)
     loops = (each for each in statements(body.node) if isinstance(each, LOOPS)) if body is not None else ()
     again = " again" if any(each.lineno < left.replaced.line <= (each.end_lineno or 0) for each in loops) else ""
     holds = f"the {number}" if left.number != 1 else "the parameter"
     after = f"Create {left.optimizer}{again} after line {left.replaced.last}."
-    return f"{after} It still holds {holds} of the old {left.module}."
+    return after if left.is_of(leaves) else f"{after} It still holds {holds} of the old {left.module}."
 
 
 def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
@@ -489,22 +503,46 @@ def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
     return found[0] if len(found) == 1 else None
 
 
+class _Plain(NamedTuple):
+    """The part of a statement that makes a plain list or dict, and which of both it is."""
+
+    body: Body
+    target: ast.expr
+    value: ast.expr
+    kind: str
+
+
+def _plain_made(scene: Scene, leaves: Sequence[Leaf]) -> _Plain | None:
+    """What makes the plain list or dict, where the text shows which of both it is."""
+    attribute, made = _in_plain_container(scene, leaves).rpartition(".")[2], _container_made(scene, leaves)
+    body = body_around(made.file, made.line) if made is not None else None
+    statement = statement_at(body, *made.position) if made is not None else None
+    for target, value in assigned(statement) if body is not None and statement is not None else ():
+        assert body is not None
+        if isinstance(target, ast.Attribute) and target.attr == attribute:
+            if isinstance(value, ast.List | ast.ListComp):
+                return _Plain(body, target, value, "list")
+            if isinstance(value, ast.Dict | ast.DictComp):
+                return _Plain(body, target, value, "dict")
+    return None
+
+
+def _plain_kind(scene: Scene, leaves: Sequence[Leaf]) -> str:
+    made = _plain_made(scene, leaves)
+    return made.kind if made is not None else "list or dict"
+
+
 def _registered(scene: Scene, leaves: Sequence[Leaf]) -> str:
     """Say how to make a list or dict that a model sees: with the statement that makes it, where that shows what it is.
 
     >>> self.layers = nn.ModuleList([nn.Linear(20, 64), nn.Linear(64, 64)])
     """
     unseen, name = _in_plain_container(scene, leaves), leaves[0].name
-    kind, attribute = "Parameter" if name.endswith("]") else "Module", unseen.rpartition(".")[2]
-    made = _container_made(scene, leaves) if name.count("[") == 1 else None
-    body = body_around(made.file, made.line) if made is not None else None
-    statement = statement_at(body, *made.position) if made is not None else None
-    for target, value in assigned(statement) if statement is not None else ():
-        assert body is not None  # it has the statement
-        is_plain = isinstance(value, ast.List | ast.ListComp | ast.Dict | ast.DictComp) and "…" not in body.text(value)
-        if isinstance(target, ast.Attribute) and target.attr == attribute and is_plain:
-            wanted = f"nn.{kind}{'Dict' if isinstance(value, ast.Dict | ast.DictComp) else 'List'}"
-            return f"Make it an {wanted}: {body.text(target)} = {wanted}({body.text(value)})."
+    kind = "Parameter" if name.endswith("]") else "Module"
+    made = _plain_made(scene, leaves) if name.count("[") == 1 else None
+    if made is not None and "…" not in made.body.text(made.value):
+        wanted = f"nn.{kind}{'Dict' if made.kind == 'dict' else 'List'}"
+        return f"Make it an {wanted}: {made.body.text(made.target)} = {wanted}({made.body.text(made.value)})."
     return f"Make {unseen} an nn.{kind}List or nn.{kind}Dict."
 
 

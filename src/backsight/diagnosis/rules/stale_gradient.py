@@ -31,7 +31,7 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
             adds = () if running is None else (shown(running, "adds to them."),)
             yield warning(
                 "BS103",
-                f"{counted(len(left), 'gradient')} {'was' if len(left) == 1 else 'were'} not zeroed since "
+                f"{counted(len(left), 'gradient')} {'has' if len(left) == 1 else 'have'} not been zeroed since "
                 f"{name}.step().",
                 (
                     f"{scene.listed(left)}: the gradient of the previous step is still there, so this backward adds "

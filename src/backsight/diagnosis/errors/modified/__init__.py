@@ -19,6 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
 from backsight.source import loop_facts, statement_at
 from backsight.source.body import body_around
+from backsight.source.changes import read_before_written
 from backsight.story.changes import Changed, changed_by_module, changes
 from backsight.story.failure import Failure, around_engine
 from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
@@ -146,6 +147,10 @@ def _saving(subject: Subject, changed: Changed, name: str) -> Fact:
         statement = statement_at(body, saver.line)
         if statement is not None and reads_itself(statement, changed.name):
             return shown(saver, f"saves a part of {name}, then writes into {name}: {reason}.", changed.certainty)
+        first = body.text(read) if body and (read := read_before_written(statement, changed.name)) else ""
+        if first:
+            does = f"computes `{first}`, which saves {name}, and then modifies {name} in place: {reason}."
+            return shown(saver, does, changed.certainty)
         return shown(saver, f"saves {name}, and the next iteration modifies it in place: {reason}.", changed.certainty)
     where = f"in {subject.module}, " if subject.module and _is_of_module(subject, changed) else ""
     what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else "it"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.adding import Added, added, shared_part
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
 from backsight.diagnosis.evidence.case import Case, loops, names_read
 from backsight.diagnosis.evidence.holders import border, made_in, node_of, results_held, results_in, structure
@@ -155,7 +156,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         shown(place, f"frees {counted(len(shared), 'operation')}{behind} that {other} and {loss} share."),
         shown(level.place, "needs them again."),
     ]
-    add = f"({other} + {loss}).backward()"
+    add = added(level, place, other, loss)
     for apart, line, stands in (
         (other, place.line, _steps_elsewhere(case, level, place, shared)),
         (loss, level.line, _is_for_another(case, level, place, shared)),
@@ -183,13 +184,21 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
         if stands:
             evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
+        elif seen and seen.others:
+            part = _held(case, level, seen.others) or shared_part(case, seen.others) or "other operations"
+            evidence.append(
+                f"{through} only weights {apart}, as an advantage should: {apart} should not train it. But both losses "
+                f"also depend on {part}."
+            )
+            fix = (
+                f"Compute {apart} from {through}.detach(), and add the losses, which still share {part}: "
+                f"{add.call}.{add.where}"
+            )
         else:
             evidence.append(
                 f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
             )
-            fix += f" If {apart} should train it too, add the losses: {add}."
-        if seen and seen.others:
-            fix = f"Compute {apart} from {through}.detach(), and add the losses, which share more than that: {add}."
+            fix += f" If {apart} should train it too, add the losses: {add.call}.{add.where}"
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
     if not through and _steps_elsewhere(case, level, place, shared):
         cut = _cut_where_computed(case, level, other, place, joints)
@@ -205,7 +214,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
     if between := moved(case, level, place, shared):
         return _over_old_weights(case, level, other, loss, through, between, evidence, add)
-    fix = f"Add the losses and call backward once: {add}."
+    fix = f"Add the losses and call backward once: {add.call}.{add.where}"
     if perhaps := perhaps_moved(level, place):
         needed = f"compute {through}" if through else "run the forward pass"
         fix += f" If line {perhaps.line}, {perhaps.text}, changes weights, do not add them; {needed} again below it."
@@ -250,7 +259,14 @@ def _all_detached(
 
 
 def _over_old_weights(
-    case: Case, level: Level, other: str, loss: str, through: str | None, between: Moved, evidence: list[Fact], add: str
+    case: Case,
+    level: Level,
+    other: str,
+    loss: str,
+    through: str | None,
+    between: Moved,
+    evidence: list[Fact],
+    add: Added,
 ) -> Finding:
     """The weights are others by now, so that the sum of the losses would be another training."""
     assert level.body is not None
@@ -265,7 +281,7 @@ def _over_old_weights(
     below = f"below line {between.place.line}, {between.place.text}" if stands else f"below line {between.below.end}"
     fix = f"{_again(through)} {below}{forward}, and compute {loss} from that."
     if between.by_step:
-        fix += f" Or, if both losses share one step, add them, {add}, then step."
+        fix += f" Or, if both losses share one step, add them, {add.call}, then step.{add.where}"
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
@@ -287,13 +303,14 @@ def _made(case: Case, level: Level, through: str) -> Place | None:
 class _Weighed:
     """A loss that multiplies what it trains by something shared, as a policy's loss does by the advantage.
 
-    joint: what tells the shared operation. line: where the product is made. others: whether more is shared than that.
+    joint: what tells the shared operation. line: where the product is made. others: what tells the other results that
+        both losses consume.
     """
 
     loss: str
     joint: tuple[int, int]
     line: Line | None
-    others: bool
+    others: set[tuple[int, int]]
 
 
 def _weighed(case: Case, loss: str, graph: Graph, shared: set[int]) -> Iterator[_Weighed]:
@@ -311,9 +328,10 @@ def _weighed(case: Case, loss: str, graph: Graph, shared: set[int]) -> Iterator[
                 own = not any(each.index in shared for each in beside)
                 meetings += [graph.nodes[i]] if beside else []
                 products |= {joint: graph.nodes[i]} if beside and is_product and own and len(meetings) == 1 else {}
+    others = {_key(graph, joint) for joint in joints if joint not in products}
     for joint, product in products.items():
         line = case.watch.line_of(product) if case.watch else None
-        yield _Weighed(loss, _key(graph, joint), line, len(products) < len(joints))
+        yield _Weighed(loss, _key(graph, joint), line, others)
 
 
 def _key(graph: Graph, node: int) -> tuple[int, int]:
