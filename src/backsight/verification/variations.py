@@ -82,7 +82,7 @@ def variations(point: Point, generator: torch.Generator) -> Iterator[Variation]:
 def _inputs(point: Point) -> Iterator[tuple[int, str]]:
     if len(point.wanted) > 1:
         for k in point.wanted[:MOST]:
-            yield k, f"`{point.operation.argument(k)}`"
+            yield k, point.operation.argument(k)
 
 
 def _outputs(point: Point) -> range:
