@@ -12,7 +12,7 @@ PLOT = "image/png"
 
 SHOWS = {
     "setup": [],
-    "model": ["in the backward pass, at AddmmBackward0 in 0.0", "gradients 6.16 MB"],
+    "model": ["in the backward pass, at AddmmBackward0 in layer `0.0`", "gradients 6.16 MB"],
     "plot": [PLOT],
     "by-layer": [],
     "hooks": [],

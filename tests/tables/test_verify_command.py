@@ -302,8 +302,20 @@ class Scaled(torch.autograd.Function):
 """
 
 
-def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
+def test_a_made_up_input_takes_the_shape_in_which_backward_returns_its_gradient(tmp_path, capsys):
     (file := tmp_path / "layers.py").write_text(SCALED)
+    assert main(["verify", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("made-up inputs: x 4×3, weight 3 (--shape gives others)\n")
+    file.write_text(SCALED.replace(".sum(0)", ".sum()"))
+    assert main(["verify", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("made-up inputs: x 4×3, weight scalar (--shape gives others)\n")
+
+
+def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
+    strict = SCALED.replace(
+        "        return x * weight", "        assert weight.shape == x.shape\n        return x * weight"
+    )
+    (file := tmp_path / "layers.py").write_text(strict)
     assert main(["verify", str(file)]) == 2
     assert capsys.readouterr().err.startswith(
         "backsight: Scaled could not be tested with made-up inputs (x 4×3, weight 4×3): Scaled.backward returns a "
@@ -311,8 +323,41 @@ def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
         "for example `--shape 4,3 --shape 3`, or in a function beside it: def verify_inputs(): "
         'return {"Scaled": (torch.randn(4, 3), torch.randn(3))}\n'
     )
+    file.write_text(SCALED)
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "3"]) == 0
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "4,3"]) == 1
+
+
+PRODUCT = """
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        return grad @ b.T, a.T @ grad
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ("scalar", "RuntimeError: both arguments to matmul need to be at least 1D, but they are 2D and 0D"),
+        ("3", "Product.backward raises an error: RuntimeError: "),
+    ],
+)
+def test_shapes_that_fit_one_function_of_a_file_accuse_no_other(tmp_path, capsys, shape, why):
+    (file := tmp_path / "layers.py").write_text(
+        SCALED.replace(".sum(0)", ".sum()" if shape == "scalar" else ".sum(0)") + PRODUCT
+    )
+    assert main(["verify", str(file), "--shape", "4,3", "--shape", shape]) == 2
+    out, err = capsys.readouterr()
+    assert "Scaled" not in err and "BS4" not in out
+    assert err.startswith(f"backsight: Product was not tested: with these shapes, {why}")
+    assert err.endswith(f" Give it its own: backsight verify {file}:Product --shape ...\n")
 
 
 TABLE = """

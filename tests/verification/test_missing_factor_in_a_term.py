@@ -77,6 +77,36 @@ class Tanh(torch.autograd.Function):
         return grad_output * 1
 
 
+class SoftThreshold(torch.autograd.Function):
+    """What it computes for one input is used for the other, whose gradient is right."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, lam)
+        return torch.sign(x) * torch.clamp(x.abs() - lam, min=0)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, lam = ctx.saved_tensors
+        mask = (x.abs() > lam).float()
+        return g * mask, (-g * mask).sum()
+
+
+class Named(torch.autograd.Function):
+    """What it adds up is a name alone, which needs parentheses with a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return torch.sign(x) * (x.abs() - lam)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        (x,) = ctx.saved_tensors
+        back = -g
+        return -back + 0 * x, back.sum()
+
+
 def said(function: Any, *inputs: torch.Tensor) -> Any:
     (finding,) = bs.verify(function, *inputs).findings
     assert finding.code == "BS416"
@@ -118,3 +148,14 @@ class TestTheTermThatLacksAFactor:
             "Multiply what comes through the product in `s = torch.sigmoid(beta * x)` by `beta`, and no other term of "
             "the gradient: the chain rule."
         )
+
+    def test_is_not_written_where_another_input_would_become_wrong(self) -> None:
+        x = torch.linspace(-1.5, 2, 12)
+        finding = said(SoftThreshold.apply, x, torch.tensor(0.3))
+        assert finding.input == "lam"
+        assert "write `return g * mask, (-g * mask * torch.sign(x)).sum()`: only this term" in finding.fix
+
+    def test_has_parentheses_where_it_needs_them(self) -> None:
+        finding = said(Named.apply, X, torch.tensor(0.3))
+        assert finding.input == "lam"
+        assert "write `return -back + 0 * x, (torch.sign(x) * back).sum()`: only this term" in finding.fix

@@ -168,7 +168,7 @@ WRONG: list[tuple[type[Function], tuple[torch.Tensor, ...], tuple[str, str, str]
         (
             "error",
             "BS404",
-            "OneSample.backward returns half the right gradient for `x`, where the batch is of one sample.",
+            "OneSample.backward returns half the right gradient for `x`, for a batch of one.",
         ),
     ),
     (

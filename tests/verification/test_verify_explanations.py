@@ -207,7 +207,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (wrong.Entropy, normal(6, 4), torch.tensor([0, 1, 2, 3, 1, 1])),
         "Entropy.backward returns 6 times the right gradient for `x`.",
         "It is multiplied by 6, the number of entries along dimension 0 of the input: a sum where the mean belongs?",
-        "Multiply the gradient of `x` by 1/6.",
+        "Divide the gradient of `x` by `x.shape[0]`.",
     ),
     (
         "BS418",

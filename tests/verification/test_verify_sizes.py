@@ -156,3 +156,67 @@ def test_sizes_that_a_kernel_does_not_check_are_not_tried(tmp_path: Path) -> Non
     assert told == "BS404"
     assert {line.split()[2] for line in ran} == {"5"}, "statistics of 5 channels, and more channels"
     assert {"ran 4 5 3", "ran 8 5 3", "ran 4 5 6"} <= set(ran)
+
+
+def huber(of_w: Any) -> Any:
+    def backward(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x @ w.T
+        d = g * y / torch.sqrt(1 + y**2)
+        return d @ w, of_w(d, x)
+
+    return made(lambda x, w: torch.sqrt(1 + (x @ w.T) ** 2) - 1, backward)
+
+
+class Huber(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, w)
+        return torch.sqrt(1 + (x @ w.T) ** 2) - 1
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        y = x @ w.T
+        d = g * y / torch.sqrt(1 + y**2)
+        return d @ w, d.T @ x / len(x)
+
+
+class Averaged(Huber):
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        y = x @ w.T
+        d = g * y / torch.sqrt(1 + y**2)
+        return d @ w, (d[:, :, None] * x[:, None]).mean(0)
+
+
+DIVIDED = "It is divided by 5, the number of entries along dimension 0 of the output: a mean where the sum belongs?"
+
+
+def test_a_superfluous_factor_is_removed_where_it_stands() -> None:
+    (finding,) = bs.verify(Huber.apply, normal(5, 4), normal(3, 4)).findings
+    assert finding.evidence[-1] == DIVIDED
+    assert re.fullmatch(r"On line \d+, remove `/ len\(x\)` from the gradient of `w`\.", finding.fix)
+
+
+def test_a_mean_becomes_a_sum_where_it_stands() -> None:
+    (finding,) = bs.verify(Averaged.apply, normal(5, 4), normal(3, 4)).findings
+    assert re.fullmatch(r"On line \d+, write `sum` instead of `mean` in the gradient of `w`\.", finding.fix)
+
+
+def test_a_size_that_is_not_found_in_the_backward_is_undone_by_its_name_and_not_by_a_number() -> None:
+    (finding,) = bs.verify(huber(lambda d, x: d.T @ x / len(x)), normal(5, 4), normal(3, 4)).findings
+    assert finding.evidence[-1] == DIVIDED
+    assert finding.fix == "Multiply the gradient of `more[0]` by `grad_output.shape[0]`."
+
+
+def test_a_number_that_is_right_for_one_size_is_not_undone_by_another_number() -> None:
+    for_five = huber(lambda d, x: d.T @ x / len(x) * 5)
+    (finding,) = bs.verify(for_five, normal(7, 4), normal(3, 4)).findings
+    assert finding.title.startswith("Made.backward returns 5/7 times")
+    assert finding.fix == (
+        "Find what makes the gradient of `more[0]` depend on that size; a fixed number does not undo it."
+    )
+    (finding,) = bs.verify(for_five, normal(5, 4), normal(3, 4)).findings
+    assert finding.title == "Made.backward returns 5 times the right gradient for `more[0]`, for a batch of one."
+    assert "as called only: a fixed number, perhaps" in finding.fix

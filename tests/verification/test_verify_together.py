@@ -46,7 +46,7 @@ def test_a_mistake_in_the_gradients_of_two_inputs_is_one_finding() -> None:
     (finding,) = bs.verify(Bilinear, normal(4, 3), normal(4, 3, seed=1)).findings
     assert finding.title == "Bilinear.backward returns three times the right gradient for `a` and `b`."
     assert finding.evidence[-1] == "It is the same for `b`."
-    assert (finding.input, finding.fix) == ("a, b", "Multiply the gradient of `a` and `b` by 1/3.")
+    assert (finding.input, finding.fix) == ("a, b", "On line 23, remove `3 *` from the gradient of `a` and `b`.")
 
 
 def test_one_step_that_explains_the_gradients_of_two_inputs_is_told_once() -> None:

@@ -76,6 +76,7 @@ def test_a_custom_function_is_shown_with_its_class():
         (lambda: x * 2, "scaled identity"),
         (lambda: x.sin(), "diagonal"),
         (lambda: x.t(), "permutation"),
+        (lambda: x[0].expand(4, -1), "one 1 per row"),
         (lambda: x.sum(0), "sparse"),
         (lambda: x.softmax(-1) @ torch.ones(3, 3), "sparse"),
         (lambda: x.logsumexp((0, 1)), "dense"),
@@ -170,7 +171,7 @@ def test_a_step_prints_its_card():
         "step 3 · AddBackward0",
         "  in        2×4  [-0.5366, 0.6239, -0.3015, -0.4827, …]  norm 1.51",
     ]
-    assert "  Jacobian  other: 8×4 sparse" in text
+    assert "  Jacobian  other: 8×4 one 1 per row" in text
     assert "  engine    other was broadcast: its gradient is summed from 2×4 to 4" in text
     assert "  check     checked against forward-mode AD: agrees " in text
 

@@ -117,8 +117,8 @@ def warn_of_clipping() -> bool:
     if most is None or math.isinf(most):
         return False
     warn(
-        f"clip_grad_norm_ after a backward pass with release works only while the norm stays below {most}: longer "
-        f"gradients were used for the step already, and raise GradientGone. Call release.clip({most}) once, before "
+        f"clip_grad_norm_ after a backward pass with release works only while the norm stays below {most}: larger "
+        f"gradients have already been used by the step, and raise GradientGone. Call release.clip({most}) once, before "
         "the training, in place of clip_grad_norm_.",
         ReleaseWarning,
     )

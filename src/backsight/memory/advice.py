@@ -16,13 +16,16 @@ _SAME = 0.005
 _FLAG = {"fused": "fused=True", "foreach": "foreach=True", "loop": "foreach=False"}
 """What an optimizer is given for each implementation."""
 
-_WHY_NOT = {
+_NOT_FROM_GRADIENTS = {
     None: "and not from the gradients",
     "forward": "before there are gradients",
     "recomputation": "before most gradients exist",
     "backward": "before most gradients exist",
     "optimizer": "and not from the gradients",
 }
+
+_FEW = 0.02
+"""Gradients of less than this part of a peak are not what it is made of."""
 
 
 def sentences(variants: Sequence[Variant]) -> Iterator[str]:
@@ -38,7 +41,7 @@ def sentences(variants: Sequence[Variant]) -> Iterator[str]:
         yield f"{_FLAG[other]} of the optimizer alone saves {_saved(asked, base)}."
     released = _least(variants, release=True, checkpointing=checkpointing)
     if released is not None and released is not base:
-        yield _verdict("Gradient release saves", released, base, _WHY_NOT[base.at_peak.phase])
+        yield _verdict("Gradient release saves", released, base, _why_not_released(released))
     if checkpointing:
         return
     checkpointed = _least(variants, release=False, checkpointing=True)
@@ -54,6 +57,17 @@ def _least(variants: Sequence[Variant], *, release: bool, checkpointing: bool) -
     ways = ((each.way, each) for each in variants)
     found = [v for w, v in ways if (w.release is not None) == release and bool(w.checkpointing) == checkpointing]
     return min(found, key=lambda each: each.peak, default=None)
+
+
+def _why_not_released(released: Variant) -> str:
+    """Say why release does not lower a peak, by the gradients that are there with it all the same."""
+    peak = released.at_peak
+    held = peak.by_kind["gradients"]
+    if held < _FEW * peak.bytes:
+        return _NOT_FROM_GRADIENTS[peak.phase]
+    if released.way.release in (0, "0"):
+        return "and not from gradients that could be freed earlier"
+    return f"where {amount(held)} of gradients wait in a bucket; release=0 (--release 0) uses each at once"
 
 
 def _verdict(what: str, other: Variant, base: Variant, why_not: str) -> str:

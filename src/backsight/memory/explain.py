@@ -59,12 +59,11 @@ class Peak:
 
     @property
     def where(self) -> str:
-        """The place in the step: `in the backward pass, at LogSoftmaxBackward0 of lm_head`."""
+        """The place in the step: `in the backward pass, at LogSoftmaxBackward0 in layer lm_head`."""
         if self.phase is None:
             return "before the step"
-        return (
-            f"in the {_PASS[self.phase]}{_at(self.node, self.op, self.phase)}{f' in {self.module}' * bool(self.module)}"
-        )
+        layer = f" in layer `{self.module}`" if self.module else ""
+        return f"in the {_PASS[self.phase]}{_at(self.node, self.op, self.phase)}{layer}"
 
     @property
     def parts(self) -> tuple[tuple[int, str], ...]:

@@ -27,9 +27,7 @@ UNKNOWN = {
         "and cuDNN (some hundred MB). RMSNorm, dropout, attention, softmax, LSTMs and mixed precision are counted as "
         "on CUDA, all other operators as on the CPU."
     ),
-    "cpu": (
-        "A forecast for the CPU: the step did not run; its operators were tried one by one on small tensors of zeros."
-    ),
+    "cpu": "A forecast for the CPU: the step did not run.",
 }
 
 

@@ -42,7 +42,7 @@ def others(asked: Way, known: tuple[Implementation, ...], bucket: str | float, r
     ways = [asked]
     ordinary: list[Implementation | None] = [each for each in known if each != "loop"]
     ways += [Way(each, checkpointing=asked.checkpointing) for each in ordinary or [asked.implementation]]
-    ways.append(Way(best, release=bucket, checkpointing=asked.checkpointing))
+    ways += [Way(each, release=bucket, checkpointing=asked.checkpointing) for each in (asked.implementation, best)]
     if repeated:
         ways += [replace(way, checkpointing=not asked.checkpointing) for way in (Way(best), Way(best, release=bucket))]
     return tuple(dict.fromkeys(ways))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
@@ -33,8 +34,21 @@ class Case:
     parameters: tuple[str, ...] = ()
     """The names of made-up inputs."""
 
-    def own_inputs(self) -> str:
-        """Say how to give other inputs than those that were made up, by an example of other shapes."""
+    def with_shape(self, name: str, shape: tuple[int, ...]) -> Case | None:
+        """Return the case with a made-up tensor in another shape, which must not be larger; None if it has none."""
+        at = self.parameters.index(name) if name in self.parameters else len(self.inputs)
+        old = self.inputs[at] if at < len(self.inputs) else None
+        if not isinstance(old, torch.Tensor) or math.prod(shape) > old.numel():
+            return None
+        new = old.reshape(-1)[: math.prod(shape)].reshape(shape)
+        inputs = (*self.inputs[:at], new, *self.inputs[at + 1 :])
+        return replace(self, inputs=inputs, made_up=_in_words(self.parameters, inputs))
+
+    def own_inputs(self, command: str = "") -> str:
+        """Say how to give other inputs than those that were made up, by an example of other shapes.
+
+        `command` is what comes before the options, where these must not be given to all functions of a file.
+        """
         shapes: list[str] = []
         options: list[str] = []
         written: list[str] = []
@@ -49,9 +63,10 @@ class Case:
             else:
                 options.append(f"--value {quote(f'{name}={value!r}')}")
                 written.append(repr(value))
+        shown = [command] if command else []
         given = f"({', '.join(written)}{',' * (len(written) == 1)})"
         return (
-            f"Give it its own, for example `{' '.join([*shapes, *options])}`, or in a function beside it: "
+            f"Give it its own, for example `{' '.join([*shown, *shapes, *options])}`, or in a function beside it: "
             f'def {INPUTS}(): return {{"{self.name.rpartition(".")[2]}": {given}}}'
         )
 
@@ -236,9 +251,13 @@ def _guessed(
 ) -> Case:
     tensors = {p.name: each.tensor(dtype, generator) for p in signature.required if p.name not in signature.known}
     inputs = signature.inputs(tensors)
-    said = (
-        f"{p.name} {each}" if p.name in tensors else f"{p.name} = {value!r}"
-        for p, value in zip(signature.parameters, inputs, strict=False)
-    )
     names = tuple(p.name for p in signature.parameters)
-    return Case(signature.name, function, inputs, {}, ", ".join(said), parameters=names)
+    return Case(signature.name, function, inputs, {}, _in_words(names, inputs), parameters=names)
+
+
+def _in_words(names: Sequence[str], inputs: Sequence[Any]) -> str:
+    """Return `x 4×3, eps = 0.5`."""
+    return ", ".join(
+        f"{name} {Input(tuple(value.shape))}" if isinstance(value, torch.Tensor) else f"{name} = {value!r}"
+        for name, value in zip(names, inputs, strict=False)
+    )

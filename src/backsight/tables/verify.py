@@ -18,7 +18,7 @@ from backsight.tables.cases import Case, Input, cases
 from backsight.tables.printing import complain, show
 from backsight.tables.signature import NoCase, is_function
 from backsight.tables.target import TargetNotFound, found, module
-from backsight.verification import NothingToVerify, Verification, verify, verify_second_order
+from backsight.verification import Misshapen, NothingToVerify, Verification, verify, verify_second_order
 
 EXAMPLE = "layers.py:MyFunction"
 
@@ -52,7 +52,8 @@ def verify_target(target: str, options: Options, as_json: bool = False) -> int:
         return 2
     for name, each, beside in named:
         try:
-            told.append(_told(name, each, beside, options))
+            command = f"backsight verify {target}:{name}" if len(named) > 1 else ""
+            told.append(_told(name, each, beside, options, command))
         except (NoCase, NothingToVerify) as error:
             refused = _say(error)
         except Exception:
@@ -147,7 +148,8 @@ def _is_defined_in(value: Any, beside: ModuleType) -> bool:
     return callable(value) and getattr(value, "__module__", None) == beside.__name__
 
 
-def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -> _Told:
+def _told(name: str, target: Any, beside: ModuleType | None, options: Options, command: str) -> _Told:
+    """Verify one target; `command` is what verifies it alone, where there are several."""
     if is_function(target) and (lacking := unwritten(target)):
         raise NoCase(f"{name} defines no {lacking}: verify a class that derives from it.")
     tried: Sequence[Case] = cases(
@@ -158,24 +160,56 @@ def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -
         try:
             told = _Told(case, tuple(_reports(case, options)))
             if case.made_up and (doubted := _doubted(told)):
-                raise _DoubtfulError(doubted)
+                return _in_its_shapes(told, options, doubted)
+            if options.shapes and command and (raised := _raised(told)):
+                raise _DoubtfulError(raised)
             return told
         except NothingToVerify:
             raise
         except Exception as error:
             failed = failed or error
     first = tried[0]
-    if not first.made_up and failed is not None:
-        raise failed
     said = next(iter(str(failed).strip().splitlines()), "").rstrip(".:, ")
-    raised = "" if isinstance(failed, _DoubtfulError) else f"{type(failed).__name__}: "
-    raise NoCase(
-        f"{name} could not be tested with made-up inputs ({first.made_up}): {raised}{said}. {first.own_inputs()}"
-    )
+    why = said if isinstance(failed, _DoubtfulError) else f"{type(failed).__name__}: {said}"
+    if first.made_up:
+        raise NoCase(
+            f"{name} could not be tested with made-up inputs ({first.made_up}): {why}. {first.own_inputs(command)}"
+        )
+    if options.shapes and command:
+        raise NoCase(f"{name} was not tested: with these shapes, {why}. Give it its own: {command} --shape ...")
+    assert failed is not None
+    raise failed
 
 
 class _DoubtfulError(Exception):
     """A finding about an input that was made up: perhaps it is the input that is wrong."""
+
+
+def _in_its_shapes(told: _Told, options: Options, doubted: str) -> _Told:
+    """Verify again with made-up inputs in the shapes that backward returns gradients in, as of a learned scalar.
+
+    Raises:
+        _DoubtfulError: if it is still the inputs that are in doubt, or they have no such shapes.
+    """
+    for _ in told.case.parameters:
+        shapes = (each for report in told.reports for finding in report.findings for each in finding.evidence)
+        asked = next((each for each in shapes if isinstance(each, Misshapen)), None)
+        case = told.case.with_shape(asked.argument, asked.shape) if asked else None
+        if case is None:
+            break
+        try:
+            told = _Told(case, tuple(_reports(case, options)))
+        except Exception:  # forward is not made for that
+            break
+        if not _doubted(told):
+            return told
+    raise _DoubtfulError(doubted)
+
+
+def _raised(told: _Told) -> str:
+    """Return what a backward raises, in one sentence."""
+    found = (each for report in told.reports for each in report.findings if each.code == "BS414")
+    return next((f"{each.title.rstrip('.')}: {each.evidence[0]}" for each in found), "")
 
 
 def _doubted(told: _Told) -> str:

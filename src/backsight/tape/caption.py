@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 from backsight.tape.cells import Style, cells, cut, harmless, paint
 from backsight.tape.fold import Fold
@@ -14,8 +14,12 @@ from backsight.text import size
 MARKS = {"op": "●", "leaf": "○", "custom": "◆", "compiled": "■", "checkpoint": "■"}
 ROOT = "◉"
 
-GUESSED = "modules guessed from parameters; bs.watch() records them"
+GUESSED = "modules guessed from parameters; bs.watch() records the real ones"
 """What is said where no call of a module was seen: operations are shown in the modules whose parameters they use."""
+
+
+SAME = "blank or dim: same module as above, –: none"
+"""How an empty place in the column of modules is read, and a dash."""
 
 
 def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:
@@ -70,6 +74,7 @@ def legend(graph: Graph, rows: Rows, folds: Sequence[Fold], *, lanes_cut: bool, 
     parts += ["◆ custom Function"] if "custom" in kinds else []
     parts += ["■ whole region"] if kinds & {"compiled", "checkpoint"} else []
     parts += ["‹leaf›"] if any(rows.chips) else []
+    parts += [SAME] if any(rows.module) and any(not b or a == b for a, b in pairwise(rows.module)) else []
     parts += ["saved: kept for backward, counted once"] if any(rows.saved) else []
     parts += ["hooked: packed, size unknown"] if "hooked" in rows.state else []
     parts += [GUESSED] if is_guessed(graph, rows) else []

@@ -5,6 +5,7 @@ Offered to other rooms: `manual`.
 
 from backsight.verification.codes import CODES
 from backsight.verification.errors import NothingToVerify
+from backsight.verification.hypotheses import Misshapen
 from backsight.verification.live import verify_graph
 from backsight.verification.report import Checked, Skipped, Verification, VerificationFailed, WrongGradient
 from backsight.verification.second_order import verify_second_order
@@ -14,6 +15,7 @@ from backsight.verification.verify import verify
 __all__ = [
     "CODES",
     "Checked",
+    "Misshapen",
     "NothingToVerify",
     "Skipped",
     "Verification",

@@ -36,6 +36,12 @@ UNTESTABLE = {
 }
 """Functions of PyTorch that no test of one operation fits."""
 
+FIXED = (
+    "Find what is right as called only: a fixed number, perhaps, where backward must compute one from what it gets, "
+    "such as `x.shape[0]`."
+)
+"""What to do about a factor that is 1 as called: no number undoes it."""
+
 NEARBY = "Tested at a nearby point: at these values, forward has a kink or is singular."
 
 
@@ -178,10 +184,11 @@ def _marked(point: Point, generator: torch.Generator) -> list[WrongGradient]:
 
 def _where(finding: WrongGradient, variation: Variation) -> WrongGradient:
     """Say in which circumstances a gradient is wrong."""
-    title = f"{finding.title.removesuffix('.')}, where {variation.where}."
+    title = f"{finding.title.removesuffix('.')}, {variation.where}."
     severity = max(finding.severity, variation.severity, key=SEVERITIES.index)
     known = "As called, it is right. A test that calls it in only one way does not see this."
-    return replace(finding, title=title, severity=severity, evidence=(known, *finding.evidence))
+    fix = FIXED if finding.code == "BS404" else finding.fix
+    return replace(finding, title=title, severity=severity, evidence=(known, *finding.evidence), fix=fix)
 
 
 def _explained(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generator) -> Told:

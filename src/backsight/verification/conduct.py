@@ -15,7 +15,7 @@ import torch
 
 from backsight.tape.rows import dimensions, dtype_name
 from backsight.verification.errors import raised
-from backsight.verification.hypotheses import Explanation
+from backsight.verification.hypotheses import Explanation, Misshapen
 from backsight.verification.operation import Operation
 from backsight.verification.wording import ADDED_UP, listed, number
 
@@ -195,7 +195,7 @@ def _wrong_shape(
         )
     return "BS414", Explanation(
         f"{operation.backward} returns a gradient of the wrong shape for `{name}`.",
-        (shapes,),
+        (Misshapen(shapes, argument=name, shape=got),),
         f"Return a gradient with the shape of `{name}`.",
     )
 

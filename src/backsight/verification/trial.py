@@ -136,10 +136,10 @@ def _doubtful(pull: Pull, generator: torch.Generator) -> list[int]:
     """The inputs whose gradients one central difference does not show to be right; of many inputs all at once."""
     numbers = [k for k, each in enumerate(pull.point.inputs) if each.numel()]
     groups = [numbers[k::GROUPS] for k in range(GROUPS)] if len(numbers) > GROUPS else [[k] for k in numbers]
-    return sorted(k for group in groups if not _agree(pull, group, generator) for k in group)
+    return sorted(k for group in groups if not agree(pull, group, generator) for k in group)
 
 
-def _agree(pull: Pull, numbers: list[int], generator: torch.Generator) -> bool:
+def agree(pull: Pull, numbers: list[int], generator: torch.Generator) -> bool:
     """Whether one central difference settles that these gradients are right. False if anything is not finite."""
     point = pull.point
     step = min(step_for(point, k) for k in numbers)

@@ -35,7 +35,7 @@ SECONDS = 10.0
 
 
 class Variation(NamedTuple):
-    """A point at which an operation is tested again: `where` is that in words, after what is wrong there.
+    """A point at which an operation is tested again: `where` is that in words, as they end a sentence.
 
     What a program can meet with the inputs that it has is an error, other values are a warning.
     """
@@ -52,15 +52,18 @@ def variations(point: Point, generator: torch.Generator) -> Iterator[Variation]:
         OutOfTime: when they take too long.
     """
     ways: list[tuple[Callable[[], Point | None], str, Severity]] = [
-        *((lambda k=k: _alone(point, k), f"`{name}` alone needs a gradient", "error") for k, name in _inputs(point)),
-        *((lambda k=k: _only(point, k), f"output {k} alone has a gradient", "error") for k in _outputs(point)),
-        (lambda: _together(point), "the other inputs need a gradient too", "error"),
-        (lambda: _moved(point, generator), "the inputs are others than at the first call", "error"),
-        (lambda: _again(point, point.values, Way(strided=True)), "grad_output is not contiguous", "error"),
-        (lambda: _strided(point), "the inputs are not contiguous", "error"),
-        (lambda: _first(point), "the batch is of one sample", "error"),
-        (lambda: _repeated(point), "an index is repeated", "warning"),
-        (lambda: _enlarged(point), f"the inputs are {FAR:g} times as large", "warning"),
+        *(
+            (lambda k=k: _alone(point, k), f"where `{name}` alone needs a gradient", "error")
+            for k, name in _inputs(point)
+        ),
+        *((lambda k=k: _only(point, k), f"where output {k} alone has a gradient", "error") for k in _outputs(point)),
+        (lambda: _together(point), "where the other inputs need a gradient too", "error"),
+        (lambda: _moved(point, generator), "where the inputs are others than at the first call", "error"),
+        (lambda: _again(point, point.values, Way(strided=True)), "where grad_output is not contiguous", "error"),
+        (lambda: _strided(point), "where the inputs are not contiguous", "error"),
+        (lambda: _first(point), "for a batch of one", "error"),
+        (lambda: _repeated(point), "where an index is repeated", "warning"),
+        (lambda: _enlarged(point), f"where the inputs are {FAR:g} times as large", "warning"),
     ]
     end = time.monotonic() + SECONDS
     for make, where, severity in ways:

@@ -25,7 +25,9 @@ ENTRIES = 1 << 16
 LOOKED = 8
 """Rows looked at of a larger one."""
 
-Structure = Literal["zero", "identity", "scaled identity", "diagonal", "permutation", "sparse", "dense", "unknown"]
+Structure = Literal[
+    "zero", "identity", "scaled identity", "diagonal", "permutation", "one 1 per row", "sparse", "dense", "unknown"
+]
 
 Call = Callable[[Sequence[torch.Tensor | None]], tuple[torch.Tensor | None, ...]]
 
@@ -99,11 +101,11 @@ def _jacobian(
     matrix = torch.stack([line.to(lines[-1].dtype) for line in lines]) if lines else torch.zeros(0, columns)
     nonzero = int((matrix != 0).sum())
     full = len(at) == rows
-    return Jacobian(k, name, rows, columns, _structure(matrix, at), len(at), nonzero, matrix if full else None)
+    return Jacobian(k, name, rows, columns, _structure(matrix, at, rows), len(at), nonzero, matrix if full else None)
 
 
-def _structure(matrix: torch.Tensor, at: Sequence[int]) -> Structure:
-    """Say what the rows numbered `at` look like."""
+def _structure(matrix: torch.Tensor, at: Sequence[int], rows: int) -> Structure:
+    """Say what the rows numbered `at`, of so many, look like."""
     if matrix.numel() == 0:
         return "unknown"
     entries = matrix != 0
@@ -115,9 +117,8 @@ def _structure(matrix: torch.Tensor, at: Sequence[int]) -> Structure:
         if bool((diagonal == diagonal[0]).all()):
             return "identity" if diagonal[0] == 1 else "scaled identity"
         return "diagonal"
-    each_once = bool((entries.sum(1) == 1).all() and (entries.sum(0) <= 1).all() and (matrix[entries] == 1).all())
-    if each_once:
-        return "permutation"
+    if bool((entries.sum(1) == 1).all() and (matrix[entries] == 1).all()) and matrix.shape[1] > 1:
+        return "permutation" if rows == matrix.shape[1] and bool((entries.sum(0) <= 1).all()) else "one 1 per row"
     return "dense" if int(entries.sum()) > matrix.numel() // 2 else "sparse"
 
 

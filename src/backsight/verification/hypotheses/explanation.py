@@ -38,6 +38,14 @@ class EveryEntry(Evidence):
     claim: str = ""
 
 
+@dataclass(frozen=True)
+class Misshapen(Evidence):
+    """Evidence about a gradient in another shape than that of its input: whose it is, and the shape that it has."""
+
+    argument: str = ""
+    shape: tuple[int, ...] = ()
+
+
 def of_every_entry(case: Case, claim: str) -> EveryEntry:
     """Say what is so of every entry, with the largest of them."""
     draw = case.draws[0]

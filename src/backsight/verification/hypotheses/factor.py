@@ -12,6 +12,7 @@ import torch
 from backsight.verification.case import Case, Known
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.hypotheses.broadcast import copies
+from backsight.verification.hypotheses.completed import lightened
 from backsight.verification.hypotheses.explanation import Explanation, of_every_entry
 from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, sizes_of, told, tried_at, whole_factor
 from backsight.verification.steps import counts_in, numbers_in
@@ -31,11 +32,13 @@ def constant_factor(case: Case) -> Explanation | None:
     ):  # named as a missing factor
         return None
     known = of_every_entry(case, f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one")
-    reasons, number_ = _reasons(case, factor)
+    reasons, undone = _reasons(case, factor)
     by = times(1 / factor, words=False)
-    fix = f"{number_.undone if number_ else f'Multiply the gradient of `{case.argument}` by {by}'}."
+    fix = lightened(case) or undone or f"Multiply the gradient of `{case.argument}` by {by}"
     return Explanation(
-        f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", (known, *reasons), fix
+        f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.",
+        (known, *reasons),
+        f"{fix}.",
     )
 
 
@@ -63,14 +66,16 @@ class Named(NamedTuple):
     undone: str
 
 
-def _reasons(case: Case, factor: float) -> tuple[list[str], Named | None]:
-    """Say what a factor is: a size, or a number of forward; nothing where it may be one or the other."""
+def _reasons(case: Case, factor: float) -> tuple[list[str], str]:
+    """Say what a factor is, and what undoes it: a size, or a number of forward; nothing where that may be either."""
     measured = whole_factor(case)
-    sizes, constant = told(case, factor, measured)
-    number_ = of_forward(case, factor, measured) if constant else None
+    sizes = told(case, factor, measured)
+    number_ = of_forward(case, factor, measured) if sizes.constant else None
     if number_ is None and (counted := _of_counts(case, factor, measured)):
-        return [counted.told], counted
-    return ([*(each for each in sizes if each != NO_SIZE), number_.told] if number_ else sizes), number_
+        return [counted.told], counted.undone
+    if number_ is None:
+        return sizes.lines, sizes.undone
+    return [*(each for each in sizes.lines if each != NO_SIZE), number_.told], number_.undone
 
 
 def of_forward(case: Case, factor: float, measured: Factor) -> Named | None:

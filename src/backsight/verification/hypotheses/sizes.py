@@ -50,17 +50,26 @@ class Tried(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A number of entries, or an integer that is given: its name, and its value at a point."""
+    """A number of entries, or an integer that is given: its name, how it is written, and its value at a point."""
 
     name: str
+    text: str
     at: Callable[[Point], int]
 
 
-def told(case: Case, factor: float, measured: Factor) -> tuple[list[str], bool]:
-    """Say which size a factor is, or that it is none; nothing of sizes that it has nothing to do with.
+class Told(NamedTuple):
+    """What is said of the sizes that a factor may be, and what undoes it; nothing where sizes do not tell.
 
-    Returned is also whether it is the same at all sizes that were tried.
+    `constant` says whether the factor is the same at all sizes that were tried.
     """
+
+    lines: list[str]
+    constant: bool
+    undone: str = ""
+
+
+def told(case: Case, factor: float, measured: Factor) -> Told:
+    """Say which size a factor is, or that it is none; nothing of sizes that it has nothing to do with."""
     alike = [
         (size, formula)
         for size in _known(case)
@@ -69,7 +78,7 @@ def told(case: Case, factor: float, measured: Factor) -> tuple[list[str], bool]:
         if _is(factor, of(size.at(case.point)))
     ]
     if not alike and not _rational(factor):
-        return [], True
+        return Told([], True)
     tried = list(_tried(case, measured)) if Known.BACKWARD in case.known else []
     changed = [each for each in tried if not _is(each.factor, factor)]
     holding = [
@@ -79,18 +88,23 @@ def told(case: Case, factor: float, measured: Factor) -> tuple[list[str], bool]:
     ]
     sure = [pair for pair in holding if any(pair[0].at(each.point) != pair[0].at(case.point) for each in tried)]
     if changed and sure:
-        return [_said(case, *sure[0])], False
+        return Told([_said(case, *sure[0])], False, _undone(case, *sure[0]))
     if changed:
-        return [
+        lines = [
             f"The factor depends on {each.of}: with {each.new} instead of {each.old} it is "
             f"{times(each.factor, words=False)}."
             for each in changed[:2]
-        ], False
+        ]
+        fix = f"Find what makes the gradient of `{case.argument}` depend on that size; a fixed number does not undo it"
+        return Told(lines, False, fix)
     if holding:  # what could not be tried
-        plain = list(dict.fromkeys(size.name for size, formula in holding if formula in ("n", "1/n")))
-        which = _plain(max(factor, 1 / factor))
-        return [f"{which} is also {_or(plain)}; whether that is the reason could not be tried."] * bool(plain), True
-    return [NO_SIZE] * bool(alike), True
+        plain = [(size, formula) for size, formula in holding if formula in ("n", "1/n")]
+        which, names = _plain(max(factor, 1 / factor)), list(dict.fromkeys(size.name for size, _ in plain))
+        if names:
+            line = f"{which} is also {_or(names)}; whether that is the reason could not be tried."
+            return Told([line], True, f"{_undone(case, *plain[0])} if that is the reason, else by {which}")
+        return Told([], True)
+    return Told([NO_SIZE] * bool(alike), True)
 
 
 def sizes_of(case: Case) -> dict[str, int]:
@@ -139,6 +153,12 @@ def _said(case: Case, size: Size, formula: str) -> str:
     return f"The factor is {formula}, where n = {n} is {size.name}; this also holds for other sizes."
 
 
+def _undone(case: Case, size: Size, formula: str) -> str:
+    how = "Multiply" if formula == "1/n" else "Divide"
+    by = f"`{size.text}`" if formula in ("n", "1/n") else f"{formula}, where n is `{size.text}`"
+    return f"{how} the gradient of `{case.argument}` by {by}"
+
+
 def _plain(factor: float) -> str:
     return times(factor, words=False).removesuffix(" times")
 
@@ -151,24 +171,28 @@ def _rational(factor: float) -> bool:
 def _known(case: Case) -> Iterator[Size]:
     """The sizes that a factor may be."""
     mine, output = case.point.wanted[case.number], case.outputs[0]
-    yield from _of_shape("the input", case.input.dim(), lambda point: point.inputs[case.number].shape)
-    yield from _of_shape("the output", case.output.dim(), lambda point: point.outputs[output].shape)
+    given = case.grad_output if output == 0 else "output"  # which has the shape of the output
+    yield from _of_shape("the input", case.argument, case.input.dim(), lambda point: point.inputs[case.number].shape)
+    yield from _of_shape("the output", given, case.output.dim(), lambda point: point.outputs[output].shape)
     for k, each in enumerate(case.point.values):
-        name = f"`{case.operation.argument(k)}`"
+        text = case.operation.argument(k)
+        name = f"`{text}`"
         if isinstance(each, torch.Tensor) and k != mine:
-            yield from _of_shape(name, each.dim(), partial(_shape_of, k))
+            yield from _of_shape(name, text, each.dim(), partial(_shape_of, k))
         elif type(each) is int:
-            yield Size(name, partial(_integer, k))
+            yield Size(name, text, partial(_integer, k))
 
 
-def _of_shape(name: str, dims: int, shape: Callable[[Point], torch.Size]) -> Iterator[Size]:
+def _of_shape(name: str, text: str, dims: int, shape: Callable[[Point], torch.Size]) -> Iterator[Size]:
     """The number of entries along each dimension, along two of them, and of all."""
+    along = "the number of entries along"
     for d in range(dims):
-        yield Size(f"the number of entries along dimension {d} of {name}", partial(_along, shape, (d,)))
+        yield Size(f"{along} dimension {d} of {name}", f"{text}.shape[{d}]", partial(_along, shape, (d,)))
     if dims > 1:
-        yield Size(f"the number of entries of {name}", partial(_along, shape, tuple(range(dims))))
+        yield Size(f"the number of entries of {name}", f"{text}.numel()", partial(_along, shape, tuple(range(dims))))
     for a, b in combinations(range(dims), 2) if dims > 2 else ():
-        yield Size(f"the number of entries along dimensions {a} and {b} of {name}", partial(_along, shape, (a, b)))
+        both = f"{text}.shape[{a}] * {text}.shape[{b}]"
+        yield Size(f"{along} dimensions {a} and {b} of {name}", both, partial(_along, shape, (a, b)))
 
 
 def _along(shape: Callable[[Point], torch.Size], dims: tuple[int, ...], point: Point) -> int:

@@ -59,7 +59,7 @@ def _explanation(case: Case, mistake: Found) -> Explanation:
     told = f"{case.subject} returns the gradient of `{case.argument}` {title}."
     sizes: list[str] = []
     if mistake.factor is not None:
-        sizes, constant = of_sizes(case, mistake.factor, _factor(case, mistake))
+        sizes, constant, _ = of_sizes(case, mistake.factor, _factor(case, mistake))
         if constant and (number := of_forward(case, mistake.factor, _factor(case, mistake))):
             sizes = [*(each for each in sizes if each != NO_SIZE), number.told]
     return Explanation(told, (evidence, *sizes), fix, code=mistake.alteration.code, cause=mistake)
