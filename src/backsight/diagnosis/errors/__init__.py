@@ -33,6 +33,7 @@ from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     non_leaf,
     out_of_memory,
     ready_twice,
+    remedies_elsewhere,
     result_refused,
     scalar_outputs,
     second_backward,

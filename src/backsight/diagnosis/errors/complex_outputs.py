@@ -26,18 +26,18 @@ _REAL = frozenset({"abs", "absolute", "angle", "real", "imag", "view_as_real"})
 def complex_output(failure: Failure) -> Finding:
     """Say where the loss became complex, and what real number to minimize."""
     root = next((each for each in failure.roots if is_tensor(each) and each.is_complex()), None)
-    name = (called(failure, root) if root is not None else "") or "the loss"
+    name = called(failure, root) if root is not None else ""
+    what = f"a {described(root)}" if root is not None else "not a real scalar"
     square = _square(failure, root) if root is not None else None
     call = "autograd.grad()" if failure.call == "grad" else "backward()"
     return explanation(
-        f"{name} is a {described(root) if root is not None else 'complex scalar'}, but {call} must start from one real "
-        "number.",
+        f"{name or 'The tensor'} is {what}, but {call} must start from one real number.",
         (
             *((shown(square.place, f"squares {square.operand}, and so leaves a complex number."),) if square else ()),
             *passed(handed(failure, root)),
-            *failing(failure, f"starts from {name}."),
+            *failing(failure, f"starts from {name or 'it'}."),
         ),
-        _fix(simple(name), square),
+        _fix(simple(name or "loss"), square),
         source=str(square.place) if square else failure.source,
         exact=root is not None,
     )

@@ -41,9 +41,11 @@ Match: TypeAlias = "re.Match[str]"
 _REMEDIES: list[tuple[re.Pattern[str], Callable[[Refusal, Match], Remedy | None]]] = []
 
 
-def _of(
+def mends(
     pattern: str,
 ) -> Callable[[Callable[[Refusal, Match], Remedy | None]], Callable[[Refusal, Match], Remedy | None]]:
+    """Enter a function that proposes a remedy for messages that fit a pattern."""
+
     def enter(function: Callable[[Refusal, Match], Remedy | None]) -> Callable[[Refusal, Match], Remedy | None]:
         _REMEDIES.append((re.compile(pattern, re.DOTALL), function))
         return function
@@ -59,7 +61,7 @@ def remedy_of(found: Refusal) -> Remedy | None:
     return None
 
 
-@_of(r"don't yet support saved tensor hooks")
+@mends(r"don't yet support saved tensor hooks")
 def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
     """torch.func differentiates what a checkpoint runs: without it."""
     call, body, statement = found.expression, found.level.body, found.level.statement
@@ -77,7 +79,7 @@ def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
     )
 
 
-@_of(r"grad_output\[(\d+)\] has a shape of .* and output\[\d+\] has a shape of")
+@mends(r"grad_output\[(\d+)\] has a shape of .* and output\[\d+\] has a shape of")
 def _shape_of_gradient(found: Refusal, match: Match) -> Remedy | None:
     """The gradient that backward starts from has another shape than the output."""
     call, level = found.expression, found.level
@@ -152,10 +154,10 @@ def _broadcasts(small: tuple[int, ...] | None, large: tuple[int, ...] | None) ->
     return all(a in (1, b) for a, b in zip(reversed(small), reversed(large), strict=False))
 
 
-@_of(r"marked as dirty during the forward method were not returned")
+@mends(r"marked as dirty during the forward method were not returned")
 def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     """A custom Function changes its input in place, says so, and returns something else."""
-    body = _forward_of(found)
+    body = forward_of(found)
     marks = [(s, c) for s in statements(body.node) for c in calls_in(s) if callee(c)[1] == "mark_dirty"] if body else []
     if body is None or not marks or not marks[0][1].args:
         return None
@@ -175,7 +177,7 @@ def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     )
 
 
-def _forward_of(found: Refusal) -> Body | None:
+def forward_of(found: Refusal) -> Body | None:
     """The forward of the custom Function that failed."""
     cls = _function(found)
     forward = undecorated(method(cls, "forward")) if cls is not None else None
@@ -189,7 +191,7 @@ def _function(found: Refusal) -> type | None:
     return cls if isinstance(cls, type) else None
 
 
-@_of(r"Can't detach views in-place")
+@mends(r"Can't detach views in-place")
 def _detached_view(found: Refusal, match: Match) -> Remedy | None:
     """`s.detach_()` of what chunk() or an index gave: detach() instead, and for the parts of a state a new state."""
     call, body, statement = found.expression, found.level.body, found.level.statement
@@ -210,7 +212,7 @@ def _detached_view(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(f"{name} is a view: on line {statement.lineno}, write `{name} = {name}.detach()`.")
 
 
-@_of(r"vmap: Expected all tensors to have the same size in the mapped dimension")
+@mends(r"vmap: Expected all tensors to have the same size in the mapped dimension")
 def _not_mapped(found: Refusal, match: Match) -> Remedy | None:
     """One argument has another size than all others: it is the same for each."""
     call, level, body = found.expression, found.level, found.level.body
@@ -244,7 +246,7 @@ def _sizes(value: Any) -> list[int]:
     return [shape[0] for each in held if (shape := shape_of(each))]
 
 
-@_of(r"Expected f\(\*args\) to return a scalar|[Ee]xpected .*grad.* to return a scalar|grad.*to return a scalar")
+@mends(r"Expected f\(\*args\) to return a scalar|[Ee]xpected .*grad.* to return a scalar|grad.*to return a scalar")
 def _not_a_number(found: Refusal, match: Match) -> Remedy | None:
     """The function that torch.func.grad differentiates returns several numbers: its return, with their mean."""
     for call in calls_in(found.level.statement):
@@ -269,11 +271,11 @@ def _not_a_number(found: Refusal, match: Match) -> Remedy | None:
     return None
 
 
-@_of(r"implement the jvp function for custom autograd.Function")
+@mends(r"implement the jvp function for custom autograd.Function")
 def _without_jvp(found: Refusal, match: Match) -> Remedy | None:
     """Forward mode reaches a custom Function: its plain forward, which PyTorch differentiates itself, or a jvp."""
     cls, body, call, statement = _function(found), found.level.body, found.expression, found.level.statement
-    forward = _forward_of(found)
+    forward = forward_of(found)
     if cls is None or body is None or forward is None or statement is None or not isinstance(call, ast.Call):
         return None
     name = class_name(cls)
@@ -294,7 +296,7 @@ def _without_jvp(found: Refusal, match: Match) -> Remedy | None:
     )
 
 
-@_of(r"post accumulate grad hooks cannot be registered on non-leaf")
+@mends(r"post accumulate grad hooks cannot be registered on non-leaf")
 def _hook_of_leaves(found: Refusal, match: Match) -> Remedy | None:
     """A hook that runs once a gradient has been accumulated: on the leaves behind a computed tensor."""
     call, body, level = found.expression, found.level.body, found.level
@@ -315,7 +317,7 @@ def _hook_of_leaves(found: Refusal, match: Match) -> Remedy | None:
     )
 
 
-@_of(r"saved tensor pack hook is modifying its input in place")
+@mends(r"saved tensor pack hook is modifying its input in place")
 def _packing(found: Refusal, match: Match) -> Remedy | None:
     """The pack hook of saved_tensors_hooks, and its statement that works in place."""
     for level in found.failure.users:
@@ -365,7 +367,7 @@ def _without_underscore(body: Body, statement: ast.stmt) -> str:
     return rewritten(body, statement, changes) if changes else ""
 
 
-@_of(r"[Oo]utput (?P<output>\d+|\S+) of the user-provided function .*independent of input (?P<input>\d+)")
+@mends(r"[Oo]utput (?P<output>\d+|\S+) of the user-provided function .*independent of input (?P<input>\d+)")
 def _independent(found: Refusal, match: Match) -> Remedy | None:
     """strict=True refuses an output that does not depend on an input."""
     call, level = found.expression, found.level
@@ -396,7 +398,7 @@ def _source_of(level: Level, node: ast.expr) -> Body | None:
     return function_at(found.__code__) if found is not None else None
 
 
-@_of(r"parameter group that doesn't match the size of optimizer's group|different number of parameter groups")
+@mends(r"parameter group that doesn't match the size of optimizer's group|different number of parameter groups")
 def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
     """The state of an optimizer was saved for other parameters than this one has."""
     below = found.below[-1].variables if found.below else {}
@@ -428,7 +430,7 @@ def _groups(sizes: list[int]) -> str:
 _KEYS = re.compile(r"(Missing|Unexpected) key\(s\): (.*?)(?:\n|$)")
 
 
-@_of(r"Error\(s\) in reparametrizing for")
+@mends(r"Error\(s\) in reparametrizing for")
 def _other_keys(found: Refusal, match: Match) -> Remedy | None:
     """functional_call is given weights under other names than the module's."""
     kinds = {kind: re.findall(r"'([^']+)'", keys) for kind, keys in _KEYS.findall(found.failure.message)}
@@ -456,7 +458,7 @@ def _other_keys(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(f"Give {given} the names of named_parameters() and named_buffers() of the module.", lines)
 
 
-@_of(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
+@mends(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
 def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
     """A gradient is asked for of what a frozen model computes: its input, where the program has it."""
     call, body = found.expression, found.level.body
@@ -488,7 +490,7 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
 _CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
 
 
-@_of(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
+@mends(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
 def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
     """Data of another dtype than the weights: cast where the program gets it, with what comes with it."""
     every = [each for _, each in found.tensors]
@@ -555,7 +557,7 @@ def _targets(statement: ast.stmt) -> list[str]:
     return [each.id for each in flat if isinstance(each, ast.Name)]
 
 
-@_of(r"view size is not compatible with input tensor's size and stride")
+@mends(r"view size is not compatible with input tensor's size and stride")
 def _not_contiguous(found: Refusal, match: Match) -> Remedy | None:
     """view() of what transpose() and the like gave: reshape(), which copies where it has to."""
     call, body, statement = found.expression, found.level.body, found.level.statement
@@ -568,7 +570,7 @@ def _not_contiguous(found: Refusal, match: Match) -> Remedy | None:
     )
 
 
-@_of(r"[Tt]arget size \(torch\.Size\(\[([\d, ]*)\]\)\).* input size \(torch\.Size\(\[([\d, ]*)\]\)\)")
+@mends(r"[Tt]arget size \(torch\.Size\(\[([\d, ]*)\]\)\).* input size \(torch\.Size\(\[([\d, ]*)\]\)\)")
 def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     """A target with as many numbers as the input, in another shape: the shape of the input."""
     given, due = (tuple(int(each) for each in text.split(",") if each.strip()) for text in match.groups())
@@ -585,7 +587,7 @@ def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(f"Give {body.text(target)} the shape of the input: on line {statement.lineno}, write `{line}`.")
 
 
-@_of(r"set a forward gradient that has a different size than that of the original Tensor")
+@mends(r"set a forward gradient that has a different size than that of the original Tensor")
 def _tangent_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     """A direction that is to be that of each row: the shape of the tensor."""
     call, level = found.expression, found.level
@@ -600,7 +602,7 @@ def _tangent_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     return _in_shape(level, "tangent", *odd[0]) if len(odd) == 1 else None
 
 
-@_of(r"Expected pytree structure of cotangents")
+@mends(r"Expected pytree structure of cotangents")
 def _one_for_each(found: Refusal, match: Match) -> Remedy | None:
     """The function that vjp differentiates returns several results: a cotangent for each."""
     call, body, statement = found.expression, found.level.body, found.level.statement

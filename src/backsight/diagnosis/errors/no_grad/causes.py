@@ -17,6 +17,7 @@ from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
+from backsight.diagnosis.evidence.reentrant import reentrant_call
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
@@ -24,7 +25,7 @@ from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
 from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
+from backsight.source.body import body_around, callee, calls_in, dotted, is_constant
 from backsight.source.cut_rules import reads_form, rule_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level, function_of
@@ -466,7 +467,8 @@ _SILENT = "With use_reentrant=True, checkpoint records nothing if no input requi
 
 def reentrant(scene: Scene) -> Finding | None:
     """The result came through a reentrant checkpoint whose inputs are plain data."""
-    place = _call(scene)
+    call = reentrant_call(scene.failure)
+    place = call.place if call else None
     model = None if place else _checkpointing_model(scene)
     if place is None and model is None:
         return None
@@ -486,15 +488,6 @@ def reentrant(scene: Scene) -> Finding | None:
 def _is_seen(scene: Scene) -> bool:
     """Whether a watch has seen gradients switched off by no block of the program's: checkpoint does it by itself."""
     return bool(scene.seen) and scene.seen[0].cut.kind == "no_grad" and not scene.seen[0].inside
-
-
-def _call(scene: Scene) -> Place | None:
-    for section in sections(scene.failure):
-        for call, place in section.calls():
-            is_checkpoint = callee(call)[1] in ("checkpoint", "checkpoint_sequential")
-            if is_checkpoint and not is_constant(keyword(call, "use_reentrant"), False):
-                return place
-    return None
 
 
 def _checkpointing_model(scene: Scene) -> str | None:
