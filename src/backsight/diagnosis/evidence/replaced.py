@@ -16,7 +16,7 @@ from backsight.story.files import user_files
 def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple[Evidence, ...], str] | None:
     """Return the one statement that assigns another model, with evidence and fix; None where none or several do.
 
-    What is assigned above the optimizer, in the same function, is what it was built for.
+    The optimizer is known to hold no parameter of the model as it is now. What is assigned above the optimizer, in the same function, is what it was built for.
     """
     built = list(_assigned(failure, optimizer))
     found = [
@@ -29,8 +29,8 @@ def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple
     body, statement = found[0]
     place, building = body.place(statement), built[0][0].place(built[0][1])
     evidence = (
-        shown(building, f"builds {optimizer} for the model that {model} is then.", "read"),
-        shown(place, f"replaces it by another one, whose parameters {optimizer} does not hold.", "read"),
+        shown(building, f"builds {optimizer} for the model that {model} is then."),
+        shown(place, f"replaces it by another one, whose parameters {optimizer} does not hold."),
     )
     target = dotted(statement.targets[0])
     match statement.value:
@@ -50,6 +50,6 @@ def _assigned(failure: Failure, name: str) -> Iterator[tuple[Body, ast.Assign]]:
     for body in (body for file in user_files(failure) for body in functions(file)):
         for each in statements(body.node):
             target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
-            if isinstance(each, ast.Assign) and target is not None and target.rpartition(".")[2] == last:
-                if ("." in target) == ("." in name):
-                    yield body, each
+            fits = target is not None and ("." in target) == ("." in name) and target.rpartition(".")[2] == last
+            if isinstance(each, ast.Assign) and fits:
+                yield body, each
