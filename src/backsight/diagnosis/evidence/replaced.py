@@ -16,7 +16,8 @@ from backsight.story.files import user_files
 def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple[Evidence, ...], str] | None:
     """Return the one statement that assigns another model, with evidence and fix; None where none or several do.
 
-    The optimizer is known to hold no parameter of the model as it is now. What is assigned above the optimizer, in the same function, is what it was built for.
+    The optimizer is known to hold no parameter of the model as it is now. What is assigned above the optimizer, in the
+    same function, is what it was built for.
     """
     built = list(_assigned(failure, optimizer))
     found = [
