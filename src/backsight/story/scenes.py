@@ -84,7 +84,7 @@ def scenes(subject: Subject) -> Iterator[Scene]:
 
 
 def _gives_nothing(section: Section) -> bool:
-    """Whether a function that has returned gave no value: `ema.update(model)` only looks as if it filled a container."""
+    """Whether a function that has returned gave no value: `ema.update(model)` only looks as if it filled something."""
     yields = (isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(section.body.node))
     return section.level is None and not section.goals and not any(yields)
 
