@@ -1,6 +1,7 @@
 """A watched program computes the same, raises the same, warns the same, compiles the same; nothing stays behind."""
 
 import gc
+import re
 import sys
 import threading
 import traceback
@@ -155,6 +156,29 @@ def test_the_traceback_of_an_error_is_the_programs_own(level):
         program()
     assert frames(seen.value)[-2:] == frames(plain.value)[-2:]
     assert not any("backsight/tracing" in file or "overrides" in file for file, _ in frames(seen.value))
+
+
+class _Graphs(torch.utils.data.Dataset):
+    """Samples that require grad, which a worker cannot stack."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return torch.ones(3, requires_grad=True) * index
+
+
+def test_the_traceback_that_a_worker_sends_along_is_the_programs_own():
+    loader = torch.utils.data.DataLoader(_Graphs(), batch_size=2, num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(RuntimeError, match="out=") as plain:
+        next(iter(loader))
+    with pytest.raises(RuntimeError, match="out=") as seen, watched("exact"):
+        next(iter(loader))
+
+    def frames(error):
+        return re.findall(r'File "(.*)", line (\d+), in (\w+)', str(error))
+
+    assert frames(seen.value) == frames(plain.value)
 
 
 @every_level

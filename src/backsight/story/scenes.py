@@ -71,7 +71,7 @@ def scenes(subject: Subject) -> Iterator[Scene]:
     queue: list[Scene] = []
     seen: set[object] = set()
     for section in itertools.chain(sections(subject.failure), _forwards(subject)):
-        if section.body.node not in seen:
+        if section.body.node not in seen and not _gives_nothing(section):
             seen.add(section.body.node)
             queue.append(_scene(subject, section))
             yield queue[-1]
@@ -81,6 +81,12 @@ def scenes(subject: Subject) -> Iterator[Scene]:
                 seen.add(section.body.node)
                 queue.append(_scene(subject, section, caller=scene, call=call, given=given))
                 yield queue[-1]
+
+
+def _gives_nothing(section: Section) -> bool:
+    """Whether a function that has returned gave no value: `ema.update(model)` only looks as if it filled something."""
+    yields = (isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(section.body.node))
+    return section.level is None and not section.goals and not any(yields)
 
 
 def _scene(subject: Subject, section: Section, **called: Any) -> Scene:

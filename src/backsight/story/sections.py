@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
@@ -30,6 +30,7 @@ class Section:
     level: the level of the traceback, if its frame is still there; its variables then are the real ones.
     own: the names that are the function's own, whatever a global of the same name is.
     whole: whether every statement counts, not only those on the way to the goals.
+    caller: the function that called it, where it has returned.
     """
 
     body: Body
@@ -39,6 +40,7 @@ class Section:
     level: Level | None = None
     own: frozenset[str] = frozenset()
     whole: bool = False
+    caller: Section | None = None
 
     def value(self, name: str) -> object:
         """The value of a variable or a chain of attributes; None where it is not known."""
@@ -104,7 +106,8 @@ def _followed(queue: list[Section]) -> Iterator[Section]:
             if body.node not in seen and len(seen) < MOST:
                 seen.add(body.node)
                 given = _given(section, function, owner, call)
-                queue.append(_of_function(function, owner, body, section.whole, given, taken(section, call)))
+                called = _of_function(function, owner, body, section.whole, given, taken(section, call))
+                queue.append(replace(called, caller=section))
 
 
 def _ran_before(section: Section, call: ast.Call) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
+from typing import Any
 
 from backsight.naming.roots import is_ours
 from backsight.tracing._torch import HANDLE
@@ -19,7 +21,31 @@ def cleaned(error: BaseException) -> None:
         if each is not None and id(each) not in seen and len(seen) < _MOST:
             seen.add(id(each))
             each.__traceback__ = _without(each.__traceback__)
+            _clean_told(each)
             behind += [each.__cause__, each.__context__]
+
+
+def _clean_told(error: BaseException) -> None:
+    """Take our frames out of the traceback that a worker sent along as the text of an error (torch/_utils.py,
+    ExceptionWrapper)."""
+    given = _ARGS.__get__(error)
+    text = given[0] if given else None
+    if type(text) is not str or _TOLD not in text:
+        return
+    head, _, trace = text.partition(_TOLD)
+    kept = _FRAME.sub(lambda match: "" if _is_named_ours(match["file"], match["name"]) else match[0], trace)
+    if kept != trace:
+        _ARGS.__set__(error, (f"{head}{_TOLD}{kept}", *given[1:]))
+
+
+_ARGS: Any = vars(BaseException)["args"]  # past a class of the program's that answers for it
+_TOLD = "Original Traceback (most recent call last):\n"
+_FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line \d+, in (?P<name>.*)\n(?:    .*\n)*', re.MULTILINE)
+"""A frame in the text of a traceback, with its line and the marks below it."""
+
+
+def _is_named_ours(file: str, name: str) -> bool:
+    return name == CALL_NAME or ("tracing" in file and is_ours(file))
 
 
 def _without(trace: TracebackType | None) -> TracebackType | None:
@@ -52,4 +78,4 @@ def _without(trace: TracebackType | None) -> TracebackType | None:
 
 def _is_ours(link: TracebackType) -> bool:
     code = link.tb_frame.f_code
-    return code.co_name == CALL_NAME or ("tracing" in code.co_filename and is_ours(code.co_filename))
+    return _is_named_ours(code.co_filename, code.co_name)

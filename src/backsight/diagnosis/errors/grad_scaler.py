@@ -13,6 +13,7 @@ import torch
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.errors.scaler_calls import Call, Misused, is_scaler, misused_in
 from backsight.diagnosis.evidence.left_out import detached, left_out
+from backsight.diagnosis.evidence.replaced import replaced
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -392,6 +393,9 @@ def _unchecked(misused: Misused) -> Finding:
         return _none_this_time(misused, asked)
     if with_gradients:
         where = names_of(misused.failure, [misused.optimizer])[0] or argument
+        if (other := replaced(misused.failure, with_gradients[0], where)) is not None:
+            place, lines, fix = other
+            return misused.told(title, place, [*lines, *asked], fix)
         return misused.told(
             title,
             misused.asked,

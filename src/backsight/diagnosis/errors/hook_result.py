@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import simple
@@ -292,6 +292,11 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     if said.get("what") == "size":
         if _flattened(one) is not None and (how := _returning(one, f"{{}}.view_as({grad})")):
             return f"Give the result the shape of {grad}: {how}."
+        if (reduced := _reduced(one)) is not None and (how := _returning(one, reduced.whole)):
+            return (
+                f"Leave out {reduced.call}, which reduces the result to another shape than that of {grad}: "
+                f"{how}. A returned tensor replaces {grad}, so it must have the same shape."
+            )
         return (
             f"If the hook only inspects {grad}, {_nothing(one)}: keep {grad}.norm(), {grad}[0] and the like in a "
             f"variable. A returned tensor replaces {grad}, so it must have the same shape."
@@ -320,6 +325,25 @@ def _flattened(one: Registered | None) -> Place | None:
     lines = [found[0].line, *(place.line for each in every.values() for place in each.bound)]
     flat = next((each for line in lines if (each := statement_at(body, line)) and _makes_flat(each, one.first)), None)
     return body.place(flat) if flat is not None and not _reduces(found[1]) else None
+
+
+class _Reduced(NamedTuple):
+    """A call that reduces what a hook computed, `.sum(0)`, and what it is called on, as a form without fields."""
+
+    call: str
+    whole: str
+
+
+def _reduced(one: Registered | None) -> _Reduced | None:
+    """The call that reduces what a hook has computed from its gradient; None where it reduces the gradient itself, as
+    hooks do that only look at it."""
+    found = _refused(one)
+    match found[1] if found else None:
+        case ast.Call(func=ast.Attribute(value=ast.BinOp() as whole, attr=name)) as call if name in _REDUCING:
+            text = ast.unparse(whole)
+            written = ast.unparse(call)
+            return _Reduced(written[written.rindex(f".{name}(") :], text.replace("{", "{{").replace("}", "}}"))
+    return None
 
 
 def _makes_flat(statement: ast.stmt, gradient: str) -> bool:

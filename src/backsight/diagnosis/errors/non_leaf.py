@@ -11,6 +11,7 @@ import torch
 from backsight.diagnosis._torch import ADD_PARAMETERS
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
+from backsight.diagnosis.evidence.parametrized import Parametrized, parametrized
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, failing, listed, shown
@@ -54,6 +55,8 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     tensors = _refused_tensors(failure)
     names = names_of(failure, tensors)
     refused = [_refused(failure, tensor, name) for tensor, name in zip(tensors[:MOST], names, strict=False)]
+    if len(tensors) == 1 and (weight := parametrized(failure, refused[0].leaves)) is not None:
+        return _parametrized(failure, weight)
     first = next((each.made for each in refused if each.made), None)
     return explanation(
         _title(tensors, [name for name in names if name]),
@@ -61,6 +64,26 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
         _fix(refused),
         source=str(first) if first else failure.source,
         exact=bool(refused),
+    )
+
+
+def _parametrized(failure: Failure, weight: Parametrized) -> Finding:
+    """The weight of a module is computed whenever it is read."""
+    applied, by = weight.applied or (None, "")
+    how = f" by {by}()" if by and by != "register_parametrization" else ""
+    reading = weight.read[0].place(weight.read[1]) if weight.read else None
+    leaves, alone = listed(weight.leaves), len(weight.leaves) == 1
+    made = f"a new tensor{how} from {leaves}."
+    return explanation(
+        f"{weight.name} is a non-leaf tensor, and an optimizer can only train leaves.",
+        (
+            *((shown(applied, f"parametrizes {weight.name}: it is computed whenever it is read."),) if applied else ()),
+            shown(reading, f"reads it, and so computes {made}") if reading else f"To read it computes {made}",
+            *failing(failure, "accepts only leaves: tensors that are not computed from others."),
+        ),
+        f"{weight.fix or f'Pass {leaves} to the optimizer instead'}: {weight.name} is computed from "
+        f"{'that leaf' if alone else 'those leaves'}.",
+        source=str(reading) if reading else failure.source,
     )
 
 

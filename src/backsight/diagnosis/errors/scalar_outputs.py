@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.errors.complex_outputs import complex_output
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.holders import node_of, results_in, structure
 from backsight.diagnosis.evidence.spoken import called, passed, simple
@@ -36,13 +37,13 @@ _REDUCTION = re.compile(r"Sum|Mean|Prod|Norm|LinalgVectorNorm|Logsumexp|A?[Mm]ax
 @explains("BS212", r"grad can be implicitly created only for (real )?scalar outputs")
 def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     """Say what shape the loss has, where its reduction was left out, and how to make it one number."""
-    root = next((each for each in failure.roots if _is_culprit(each, wants_real=bool(match.group(1)))), None)
+    if match.group(1):
+        return complex_output(failure)
+    root = next((each for each in failure.roots if _is_culprit(each)), None)
     name = called(failure, root) if root is not None else ""
     known = handed(failure, root) if failure.call == "backward" else None
     call = "autograd.grad()" if failure.call == "grad" else "backward()"
-    real = match.group(1) or ""
-    needs = f"one {real}number"
-    what = f"a {described(root)}" if root is not None else f"not a {real}scalar"
+    what = f"a {described(root)}" if root is not None else "not a scalar"
     several = root is not None and root.numel() != 1
     missed = next(unmatched(failure, _would_reduce), None) if several else None
     unreduced = _unreduced(failure) if several and missed is None else None
@@ -50,7 +51,7 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     meant = _meant(failure, root) if several and root is not None else ""
     left = _left_open(failure, root) if several and root is not None and not (missed or unreduced or meant) else None
     return explanation(
-        f"{name or 'The tensor'} is {what}, but {call} must start from {needs}.",
+        f"{name or 'The tensor'} is {what}, but {call} must start from one number.",
         (
             *((shown(missed.choice.place, missed.does),) if missed else ()),
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
@@ -67,7 +68,6 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
             name or "loss",
             None if weighted else unreduced,
             known.given if known else None,
-            is_complex=bool(match.group(1)),
         ),
         source=str(
             (missed and (missed.written or missed.choice.place))
@@ -129,10 +129,8 @@ def _size(shape: tuple[int, ...] | None) -> int:
     return math.prod(shape or ())
 
 
-def _is_culprit(root: object, wants_real: bool) -> bool:
-    if not isinstance(root, torch.Tensor) or not root.requires_grad:
-        return False
-    return not root.is_floating_point() if wants_real else root.numel() != 1
+def _is_culprit(root: object) -> bool:
+    return isinstance(root, torch.Tensor) and root.requires_grad and root.numel() != 1
 
 
 def _evidence(
@@ -149,10 +147,8 @@ def _evidence(
         yield shown(failure.user.place, f"starts from {name or 'it'}.")
 
 
-def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | None, is_complex: bool) -> str:
+def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | None) -> str:
     tensor = simple(name)
-    if is_complex:
-        return f"Make it real: {tensor}.abs() or {tensor}.real, whichever fits the problem."
     if failure.call == "grad":
         return (
             f"Pass {tensor}.sum(): if each value of {name} is computed from its own row of the input, every row gets "

@@ -138,7 +138,7 @@ def _inside(subject: Subject, changed: Changed) -> bool:
 
 def _saving(subject: Subject, changed: Changed, name: str) -> Fact:
     """Where the tensor was saved, and why."""
-    reason = why_saved(_operation(subject), subject.is_result)
+    reason = _reason(subject)
     saver = changed.saver
     if saver is None:
         return f"{_saved(subject)} {lost('Where it was saved')}"
@@ -161,7 +161,7 @@ def _saved(subject: Subject) -> str:
     """Which operation saved the tensor, where no statement is known."""
     of = f" in {subject.module}" if subject.module else ""
     what = "its result" if subject.is_result else f"it as `{subject.saved.name}`"
-    return f"{subject.node.name}{of} saved {what}: {why_saved(_operation(subject), subject.is_result)}."
+    return f"{subject.node.name}{of} saved {what}: {_reason(subject)}."
 
 
 def _is_of_module(subject: Subject, changed: Changed) -> bool:
@@ -255,6 +255,10 @@ def _by_message(failure: Failure, said: Said | None) -> Finding:
 def _operation(subject: Subject) -> str:
     """The operation that saved the tensor, as a person would write it: `sigmoid`."""
     return subject.node.op if subject.node.kind == "custom" else subject.node.op.lower()
+
+
+def _reason(subject: Subject) -> str:
+    return why_saved(_operation(subject), subject.is_result, subject.node.kind == "custom")
 
 
 def _described(subject: Subject) -> str:

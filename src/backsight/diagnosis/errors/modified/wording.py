@@ -35,12 +35,14 @@ _NEEDS_INPUT = {
 }
 
 
-def why_saved(operation: str, result: bool) -> str:
-    """Say why the backward of an operation needs what it saved.
+def why_saved(operation: str, result: bool, custom: bool = False) -> str:
+    """Say why the backward of an operation needs what it saved; a custom Function may have saved anything.
 
     >>> why_saved("sigmoid", result=True)
     'the gradient of sigmoid is computed from its result'
     """
+    if custom:
+        return f"the backward of {operation} reads it from ctx.saved_tensors"
     if result:
         return _NEEDS_RESULT.get(operation, f"the gradient of {spoken(operation)} is computed from its result")
     return _NEEDS_INPUT.get(operation, f"the gradient of {spoken(operation)} is computed from its input")

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.asked import asked
 from backsight.diagnosis.errors.no_grad.attached import in_one_piece
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.scene import Scene
@@ -16,6 +17,7 @@ from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
+from backsight.diagnosis.evidence.reentrant import reentrant_call
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
@@ -23,7 +25,7 @@ from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
 from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
+from backsight.source.body import body_around, callee, calls_in, dotted, is_constant
 from backsight.source.cut_rules import reads_form, rule_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level, function_of
@@ -119,6 +121,8 @@ def _is_enabled(failure: Failure) -> bool:
 def cut_off(scene: Scene) -> Finding | None:
     """A statement turned a tensor that has a history into one that has none."""
     proven = [suspect for suspect in scene.suspects if suspect.verdict]
+    if (gradient := _asked_after(scene, proven)) is not None:
+        return _finding(scene, gradient, [gradient])
     blocks = all(suspect.cut.kind == "no_grad" for suspect in proven)
     if not proven or (blocks and scene.sources.are_frozen and not scene.sources.require_grad):
         return None  # of what is frozen anyway a block takes nothing away
@@ -133,6 +137,17 @@ def cut_off(scene: Scene) -> Finding | None:
         return _finding(scene, found, [found])
     cutting = [suspect for suspect in proven if suspect.cut.kind != "no_grad"]
     return _finding(scene, (cutting or proven)[0], proven)
+
+
+def _asked_after(scene: Scene, proven: Sequence[Suspect]) -> Suspect | None:
+    """The gradient that a call asked for without a graph, unless a statement below that call cuts off its result: what
+    it was taken of had a graph, whatever was cut off above."""
+    for each in scene.suspects:
+        call = asked(each) if each.verdict is not False else None
+        later = (one.cut.place for one in proven if one is not each)
+        if call and not any(place.file == call.place.file and place.line > call.place.line for place in later):
+            return each
+    return None
 
 
 def _is_called_outside(scene: Scene, suspect: Suspect, blocks: Sequence[Suspect]) -> bool:
@@ -237,11 +252,11 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
         (
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
             *([shown(suspect.called, f"calls {_name(suspect)}().")] if suspect.called and not suspect.calling else []),
-            *fails(scene),
+            *(_fails_again(scene) if asked(suspect) else fails(scene)),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
         fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=_derivative(scene)),
-        source=str(culprit.cut.place),
+        source=str(call.place if (call := asked(culprit)) else culprit.cut.place),
         exact=seen,
     )
 
@@ -311,6 +326,8 @@ def _because(suspect: Suspect) -> str:
             return f"it was computed under {expression}, where nothing is recorded"
         case "copy":
             return f"{expression} creates a new tensor, detached from the model"
+    if (call := asked(suspect)) is not None:
+        return f"{call.text} returned gradients without a graph"
     cutting = listed([each.expression for each in suspect.cuts], 3)
     return f"{cutting} detached it from the graph"
 
@@ -332,6 +349,8 @@ def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = Fal
             )
             yield shown(place, f"{stands}{trained}.", certainty)
     else:
+        if (call := asked(suspect)) is not None:
+            yield shown(call.place, f"{call.does}.", certainty)
         does = listed(list(dict.fromkeys(map(why, suspect.cuts))), 3)
         yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)
 
@@ -347,6 +366,16 @@ def _attached(suspect: Suspect) -> str:
 def fails(scene: Scene) -> Iterator[Fact]:
     yield from passed(handed(scene.failure, scene.root))
     yield from failing(scene.failure, "has nothing to backpropagate through.")
+
+
+def _fails_again(scene: Scene) -> Iterator[Fact]:
+    """The call that runs the failing statement on a result of its own; where none does, that statement."""
+    users = scene.failure.users
+    if len(users) < 2 or users[0].body is None or users[0].function == "<module>":
+        yield from fails(scene)
+    else:
+        name = getattr(users[0].body.node, "name", "")
+        yield shown(users[1].place, f"runs {name}() on what was computed from them, which has no graph either.")
 
 
 def _in_block(place: Place) -> str:
@@ -438,7 +467,8 @@ _SILENT = "With use_reentrant=True, checkpoint records nothing if no input requi
 
 def reentrant(scene: Scene) -> Finding | None:
     """The result came through a reentrant checkpoint whose inputs are plain data."""
-    place = _call(scene)
+    call = reentrant_call(scene.failure)
+    place = call.place if call else None
     model = None if place else _checkpointing_model(scene)
     if place is None and model is None:
         return None
@@ -458,15 +488,6 @@ def reentrant(scene: Scene) -> Finding | None:
 def _is_seen(scene: Scene) -> bool:
     """Whether a watch has seen gradients switched off by no block of the program's: checkpoint does it by itself."""
     return bool(scene.seen) and scene.seen[0].cut.kind == "no_grad" and not scene.seen[0].inside
-
-
-def _call(scene: Scene) -> Place | None:
-    for section in sections(scene.failure):
-        for call, place in section.calls():
-            is_checkpoint = callee(call)[1] in ("checkpoint", "checkpoint_sequential")
-            if is_checkpoint and not is_constant(keyword(call, "use_reentrant"), False):
-                return place
-    return None
 
 
 def _checkpointing_model(scene: Scene) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
+from backsight.diagnosis.errors.no_grad.asked import asked
 from backsight.diagnosis.errors.no_grad.attached import (
     in_one_piece,
     kept,
@@ -144,6 +145,12 @@ def _fix(suspect: Suspect) -> str:
         case "frozen":
             return f"Make some input of {expression} require grad."
         case "gradient":
+            if (call := asked(suspect)) is not None:
+                return (
+                    f"On line {call.place.line}, write `{call.mended}`"
+                    if call.mended
+                    else f"Pass {call.wanted} to {call.text} on line {call.place.line}"
+                ) + ", so that this gradient has its own graph."
             body, node = suspect.section.body, node_of(suspect.section, suspect.cut)
             statement = statement_at(body, *suspect.cut.place.position)
             new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""

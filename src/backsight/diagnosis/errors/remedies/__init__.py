@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backsight.diagnosis.errors.remedies import functions, tensors, transforms  # noqa: F401  # each enters its own
+from backsight.diagnosis.errors.remedies import elsewhere, functions, tensors, transforms  # noqa: F401  # each enters its own
 from backsight.diagnosis.errors.remedies.remedy import REMEDIES, Remedy
 from backsight.diagnosis.evidence.refused import Refusal
 

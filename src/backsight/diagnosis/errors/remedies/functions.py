@@ -26,7 +26,7 @@ from backsight.story.sections import undecorated
 @remedy(r"marked as dirty during the forward method were not returned")
 def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     """A custom Function changes its input in place, says so, and returns something else."""
-    body = _forward_of(found)
+    body = forward_of(found)
     marks = [(s, c) for s in statements(body.node) for c in calls_in(s) if callee(c)[1] == "mark_dirty"] if body else []
     if body is None or not marks or not marks[0][1].args:
         return None
@@ -46,7 +46,7 @@ def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     )
 
 
-def _forward_of(found: Refusal) -> Body | None:
+def forward_of(found: Refusal) -> Body | None:
     """The forward of the custom Function that failed."""
     cls = _function(found)
     forward = undecorated(method(cls, "forward")) if cls is not None else None
@@ -64,7 +64,7 @@ def _function(found: Refusal) -> type | None:
 def _without_jvp(found: Refusal, match: Match) -> Remedy | None:
     """Forward mode reaches a custom Function: its plain forward, which PyTorch differentiates itself, or a jvp."""
     cls, body, call, statement = _function(found), found.level.body, found.expression, found.level.statement
-    forward = _forward_of(found)
+    forward = forward_of(found)
     if cls is None or body is None or forward is None or statement is None or not isinstance(call, ast.Call):
         return None
     name = class_name(cls)

@@ -13,6 +13,7 @@ from backsight.diagnosis.errors.no_grad.sources import trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, suspects, why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
+from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
@@ -485,6 +486,7 @@ def _left_out(case: Unused, names: str) -> str:
 
 
 CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
+    computed_before_loop,
     made_beside,
     replaced,
     without_graph,

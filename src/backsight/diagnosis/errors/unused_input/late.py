@@ -87,7 +87,7 @@ def _late(case: Unused, tensor: torch.Tensor) -> Iterator[Late]:
                 after = use.line < turned.line <= level.line if here else use.line <= level.line
                 if after and turned.line <= one.line:
                     until = turned.line if here else level.line
-                    repeats = _computed_from(level.body, name, use.line, until, output, level.line)
+                    repeats = computed_from(level.body, name, use.line, until, output, level.line)
                     yield Late(level, level.body, name, output, use, turned, repeats, inside=not here)
 
 
@@ -117,7 +117,7 @@ def enabling(body: Body, name: str) -> Iterator[Place]:
             yield body.place(each)
 
 
-def _computed_from(body: Body, name: str, first: int, until: int, output: str, line: int) -> list[ast.stmt]:
+def computed_from(body: Body, name: str, first: int, until: int, output: str, line: int) -> list[ast.stmt]:
     """The statements on the way to the output that were computed from a name between two lines."""
     names, found = {name}, list[ast.stmt]()
     leading = {output, *ancestors(body, output, line)}

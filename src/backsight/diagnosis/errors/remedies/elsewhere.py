@@ -1,0 +1,121 @@
+"""Remedies whose statement stands in another function than the one that failed: a hook, a checkpoint, a forward."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from backsight.diagnosis.errors.remedies.functions import forward_of
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.evidence.custom import definition
+from backsight.diagnosis.evidence.reentrant import reentrant_call
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.wording import a_kind, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Body
+from backsight.source.bindings import bound, uses
+from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, statements
+from backsight.story.files import user_files
+
+
+@remedy(r"saved tensor unpack_hook expected to be a Tensor but got result of type (\S+)")
+def _unpacking(found: Refusal, match: Match) -> Remedy | None:
+    """The unpack hook of saved_tensors_hooks returns what pack made, or nothing."""
+    hooks = {id(body.node): body for body in _unpack_hooks(found)}
+    if len(hooks) != 1:
+        return None
+    (body,) = hooks.values()
+    name, given = getattr(body.node, "name", "the unpack hook"), _parameter(body)
+    returns = [each for each in statements(body.node) if isinstance(each, ast.Return)]
+    bare = [each for each in returns if given and dotted(each.value) == given]
+    wrong = bare[0] if bare else returns[0] if len(returns) == 1 else None
+    dropped = [
+        each
+        for each in statements(body.node)
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and dotted(callee(each.value)[0]) == given
+    ]
+    what = a_kind(match[1])
+    lines: list[Fact] = [shown(body.place(each), "computes a value that is not used.") for each in dropped[:1]]
+    lines.append(shown(body.place(wrong) if wrong else definition(body), f"returns {what}."))
+    if dropped and given:
+        place = body.place(dropped[0])
+        return Remedy(f"On line {place.line}, write `return {place.text}`.", tuple(lines), place)
+    return Remedy(
+        f"Return a tensor from {name}(): the one that backward is to use in place of what was packed.",
+        tuple(lines),
+        body.place(wrong) if wrong else definition(body),
+    )
+
+
+def _unpack_hooks(found: Refusal) -> Iterator[Body]:
+    """The functions that the program's files give as the second hook, as their names tell."""
+    bodies = [body for file in user_files(found.failure) for body in functions(file)]
+    for body in bodies:
+        for call in (call for each in statements(body.node) for call in calls_in(each)):
+            hook = keyword(call, "unpack_hook") or next(iter(call.args[1:]), None)
+            if callee(call)[1] == "saved_tensors_hooks" and hook is not None:
+                name = (dotted(hook) or "").rpartition(".")[2]
+                yield from (b for b in bodies if isinstance(b.node, SCOPES) and b.node.name == name)
+
+
+def _parameter(body: Body) -> str:
+    """The last parameter of a function: of a hook, what it is given."""
+    arguments = getattr(body.node, "args", None)
+    return arguments.args[-1].arg if isinstance(arguments, ast.arguments) and arguments.args else ""
+
+
+@remedy(r"incompatible with \.grad\(\)")
+def _reentrant(found: Refusal, match: Match) -> Remedy | None:
+    """The checkpoint that cannot be differentiated by autograd.grad."""
+    call = reentrant_call(found.failure)
+    if call is None:
+        return None
+    how = f"write `{call.mended}`" if call.mended else f"pass use_reentrant=False to {call.name}()"
+    return Remedy(
+        f"On line {call.place.line}, {how}.",
+        (shown(call.place, "is a reentrant checkpoint, which only backward() without inputs can go through."),),
+        call.place,
+    )
+
+
+_TRANSFORMS = frozenset({"grad", "grad_and_value", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "vmap", "linearize"})
+
+
+@remedy(r"must override the setup_context")
+def _without_setup(found: Refusal, match: Match) -> Remedy | None:
+    """A custom Function whose forward takes ctx, which torch.func has not at hand."""
+    body = forward_of(found)
+    arguments = getattr(body.node, "args", None) if body is not None else None
+    if body is None or not isinstance(arguments, ast.arguments) or not arguments.args or arguments.vararg:
+        return None
+    ctx, *given = [each.arg for each in arguments.args]
+    saving = [each for each in statements(body.node) if any(use.name.split(".")[0] == ctx for use in uses(each))]
+    lines, inputs = [str(each.lineno) for each in saving], ", ".join(given)
+    unpacked = f"{inputs}{',' if len(given) == 1 else ''} = inputs"
+    which = f"line{'s' * (len(lines) > 1)} {listed(lines)}"
+    move = f", and move {which} into it, below `{unpacked}`" if saving else ""
+    name, made = getattr(body.node, "name", "forward"), _made_and_saved(body, saving)
+    calls = ((level, call) for level in found.failure.users for call in calls_in(level.statement))
+    transforming = next(((level, callee(call)[1]) for level, call in calls if callee(call)[1] in _TRANSFORMS), None)
+    evidence: list[Fact] = [shown(definition(body), f"takes {ctx}, which torch.func does not pass.")]
+    if transforming is not None and transforming[0] is not found.level:
+        evidence.append(shown(transforming[0].place, f"transforms it with {transforming[1]}()."))
+    return Remedy(
+        f"On line {body.node.lineno if isinstance(body.node, SCOPES) else 0}, write `def {name}({inputs}):`, without "
+        f"{ctx}. Add a @staticmethod `def setup_context({ctx}, inputs, output):`{move}.{made} For vmap, also set "
+        "generate_vmap_rule = True in the class.",
+        tuple(evidence),
+        definition(body),
+    )
+
+
+def _made_and_saved(body: Body, saving: Sequence[ast.stmt]) -> str:
+    """What to write in setup_context for the values that forward computed itself and saves."""
+    own = {name for each in statements(body.node) for name in bound(each)}
+    read = {use.name: None for each in saving for use in uses(each) if not use.binds and use.name in own}
+    results = [each.value for each in statements(body.node) if isinstance(each, ast.Return)]
+    result = dotted(results[0]) if len(results) == 1 else None
+    others = [each for each in read if each != result]
+    return (f" There, {result} is `output`." if result in read else "") + (
+        f" Compute {listed(others)} from the inputs again there." if others else ""
+    )

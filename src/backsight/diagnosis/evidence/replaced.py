@@ -1,0 +1,56 @@
+"""A model that was replaced by another one after its optimizer was built: the optimizer still holds the old weights."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Evidence
+from backsight.source import Body, Place
+from backsight.source.body import callee, dotted, functions, statements
+from backsight.story.failure import Failure
+from backsight.story.files import user_files
+
+
+def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple[Evidence, ...], str] | None:
+    """Return the one statement that assigns another model, with evidence and fix; None where none or several do.
+
+    The optimizer is known to hold no parameter of the model as it is now. What is assigned above the optimizer, in the
+    same function, is what it was built for.
+    """
+    built = list(_assigned(failure, optimizer))
+    found = [
+        (body, each)
+        for body, each in _assigned(failure, model)
+        if not any(body.node is b.node and each.lineno < one.lineno for b, one in built)
+    ]
+    if len(found) != 1 or len(built) != 1:
+        return None
+    body, statement = found[0]
+    place, building = body.place(statement), built[0][0].place(built[0][1])
+    evidence = (
+        shown(building, f"builds {optimizer} for the model that {model} is then."),
+        shown(place, f"replaces it by another one, whose parameters {optimizer} does not hold."),
+    )
+    target = dotted(statement.targets[0])
+    match statement.value:
+        case ast.Call(args=[copied, *_]) as call if callee(call)[1] == "deepcopy":
+            loading = f"{target}.load_state_dict({body.text(copied)}.state_dict())"
+            fix = (
+                f"On line {place.line}, write `{loading}`: it changes the values of the weights that {optimizer} holds."
+            )
+        case _:
+            fix = f"Build {optimizer} again below line {place.line}, as line {building.line} does."
+    return place, evidence, fix
+
+
+def _assigned(failure: Failure, name: str) -> Iterator[tuple[Body, ast.Assign]]:
+    """The statements of the program's files that assign an attribute by this name, or a variable."""
+    last = name.rpartition(".")[2]
+    for body in (body for file in user_files(failure) for body in functions(file)):
+        for each in statements(body.node):
+            target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
+            fits = target is not None and ("." in target) == ("." in name) and target.rpartition(".")[2] == last
+            if isinstance(each, ast.Assign) and fits:
+                yield body, each
