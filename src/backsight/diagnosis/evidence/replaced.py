@@ -19,13 +19,13 @@ def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple
     The optimizer is known to hold no parameter of the model as it is now. What is assigned above the optimizer, in the
     same function, is what it was built for.
     """
-    built = list(_assigned(failure, optimizer))
+    built, every = list(_assigned(failure, optimizer)), list(_assigned(failure, model))
     found = [
         (body, each)
-        for body, each in _assigned(failure, model)
+        for body, each in every
         if not any(body.node is b.node and each.lineno < one.lineno for b, one in built)
     ]
-    if len(found) != 1 or len(built) != 1:
+    if len(found) != 1 or len(built) != 1 or len(every) == 1:  # the only one replaces nothing
         return None
     body, statement = found[0]
     place, building = body.place(statement), built[0][0].place(built[0][1])
