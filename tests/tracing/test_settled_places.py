@@ -103,7 +103,9 @@ def test_marks_that_died_are_none():
     assert not marks
 
 
-def test_a_warning_is_told_of_the_programs_line():
+def test_a_warning_is_told_of_the_programs_line(request):
+    request.addfinalizer(lambda: torch.set_warn_always(False))
+    torch.set_warn_always(True)  # another test may have been told of it already
     with warnings.catch_warnings(record=True) as caught, bs.watch(level="exact") as watch:
         warnings.simplefilter("always")
         x = torch.ones(2, 3, 4, requires_grad=True)

@@ -155,7 +155,9 @@ def _gradients(case: Case, run: Any, us: Sequence[torch.Tensor]) -> list[torch.T
         found = [returned[place[0]] if isinstance(returned, tuple) else returned for place in places if place]
     except Exception:
         found = []
-    return found if len(found) == len(places) else [None] * len(places)
+    if len(found) < len(places):
+        return [None] * len(places)
+    return [each if isinstance(each, torch.Tensor) else None for each in found]  # `g * 2` without `g *` is a number
 
 
 def _spares_others(case: Case, made: dict[Draw, list[torch.Tensor | None]]) -> bool:
