@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """What each benchmark is given, so that all together take an hour and not a day."""
 
-ON_A_DEVICE: dict[str, tuple[str, ...]] = {"device": ("--seconds", "240")}
+ON_A_DEVICE: dict[str, tuple[str, ...]] = {"device": ("--seconds", "170")}
 """Those that want a GPU, and are run where they are named."""
 
 WITH_PEERS: dict[str, tuple[str, ...]] = {

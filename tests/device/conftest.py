@@ -17,7 +17,19 @@ from at_hand import DEVICE, REHEARSAL, SECONDS
 MEMORY = 16 << 30
 """Bytes of the device that the tests may take."""
 
-ORDER = ("statistics", "recording", "run", "capture", "births", "traces", "release", "memory", "profile", "ranks")
+ORDER = (
+    "statistics",
+    "desks",
+    "recording",
+    "run",
+    "capture",
+    "births",
+    "traces",
+    "release",
+    "memory",
+    "profile",
+    "ranks",
+)
 """The files of this folder, `test_device_*.py`, by importance: time on a device may end early."""
 
 

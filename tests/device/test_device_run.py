@@ -52,7 +52,7 @@ told(net)
 
 SCALED = """
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-scaler = torch.amp.GradScaler(DEVICE, init_scale=2.0**(60 if DEVICE == "cuda" else 14), growth_interval=5)
+scaler = torch.amp.GradScaler(DEVICE, init_scale=2.0**(40 if DEVICE == "cuda" else 14), growth_interval=5)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40)
 for x, y in data:
     optimizer.zero_grad(set_to_none=False)

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 
+from backsight.recording.page import Page, Slot
+from backsight.recording.reading import skipped
 from backsight.recording.statistics import measure, native, triton_launch
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
@@ -131,6 +133,51 @@ check(measure([x]), [x])
 
 @needs_triton
 @pytest.mark.parametrize("histogram", [False, True])
+def test_what_is_noted_one_by_one_is_measured_on_desks_in_its_order(interpreted, histogram):
+    interpreted(
+        """
+from backsight.recording.page import Page, Slot
+from backsight.recording.reading import joined, skipped
+from backsight.recording.statistics import desk
+
+desk.ROWS = 5  # so that desks fill up
+x, long = torch.randn(40, 30), torch.randn(70_000)
+given = [x, torch.arange(-5, 5), x, x.t(), long, torch.rand(9) < 0.5, torch.tensor(2.5), x, torch.randn(0)]
+given += [torch.randn(6, 4)[:, 1], torch.ones(3).expand(5, 3), x, torch.randn(4).to_sparse(), long, long, x]
+given += [(torch.randn(99) * 20).to(d) for d in (*FLOATS, torch.int8, torch.uint8, torch.int16, torch.int32)]
+given.append(torch.tensor([np.nan, np.inf, -np.inf]))
+
+def taken(tensors):
+    page = Page(0, HISTOGRAM)
+    for number, each in enumerate(tensors):
+        page.note(Slot(str(number), "output", None), 0, each)
+        if number == 7:
+            x.add_(1)  # what was measured before stays
+    page.finish()
+    assert [slot.name for slot, *_ in page.rows] == [str(number) for number in range(len(tensors))]
+    assert not skipped(page.readings, HISTOGRAM)
+    return page, joined(page.readings, HISTOGRAM)
+
+page, found = taken(given)
+assert len(page.readings) < len(given)
+x.sub_(1)
+triton_launch.DEVICES = ()
+page, expected = taken(given)
+for name in ("count", "zeros", "nans", "infs", "min", "max"):
+    np.testing.assert_allclose(found.rows[name], expected.rows[name], rtol=1e-6, err_msg=name)  # x moved by a rounding
+np.testing.assert_allclose(found.rows["mean"], expected.rows["mean"], rtol=1e-6, atol=1e-6)
+np.testing.assert_allclose(found.rows["m2"], expected.rows["m2"], rtol=2e-5)
+if HISTOGRAM:
+    for one, other in ((found.histograms, expected.histograms), (found.negatives, expected.negatives)):
+        assert one.counts == other.counts and np.array_equal(one.filled, other.filled)
+    assert found.sampled.tolist() == expected.sampled.tolist()
+triton_launch.DEVICES = ("cpu",)
+""".replace("HISTOGRAM", str(histogram))
+    )
+
+
+@needs_triton
+@pytest.mark.parametrize("histogram", [False, True])
 def test_it_compiles_for_a_gpu(in_a_process, tmp_path, histogram):
     program = """
 from triton.backends.compiler import GPUTarget
@@ -138,7 +185,8 @@ from triton.compiler import ASTSource, compile
 from backsight.recording.statistics import triton_kernel
 
 types = {"table": "*i64", "owners": "*i64", "rows": "*fp64", "histograms": "*i32", "out": "*fp64"}
-for kernel in (triton_kernel.measure_chunks, triton_kernel.merge_chunks):
+types |= {"address": "i64", "count": "i64", "kind": "i32", "first": "i32", "size": "i32"}
+for kernel in (triton_kernel.measure_chunks, triton_kernel.measure_tensor, triton_kernel.merge_chunks):
     signature = {name: types.get(name, "constexpr") for name in kernel.arg_names}
     source = ASTSource(kernel, signature, {(kernel.arg_names.index("HISTOGRAM"),): HISTOGRAM})
     assert compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
@@ -173,3 +221,28 @@ def test_a_kernel_that_does_not_compile_is_given_up_once(as_on_a_device, monkeyp
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         measure([x])
+
+
+def test_rows_of_a_desk_whose_kernel_fails_say_why(as_on_a_device, monkeypatch):
+    class Kernels:
+        MOST_CHUNKS, COLUMNS = 4, 5
+
+        class measure_tensor:
+            def __class_getitem__(cls, grid):
+                return lambda *given, **options: None
+
+        class merge_chunks:
+            def __class_getitem__(cls, grid):
+                raise RuntimeError("no such target")
+
+    monkeypatch.setitem(sys.modules, "backsight.recording.statistics.triton_kernel", Kernels)
+    monkeypatch.setattr("backsight.recording.statistics.triton_kernel", Kernels, raising=False)
+    page = Page(0)
+    page.note(Slot("x", "output", None), 0, torch.randn(100))
+    with pytest.warns(RuntimeWarning, match=r"kernel failed \(RuntimeError: no such target\)"):
+        page.finish()
+    assert skipped(page.readings, True) == {0: "was being measured when the Triton kernel failed"}
+    page = Page(1)
+    page.note(Slot("x", "output", None), 0, torch.randn(100))
+    page.finish()
+    assert not skipped(page.readings, True)

@@ -436,3 +436,11 @@ def test_a_number_of_any_precision_is_written_down(path: Path) -> None:
     run = open_run(path)
     assert (run.config["lr"], run.config["z"]) == (0.5, "<numpy.clongdouble>")
     assert run.marks[0].tags == {"loss": float("inf")}
+
+
+def test_tensors_without_elements_have_rows_and_no_histograms(path: Path) -> None:
+    with RunWriter(path) as writer:
+        ids = [writer.tensor(name, "output") for name in "ab"]
+        writer.append(0, ids, rows_of(0, 2), histograms=np.zeros((2, BINS), "u4"), sampled=[0, 0])
+    assert len(open_run(path).frame(as_="numpy")["step"]) == 2
+    assert len(open_run(path).histograms("a")) == 0

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from backsight.recording.reading import Reading, Records
-from backsight.recording.statistics import Measured, measure
-from backsight.tape import version
+from backsight.recording.statistics import Desk, Measured, desk_for, measure
+from backsight.tape import is_captured, version
 
 if TYPE_CHECKING:
     from backsight.recording.metrics import Metrics
@@ -78,6 +78,10 @@ class Page:
     """Whether every rank has the same weights."""
     ended: float = 0.0
     """When the step ended, in seconds since 1970."""
+    _desk: Desk | None = None
+    """Where tensors of a device have been measured since other numbers were last added to the readings."""
+    _unmerged: list[tuple[int, Desk]] = field(default_factory=list)
+    """Desks that were to end while a CUDA graph was captured, and their places among the readings."""
     _known: dict[int, tuple[weakref.ref[torch.Tensor], int, Measured]] = field(default_factory=dict)
     """What else has been read, by id: the tensor, its version then, and its numbers."""
 
@@ -107,35 +111,63 @@ class Page:
                 self.metrics.apply(self, slot, call, tensor)
 
     def _note_other(self, slot: Slot, call: int, tensor: torch.Tensor) -> None:
-        """Take down a tensor that the kernel cannot read by itself."""
+        """Take down a tensor that the kernel of the CPU cannot read by itself."""
+        self._end_sheet()
+        if not self._on_desk(tensor):
+            self._end_desk()
+            self._read_once(tensor)
+        self.rows.append(slot.row(call, tensor))
+
+    def _on_desk(self, tensor: torch.Tensor) -> bool:
+        """Measure a tensor of a device on the desk of those before it, or on a new one; return whether it was."""
+        if self._desk is None or not self._desk.put(tensor):
+            self._end_desk()
+            self._desk = desk_for(tensor, self.histograms)
+            return self._desk is not None and self._desk.put(tensor)
+        return True
+
+    def _read_once(self, tensor: torch.Tensor) -> None:
         known = self._known.get(id(tensor))
         at = version(tensor)
         if known is not None and known[1] == at and known[0]() is tensor:
-            self._end_sheet()
             self.readings.append(known[2])
         else:
             measured = self._read([tensor])
             if at is not None:
                 self._known[id(tensor)] = weakref.ref(tensor), at, measured
-        self.rows.append(slot.row(call, tensor))
 
     def _read(self, tensors: list[torch.Tensor]) -> Measured:
         self._end_sheet()
+        self._end_desk()
         measured = measure(tensors, histogram=self.histograms)
         self.readings.append(measured)
         return measured
 
     def _end_sheet(self) -> None:
-        """Put what is on the sheet below the readings so far."""
+        """Put what is on the sheet below the readings so far; what is on the desk came before it."""
         if self._sheet is not None:
             records, counts, negatives = self._sheet.take()
             if records:
+                self._end_desk()
                 self.readings.append(Records(records, counts, negatives))
+
+    def _end_desk(self) -> None:
+        """Put what is on the desk below the readings so far; later, where nothing can be launched now."""
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            if is_captured():
+                self._unmerged.append((len(self.readings), desk))
+            else:
+                self.readings.append(desk.measured())
 
     def finish(self) -> None:
         """Note when this was, and let go of what points to tensors."""
         self.ended = time()
         self._end_sheet()
+        self._end_desk()
+        for place, desk in reversed(self._unmerged):
+            self.readings.insert(place, desk.measured())
+        self._unmerged.clear()
         self._sheet = None
         self._known.clear()
 

@@ -57,7 +57,7 @@ class Pending:
         self.times.update({number: (ended or {}).get(number, now) for number, now in times.items()})
         if not len(rows):
             return
-        if packed:
+        if packed and there.any():
             signed = _column(int(negatives is not None), len(rows))
             self._keep("H", chosen({**part, "sampled": looked_at, "signed": signed}, there))
             self.histograms.append(packed)

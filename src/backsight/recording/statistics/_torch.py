@@ -8,6 +8,7 @@
 - `torch._C._dispatch_keys`: tells a tensor whose class answers for its operations itself (`__torch_dispatch__`): its
   memory, if it has any, is not what it stands for.
 - `Tensor._is_zerotensor`: zeros that autograd made without memory.
+- `torch._C._cuda_getCurrentRawStream`: the current stream of a device, forty times faster than by its public name.
 - `torch._mkldnn`: the layout of `to_mkldnn()`, which has no public name.
 - `torch.distributed._functional_collectives.AsyncCollectiveTensor`: a local shard that is still on its way.
 - `cudaThreadExchangeStreamCaptureMode` of the CUDA runtime that PyTorch has loaded: see `beside_captures`.
@@ -31,6 +32,16 @@ without_overrides: Any = take("torch._C.DisableTorchFunction", "tensor subclasse
 function_mode: Any = take("torch._C._is_torch_function_mode_enabled", "modes beside a recording", without=lambda: False)
 without_modes: Any = take("torch._C._DisableTorchDispatch", "modes beside a recording", without=nullcontext)
 MKLDNN: Any = take("torch._mkldnn", "recorded layouts", without=None)
+
+
+_stream: Any = take("torch._C._cuda_getCurrentRawStream", "recorded layouts", without=None)
+
+
+def stream_of(device: torch.device) -> int:
+    """Which stream of a device this thread launches in; 0 where there are none."""
+    if device.type != "cuda":
+        return 0
+    return int(torch.cuda.current_stream(device).cuda_stream if _stream is None else _stream(device.index))
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

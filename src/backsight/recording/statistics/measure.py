@@ -46,8 +46,9 @@ def _sources(tensors: list[torch.Tensor], indexes: Iterable[int]) -> tuple[dict[
             if captured and not tensors[index].is_cpu:
                 skipped[index] = "is part of a CUDA graph that is being captured, and has no values yet"
                 continue
+            tensor = tensors[index]
             try:
-                found[index] = source(tensors[index])
+                found[index] = Source(tensor) if triton_launch.lies_there(tensor) else source(tensor)
             except Unreadable as reason:
                 skipped[index] = str(reason)
     return found, skipped

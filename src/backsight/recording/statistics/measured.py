@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -34,8 +33,8 @@ class Found(NamedTuple):
 class Late(Protocol):
     """Numbers that are still on their way from a device."""
 
-    def arrived(self) -> Iterable[tuple[int, Parts]]:
-        """Wait for them, and return the index of each tensor with the numbers of its parts."""
+    def arrived(self) -> tuple[list[int], Parts]:
+        """Wait for them, and return the numbers of parts, those of a tensor together, and which tensor each is of."""
         ...
 
 
@@ -97,20 +96,26 @@ class Measured:
     def _settle(self) -> None:
         with _SETTLING:
             for late in self._late:
-                for index, parts in late.arrived():
-                    self._fill(index, parts)
+                self._fill(*wholes(*late.arrived()))
             for index, weight in (self._weights or {}).items():
                 self._weigh(index, weight)
             self._weights = None
             self._late = ()
 
-    def _fill(self, index: int, parts: Parts) -> None:
+    def _fill(self, indexes: list[int], numbers: Parts) -> None:
+        """Put the numbers of tensors, a row each, where they belong."""
         rows, histograms, negatives, sampled = self._found
-        rows[index] = joined(parts)
+        of = dict(zip(FIELDS, numbers.T, strict=False))
+        finite = of["count"] > of["nans"] + of["infs"]
+        for name, column in of.items():
+            rows[name][indexes] = column
+        for name in ("mean", "min", "max"):  # adding 0.0 turns -0.0 into 0.0: which was met is a matter of order
+            rows[name][indexes] = np.where(finite, of[name] + 0.0, np.nan)
+        rows["m2"][indexes] = np.where(finite, of["m2"], 0.0)
         if histograms is not None and negatives is not None and sampled is not None:
-            above, below = parts[:, -2 * BINS : -BINS].sum(0), parts[:, -BINS:].sum(0)
-            histograms[index], negatives[index] = _saturated(above + below), _saturated(below)
-            sampled[index] = int(parts[:, len(FIELDS)].sum())
+            above, below = numbers[:, -2 * BINS : -BINS], numbers[:, -BINS:]
+            histograms[indexes], negatives[indexes] = _saturated(above + below), _saturated(below)
+            sampled[indexes] = numbers[:, len(FIELDS)]
 
     def _weigh(self, index: int, weight: Weight) -> None:
         rows, histograms, negatives, sampled = self._found
@@ -141,6 +146,15 @@ def unmeasured(count: int, histogram: bool) -> Found:
     return Found(rows, histograms, negatives, np.zeros(count, np.int64))
 
 
+def wholes(indexes: list[int], parts: Parts) -> tuple[list[int], Parts]:
+    """Return a row for each tensor, from those of its parts, which are one below the other."""
+    starts = [at for at, index in enumerate(indexes) if not at or indexes[at - 1] != index]
+    if len(starts) == len(parts):
+        return indexes, parts
+    rows = [[*joined(each), *each[:, len(FIELDS) :].sum(0)] for each in np.split(parts, starts[1:])]
+    return [indexes[at] for at in starts], np.array(rows)
+
+
 def joined(parts: Parts) -> tuple[float, ...]:
     """Return the row of a tensor from those of its parts: exactly what one pass over all of them would have found.
 
@@ -156,8 +170,7 @@ def joined(parts: Parts) -> tuple[float, ...]:
         first = of["mean"][0]  # apart from which the means of equal numbers are exactly 0
         mean = first + ((of["mean"] - first) * (n / n.sum())).sum()
         m2 = (of["m2"] + n * np.square(of["mean"] - mean)).sum()
-    # adding 0.0 turns -0.0 into 0.0: which of the two was met is a matter of order
-    return count, mean, m2, of["min"].min() + 0.0, of["max"].max() + 0.0, zeros, nans, infs
+    return count, mean, m2, of["min"].min(), of["max"].max(), zeros, nans, infs
 
 
 def _saturated(counts: Any) -> Counts:

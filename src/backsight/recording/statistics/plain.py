@@ -1,4 +1,4 @@
-"""The same statistics by PyTorch's own operations, where neither the C kernel nor Triton's measures.
+"""The same statistics by PyTorch's own operations, where neither the C kernel nor Triton's measure.
 
 Nothing here waits for the device: all operations are queued, one buffer takes the numbers, and one asynchronous copy
 brings them over. Who looks at them waits.
@@ -23,28 +23,32 @@ _LARGE_CHUNK = 512 * PERIOD  # on a device each operation costs a launch
 
 
 class Queued(NamedTuple):
-    """Numbers that a device was told to find: the tensor at index i has `counts[i]` of the rows, in this order."""
+    """Numbers that a device was told to find: row k is of tensor `indexes[k]`, all of it or a part."""
 
-    counts: dict[int, int]
+    indexes: list[int]
     rows: torch.Tensor
 
 
 def queued(tensors: dict[int, torch.Tensor], histogram: bool) -> Queued:
-    """Queue the operations that measure dense tensors of one device."""
+    """Queue the operations that measure contiguous tensors of one device."""
     parts: list[torch.Tensor] = []
-    counts: dict[int, int] = {}
+    indexes: list[int] = []
     for index, numbers in tensors.items():
-        found = list(_parts(numbers, histogram))
-        counts[index] = len(found)
-        parts.extend(found)
-    return Queued(counts, torch.stack(parts) if parts else torch.zeros((0, WIDTH)))
+        found = list(_parts(numbers.reshape(-1), histogram))
+        indexes += [index] * len(found)
+        parts += found
+    return Queued(indexes, torch.stack(parts) if parts else torch.zeros((0, WIDTH)))
 
 
 class OnTheWay:
-    """The numbers of tensors of one device, in one buffer that crosses once, without anybody waiting."""
+    """The numbers of tensors of one device, in one buffer that crosses once, without anybody waiting.
 
-    def __init__(self, *queued: Queued) -> None:
-        self._counts = {index: count for each in queued for index, count in each.counts.items()}
+    order: the row of each tensor, if rows are in another order or some are wanted more than once.
+    """
+
+    def __init__(self, *queued: Queued, order: list[int] | None = None) -> None:
+        self._indexes = [index for each in queued for index in each.indexes] if order is None else [*range(len(order))]
+        self._order = order
         filled = [each.rows for each in queued if len(each.rows)]
         self._buffer = torch.cat(filled) if len(filled) > 1 else (filled or [torch.zeros((0, WIDTH))])[0]
         self._event = None
@@ -55,15 +59,13 @@ class OnTheWay:
             self._buffer = host.copy_(self._buffer, non_blocking=pinned)
             self._event = torch.cuda.current_stream(device).record_event() if pinned else None
 
-    def arrived(self) -> Iterator[tuple[int, Parts]]:
-        """Wait for the copy, and return the numbers of the parts of each tensor."""
+    def arrived(self) -> tuple[list[int], Parts]:
+        """Wait for the copy, and return which tensor each row is of, and the rows."""
         if self._event is not None:
             with beside_captures():
                 self._event.synchronize()
-        held, start = self._buffer.double().numpy(), 0
-        for index, count in self._counts.items():
-            yield index, held[start : start + count]
-            start += count
+        held = self._buffer.double().numpy()
+        return self._indexes, held if self._order is None else held[self._order]
 
 
 def _parts(numbers: torch.Tensor, histogram: bool) -> Iterator[torch.Tensor]:

@@ -49,7 +49,7 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.spars
 
 
 class Source(NamedTuple):
-    """Numbers to read, one-dimensional and dense; how often each counts; zeros that are not among them."""
+    """Numbers to read, contiguous; how often each counts; zeros that are not among them."""
 
     numbers: torch.Tensor
     copies: int = 1
