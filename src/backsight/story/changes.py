@@ -20,7 +20,8 @@ from backsight.source import (
 )
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.changes import LIBRARIES, changed_names, is_tensor_data, makes_new, read_before_written
+from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
+from backsight.source.imports import library
 from backsight.story.memory import storage_of
 from backsight.story.scenes import Scene, scenes
 from backsight.story.sections import Section
@@ -130,7 +131,7 @@ def _name(line: Line, body: Body | None) -> str:
     match expression(line.segment):
         case ast.Call() as call:
             receiver, name = callee(call)
-            if name.endswith("_") and receiver is not None and dotted(receiver) not in LIBRARIES:
+            if name.endswith("_") and receiver is not None and not library(receiver):
                 return ast.unparse(receiver)
             if name == "load_state_dict":  # its argument is what it reads
                 return ""

@@ -18,6 +18,7 @@ from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, st
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, keyword
+from backsight.source.imports import library
 from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -191,7 +192,7 @@ def _is_plain(value: ast.expr | None) -> bool:
     receiver, name = callee(value)
     if name in ("detach", "new_zeros", "new_ones", "new_empty", "new_full"):
         return receiver is not None
-    return dotted(receiver) == "torch" and name in _FACTORIES and keyword(value, "requires_grad") is None
+    return bool(library(value.func)) and name in _FACTORIES and keyword(value, "requires_grad") is None
 
 
 _FACTORIES = frozenset(

@@ -23,6 +23,7 @@ from backsight.source.body import (
     statement_at,
     statements,
 )
+from backsight.source.imports import is_gradient_call, meaning
 from backsight.tape import Leaf, modules_in, parameters_in
 from backsight.tracing import current
 
@@ -85,7 +86,9 @@ def _constructor(value: ast.expr | None) -> ast.Call | None:
     found = [
         node
         for node in (ast.walk(value) if value is not None else ())
-        if isinstance(node, ast.Call) and callee(node)[1][:1].isupper() and (dotted(node.func) or "")[:1] != "F"
+        if isinstance(node, ast.Call)
+        and callee(node)[1][:1].isupper()
+        and not (meaning(node.func) or "").startswith("torch.nn.functional")
     ]
     return found[0] if found else None
 
@@ -286,7 +289,7 @@ def _differentiates(file: str, function: str) -> bool:
         return True
     bodies = (each for each in functions(file) if getattr(each.node, "name", "") == function)
     calls = (node for body in bodies for s in statements(body.node) for node in expressions(s))
-    return any(isinstance(n, ast.Call) and (dotted(n.func) or "").endswith("autograd.grad") for n in calls)
+    return any(isinstance(n, ast.Call) and is_gradient_call(n) for n in calls)
 
 
 def _given(call: ast.Call) -> set[str | None]:

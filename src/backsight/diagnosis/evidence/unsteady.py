@@ -129,7 +129,7 @@ def _in_torch(call: ast.Call) -> str:
 
 def _origin(section: Section, call: ast.Call) -> str:
     """The module or class of random numbers, or clock, that a call asks; empty if it asks none."""
-    receiver, name = callee(call)
+    receiver, name = callee(call)[0], dotted(call.func)
     path = dotted(receiver) if receiver is not None else None
     holder = section.value(path) if path else getattr(section.value(name), "__self__", None) if name else None
     if issubclass(type(holder), ModuleType):
