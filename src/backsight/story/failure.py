@@ -83,6 +83,7 @@ class Failure:
     users: those of the user's own code, innermost first; of a backward only what called it.
     call: which of PyTorch's functions started the engine, if the engine raised.
     roots: the tensors that it was called on.
+    told: the user's line that raised in another process, of which the text of a traceback tells, and no level.
 
     Holds frames: to be dropped as soon as the explanation is written.
     """
@@ -94,6 +95,7 @@ class Failure:
     call: Literal["backward", "grad"] | None = None
     roots: tuple[Any, ...] = ()
     inputs: tuple[Any, ...] = ()
+    told: Place | None = None
 
     @property
     def user(self) -> Level | None:

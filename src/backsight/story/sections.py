@@ -87,12 +87,13 @@ def section_of(level: Level, goals: tuple[tuple[str, int], ...] = ()) -> Section
     return Section(level.body, goals, level.variables, level.frame.f_globals, level, own) if level.body else None
 
 
-def run_by(function: Any, owner: object) -> Iterator[Section]:
-    """Yield a function and those that it may run, whole; `owner` is the object that it is a method of."""
+def run_by(function: Any, owner: object, *, whole: bool = True) -> Iterator[Section]:
+    """Yield a function and those that it may run, whole or as far as they lead to what it returns; `owner` is the
+    object that it is a method of."""
     function = undecorated(function)
     body = None if _is_foreign(function) else function_at(function.__code__)
     if body is not None:
-        yield from _followed([_of_function(function, owner, body, whole=True)])
+        yield from _followed([_of_function(function, owner, body, whole)])
 
 
 def _followed(queue: list[Section]) -> Iterator[Section]:
@@ -213,8 +214,10 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
 
 
 def results_of(body: Body, only: tuple[int, int, int] | None = None) -> tuple[tuple[str, int], ...]:
-    """The expressions that a function returns, each with its line; of tuples that `taken` knows, the parts it names."""
-    found = [each.value for each in statements(body.node) if isinstance(each, ast.Return) and each.value]
+    """The expressions that a function returns or yields, each with its line; of tuples that `taken` knows, the parts
+    it names."""
+    every = [each if isinstance(each, ast.Return) else getattr(each, "value", None) for each in statements(body.node)]
+    found = [each.value for each in every if isinstance(each, ast.Return | ast.Yield) and each.value]
     first, end, count = only or (0, 0, -1)
     parts = (
         each.elts[first:end] if isinstance(each, ast.Tuple) and len(each.elts) == count else [each] for each in found
