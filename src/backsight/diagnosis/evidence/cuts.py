@@ -11,7 +11,7 @@ from backsight.diagnosis.evidence.hardened import hardened, is_accuracy, parsed
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import uses
+from backsight.source.bindings import targets, uses
 from backsight.source.body import (
     body_around,
     callee,
@@ -280,5 +280,4 @@ def _is_hook(call: ast.Call) -> bool:
 def _stores(cut: Severed) -> bool:
     """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
     statement = statement_of(cut)
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
+    return any(isinstance(target, ast.Subscript | ast.Attribute) for target, _, _ in targets(statement))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from backsight.source import Body
+from backsight.source.bindings import assigned
 from backsight.source.body import callee, dotted, expressions, given_to, statement_at, statements
 from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import values_of
@@ -96,4 +97,4 @@ def parsed(expression: str) -> ast.expr | None:
 def _assigned(body: Body, line: int) -> str:
     """Return the variable that a statement gives its value."""
     statement = statement_at(body, line)
-    return (dotted(statement.targets[0]) or "") if isinstance(statement, ast.Assign) else ""
+    return next((name for target, _ in assigned(statement) if (name := dotted(target))), "")
