@@ -18,7 +18,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.evaluated import Variables, value_of
-from backsight.story.failure import Failure, Level, follow, function_of, method, owner_of
+from backsight.story.failure import Failure, Level, bound_to, follow, function_of, method, owner_of
 
 MOST = 60
 
@@ -161,7 +161,8 @@ def arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
 def passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]:
     """For each parameter of a function what a call gives for it, or its default if that is a text."""
     code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount][owner is not None :]
+    bound = bound_to(function, owner)
+    parameters = [each for each in code.co_varnames[: code.co_argcount] if each not in bound]
     given = dict(zip(parameters, itertools.takewhile(_is_one, call.args), strict=False))
     given |= {each.arg: each.value for each in call.keywords if each.arg}
     if len(call.keywords) + len(call.args) > len(given):  # what is unpacked may stand in place of any default
@@ -295,7 +296,7 @@ def _forwards(module: object) -> Iterator[tuple[object, object]]:
 
 
 def held_by(function: object, owner: object) -> dict[str, object]:
-    """What the names of a function that is not running stand for: its closure, and `self`."""
+    """What the names of a function that is not running stand for: its closure, `self`, what a partial was given."""
     code, closure = getattr(function, "__code__"), getattr(function, "__closure__") or ()  # noqa: B009
     found: dict[str, object] = {}
     for name, cell in zip(code.co_freevars, closure, strict=False):
@@ -303,9 +304,7 @@ def held_by(function: object, owner: object) -> dict[str, object]:
             found[name] = cell.cell_contents
         except ValueError:  # not bound yet
             continue
-    if owner is not None and code.co_argcount:
-        found[code.co_varnames[0]] = owner
-    return found
+    return {**found, **bound_to(function, owner)}
 
 
 def _is_foreign(function: object) -> bool:
