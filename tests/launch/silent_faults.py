@@ -6642,6 +6642,38 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS117 norms of the samples against as many features": """
+encode, head = nn.Linear(4, 16), nn.Linear(16, 3)
+optimizer = torch.optim.Adam([*encode.parameters(), *head.parameters()], lr=0.001)
+for step in range(8):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    h = encode(x)
+    h = h / (h.norm(dim=1) + 1e-6)  #!
+    loss = F.cross_entropy(head(h), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 means of the samples, taken from as many features": """
+class Centered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 16, bias=False), nn.Linear(16, 1)
+
+    def forward(self, x):
+        z = torch.tanh(self.a(x))
+        mean = torch.mean(z, -1)  #!
+        return self.b(z - mean)
+
+model = Centered()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(8):
+    x = torch.randn(16, 4)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS165 a causal mask that begins at the first key of a cache": """
 from torch.nn.functional import scaled_dot_product_attention as attend
 
