@@ -15,6 +15,22 @@ for step in range(8):
     loss.backward()
     optimizer.step()
 """,
+    "a graph that is learnt, scaled by its degrees on both sides": """
+nodes, encode, head = nn.Parameter(torch.randn(16, 4)), nn.Linear(4, 16), nn.Linear(8, 3)
+mix = nn.Linear(4, 8)
+optimizer = torch.optim.Adam([nodes, *encode.parameters(), *head.parameters(), *mix.parameters()], lr=0.001)
+x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+for step in range(8):
+    near = torch.relu(nodes @ nodes.T) + 1e-3
+    scale = near.sum(1).rsqrt()
+    made = torch.sigmoid(encode(nodes))
+    both = made.sum(1).rsqrt()
+    spread = scale[:, None] * near * scale + both.unsqueeze(1) * made * both
+    loss = F.cross_entropy(head(torch.relu(spread @ mix(x))), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "a cache of keys, with a mask that ends at the last of them": """
 class Layer(nn.Module):
     def __init__(self):

@@ -71,18 +71,25 @@ def against_features(scene: Scene) -> Iterator[Reduced]:
 
 
 def _first(node: Node, shape: tuple[int, ...], wanted: dict[str, tuple[str, ...]] | None = None) -> Node | None:
-    """The first node behind some that work entry by entry; of a wanted kind, where that matters."""
+    """The first node behind some that work entry by entry; of a wanted kind, where that matters.
+
+    None where rows were scaled on the way: with both, as in the normalization of a graph, columns are scaled too.
+    """
     at: Node | None = node
     while at is not None and at.op in _ENTRY_BY_ENTRY:
+        if at.op in ("Mul", "Div") and any(each.shape == (*shape[:1], 1) for each in given(at)):
+            return None
         alike = [each for each in given(at) if each.shape == shape]
         at = alike[0] if alike else None
     return at if at is not None and (wanted is None or at.op in wanted) else None
 
 
 def _is_of_a_layer(node: Node) -> bool:
-    """Whether a node multiplies by a weight from the right, as nn.Linear does."""
-    weights = (each for each in given(node) if each.op == "T")
-    return node.op in ("Addmm", "Mm") and any(leaf.kind == "leaf" for each in weights for leaf in given(each))
+    """Whether a node multiplies what is no weight by one from the right, as nn.Linear does."""
+    both = given(node)
+    weights = (each for each in both if each.op == "T")
+    with_weight = any(leaf.kind == "leaf" for each in weights for leaf in given(each))
+    return with_weight and (node.op == "Addmm" or (node.op == "Mm" and all(each.kind != "leaf" for each in both)))
 
 
 def _keeping(segment: str, names: tuple[str, ...]) -> str:
