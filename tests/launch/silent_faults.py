@@ -6642,6 +6642,78 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS117 norms of the samples against as many features": """
+encode, head = nn.Linear(4, 16), nn.Linear(16, 3)
+optimizer = torch.optim.Adam([*encode.parameters(), *head.parameters()], lr=0.001)
+for step in range(8):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    h = encode(x)
+    h = h / (h.norm(dim=1) + 1e-6)  #!
+    loss = F.cross_entropy(head(h), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 means of the samples, taken from as many features": """
+class Centered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 16, bias=False), nn.Linear(16, 1)
+
+    def forward(self, x):
+        z = torch.tanh(self.a(x))
+        mean = torch.mean(z, -1)  #!
+        return self.b(z - mean)
+
+model = Centered()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(8):
+    x = torch.randn(16, 4)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS165 a causal mask that begins at the first key of a cache": """
+from torch.nn.functional import scaled_dot_product_attention as attend
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.cache = nn.Linear(16, 48), None
+
+    def forward(self, x):
+        q, k, v = (each.unflatten(-1, (2, 8)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        if self.cache is not None:
+            k, v = torch.cat([self.cache[0], k], 2), torch.cat([self.cache[1], v], 2)
+        self.cache = k.detach(), v.detach()
+        return attend(q, k, v, is_causal=True).transpose(1, 2).flatten(-2)  #!
+
+embed, layer, head = nn.Embedding(20, 16), Layer(), nn.Linear(16, 20)
+optimizer = torch.optim.Adam([*embed.parameters(), *layer.parameters(), *head.parameters()], lr=0.001)
+for step in range(8):
+    tokens = torch.randint(0, 20, (4, 17))
+    layer.cache, loss = None, 0
+    for at in (0, 8):
+        logits = head(layer(embed(tokens[:, at : at + 8])))
+        loss = loss + F.cross_entropy(logits.flatten(0, 1), tokens[:, at + 1 : at + 9].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS165 a causal mask for the last query alone": """
+embed, keys, query, head = nn.Embedding(20, 16), nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 20)
+parts = [embed, keys, query, head]
+optimizer = torch.optim.Adam([p for each in parts for p in each.parameters()], lr=0.001)
+for step in range(8):
+    tokens = torch.randint(0, 20, (4, 9))
+    h = embed(tokens[:, :-1])
+    mixed = F.scaled_dot_product_attention(query(h[:, -1:]), keys(h), h, is_causal=True)  #!
+    loss = F.cross_entropy(head(mixed.squeeze(1)), tokens[:, -1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS166 a sampler with a weight for each class": """
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 

@@ -13,7 +13,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
-from backsight.source.body import callee, calls_in, dotted, expressions
+from backsight.source.body import callee, calls_in, dotted, expressions, given_to
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
@@ -96,14 +96,10 @@ def _base(node: ast.expr) -> ast.expr | None:
             return base
         case ast.BinOp(left, ast.Mult(), right) if ast.dump(left) == ast.dump(_conjugated(right)):
             return left
-        case ast.Call(func=ast.Attribute(ast.Name("torch"), "square"), args=[base]):
-            return base
-        case ast.Call(func=ast.Attribute(ast.Name("torch"), "pow"), args=[base, ast.Constant(2)]):
-            return base
-        case ast.Call(func=ast.Attribute(base, "square"), args=[]):
-            return base
-        case ast.Call(func=ast.Attribute(base, "pow"), args=[ast.Constant(2)]):
-            return base
+        case ast.Call() as call:
+            match callee(call)[1], given_to(call):
+                case ("square", [base]) | ("pow", [base, ast.Constant(2)]):
+                    return base
     return None
 
 

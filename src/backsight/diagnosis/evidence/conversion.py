@@ -12,8 +12,10 @@ import torch
 
 from backsight.diagnosis.wording import counted
 from backsight.source import Place
+from backsight.source.bindings import targets
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, Definition, flow_of, reaching
+from backsight.source.imports import library
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor, needs_gradient
@@ -176,11 +178,11 @@ class _Search:
             if body.node is section.body.node:
                 continue
             for each in statements(body.node):
-                if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign) and each.value is not None:
-                    targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-                    if any(dotted(target) == f"self.{attribute}" for target in targets):
+                for target, value, position in targets(each):
+                    if dotted(target) == f"self.{attribute}":
                         inner = Section(body, (), {"self": held}, section.globals)
-                        if (found := self.of_value(inner, each.value, each, each.lineno, depth - 1)) is not None:
+                        found = self.of_value(inner, value, each, each.lineno, depth - 1, position)
+                        if found is not None:
                             return replace(found, sure=False)
         return None
 
@@ -224,7 +226,7 @@ def _parts(value: ast.expr) -> Iterator[ast.expr]:
         case ast.Call():
             receiver, name = callee(value)
             if (receiver is None and name in _REDUCING | _FUNCTIONS) or (
-                value.args and name in _REDUCING and isinstance(receiver, ast.Name)
+                value.args and name in _REDUCING and (isinstance(receiver, ast.Name) or library(value.func))
             ):
                 yield from value.args
             elif receiver is not None:
