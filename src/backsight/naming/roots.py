@@ -138,9 +138,12 @@ def _module_roots(library: bool) -> Iterator[Root]:
     of_package: dict[str, bool] = {}  # there are thousands of modules, of a few hundred packages, which decide
     for name, module in sorted(modules, key=lambda entry: entry[0] not in _MAIN):
         package = name.partition(".")[0]
+        decided = None if name in _MAIN else of_package.get(package)
+        if decided and not library:  # past its namespace, which after a fork is not even read into memory
+            _not_the_programs[name] = id(module)
+            continue
         if not issubclass(type(module), ModuleType):
             continue
-        decided = None if name in _MAIN else of_package.get(package)
         namespace = module_dict(module)
         if decided is None:
             decided = _is_library_module(name, namespace)
