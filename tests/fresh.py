@@ -30,8 +30,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from types import ModuleType
 from typing import IO, Any
 
@@ -42,19 +44,23 @@ BEFOREHAND = (
         *("numpy", "torch", "torch._dynamo"),  # an optimizer's constructor imports torch._dynamo
         *(f"backsight.launch.{name}" for name in _LATER.split()),
         *(f"backsight.{name}" for name in ("diagnosis.heeding", "diagnosis.explained", "text.console", "text.rich")),
+        *(f"backsight.{name}" for name in ("findings.printing.terminal", "recording", "traces")),
     ),
+    ("backsight.tables",),
+    ("numpy.ma",),
     ("torch.distributed.fsdp",),
     ("pytest",),
     ("IPython",),
 )
-"""What is imported before any program, if it is there; the first row knows nothing of torch, as the last two."""
+"""What is imported before any program, if it is there; only the second row and that of torch.distributed know torch."""
 
 # What torch, what it imports and the interpreter read of the environment once, as they start.
 _READ_AT_START = (
     *("PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH", "PYTORCH", "CUDA"),
     "TRITON_",  # torch._dynamo imports Triton where there is one, and that decides then whether kernels are interpreted
 )
-_GIVEN = ("PYTHONPATH", "PYTHONIOENCODING")  # what a child is given though it has started
+# What a child is given though it has started: nothing of it is read by `import torch`.
+_GIVEN = ("PYTHONPATH", "PYTHONIOENCODING", "TORCHELASTIC_", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE")
 
 
 def run(
@@ -161,19 +167,22 @@ def _can_be_forked(words: list[str], env: dict[str, str]) -> bool:
     unwanted = os.environ.get("FORKS") == "0" or any(name.startswith("COVERAGE") for name in os.environ)
     if unwanted or sys.platform != "linux":
         return False
-    program, first = words[0], words[1 + _is_unbuffered(words)]
+    program, first = words[0], words[1 + len(_flags(words))]
     known = program == sys.executable and (first in ("-c", "-m") or not first.startswith("-"))
     return known and _same_start(env)
 
 
-def _is_unbuffered(words: list[str]) -> bool:
-    """Whether python is asked to write at once whatever the program writes: the one of its flags that a child takes."""
-    return words[1] == "-u"
+def _flags(words: list[str]) -> list[str]:
+    """The flags of python that a child takes, of those that it is given first: `-u`, and `-W` with its filter."""
+    count = 1
+    while words[count] in ("-u", "-W"):
+        count += 1 + (words[count] == "-W")
+    return words[1:count]
 
 
 def _same_start(env: dict[str, str]) -> bool:
     def matters(of: Mapping[str, str]) -> dict[str, str]:
-        return {name: of[name] for name in of if name.startswith(_READ_AT_START) and name not in _GIVEN}
+        return {name: of[name] for name in of if name.startswith(_READ_AT_START) and not name.startswith(_GIVEN)}
 
     own = any(os.path.exists(os.path.join(folder, "sitecustomize.py")) for folder in _path(env))
     return matters(env) == matters(os.environ) and not own
@@ -333,7 +342,8 @@ def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     os.environ.update(env)
     encoding = env.get("PYTHONIOENCODING")
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
-    unbuffered = _is_unbuffered(words)
+    flags = _flags(words)
+    unbuffered = "-u" in flags
     sys.stdout = sys.__stdout__ = io.TextIOWrapper(
         open(1, "wb", 0 if unbuffered else -1),  # noqa: SIM115
         encoding=encoding,
@@ -342,7 +352,8 @@ def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     )
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
     sys.orig_argv = [*words]
-    del words[1 : 1 + unbuffered]
+    del words[1 : 1 + len(flags)]
+    _filter_warnings([word for flag, word in pairwise(flags) if flag == "-W"])
     sys.argv = words[1:] if words[1] not in ("-c", "-m") else [words[1], *words[3:]]
     first = {"-c": "", "-m": cwd}.get(words[1], os.path.dirname(os.path.realpath(words[1])))
     sys.path[:0] = [first, *_path(env)]
@@ -351,6 +362,19 @@ def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
     return main
+
+
+_DEFAULT_FILTERS = [*warnings.filters]
+
+
+def _filter_warnings(asked: list[str]) -> None:
+    """Filter warnings as `-W` asks, which comes after what modules have asked for as they were imported."""
+    if asked:
+        of_modules = [each for each in warnings.filters if each not in _DEFAULT_FILTERS]
+        sys.warnoptions += asked
+        warnings.filters[:] = _DEFAULT_FILTERS
+        warnings._processoptions(asked)  # type: ignore[attr-defined]
+        warnings.filters[:0] = of_modules
 
 
 def _run(words: list[str], main: ModuleType) -> None:
