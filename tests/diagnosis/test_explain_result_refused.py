@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 
 import numpy as np
 import pytest
@@ -107,3 +108,4 @@ def test_a_sample_that_requires_grad_is_told_of_a_worker(monkeypatch):
     assert finding.title.startswith("A sample of the dataset requires grad")
     assert "call detach() where it computes them" in finding.fix
     assert not finding.exact
+    gc.collect()  # the worker goes now, while it is waited for no longer
