@@ -97,6 +97,22 @@ def test_what_only_a_process_of_its_own_can_be_is_one(tmp_path):
 
 
 @forks
+def test_ranks_of_torchrun_are_forks_that_it_waits_for_and_ends(tmp_path):
+    (tmp_path / "ranks.py").write_text(
+        "import os, signal, sys, time\n"
+        "rank = int(os.environ['RANK'])\n"
+        "print(rank, sys.argv[1:], os.getpgid(0) == os.getpid(), type(sys.meta_path[-2]).__name__)\n"
+        "os.kill(os.getpid(), signal.SIGKILL) if rank else time.sleep(100)\n"
+    )
+    ended = fresh.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "ranks.py", "é"], cwd=tmp_path
+    )
+    assert sorted(ended.stdout.splitlines()) == ["0 ['é'] True Held", "1 ['é'] True Held"]
+    assert ended.returncode == 1
+    assert "closing signal SIGTERM" in ended.stderr and "(exitcode: -9) local_rank: 1" in ended.stderr
+
+
+@forks
 def test_all_are_real_processes_where_that_is_asked_for(monkeypatch):
     assert forked()
     monkeypatch.setenv("FORKS", "0")
