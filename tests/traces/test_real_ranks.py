@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def traced_under_torchrun(folder: Path, how: str) -> Path:
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     command = [*start, *observed(how, "", "", False)]
-    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240)
+    ran = fresh.run(command, cwd=folder, env=env, timeout=240)
     assert ran.returncode == 0, ran.stderr
     return next((folder / "traces").iterdir())
 
