@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from backsight.tape.drawable import Drawable
 from backsight.tape.node import Edge, Node, Nodes, NodeType
+from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.tensors import Leaf, Output, Saved
 
 if TYPE_CHECKING:
@@ -41,6 +42,15 @@ class Columns:
 
 Cut = tuple[str, str, str]
 """What keeps a gradient from an operand ("detach", "no_grad", ...), how the program wrote that, and `file:line`."""
+
+
+_OF_MODULES = ("parameter", "buffer")
+
+
+def _before(leaf: Leaf) -> str:
+    """Return what stands before the path of a leaf within its model: `net` in `net.body.0.weight`."""
+    own = ".".join(filter(None, (leaf.module, leaf.name.rpartition(".")[2])))
+    return leaf.name.removesuffix(f".{own}") if leaf.name.endswith(f".{own}") else ""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -116,6 +126,23 @@ class Graph(Drawable):
         """Position in `leaves` by the index of the leaf's node."""
         return {leaf.node: leaf.index for leaf in self.leaves}
 
+    @cached_property
+    def written(self) -> dict[int, str]:
+        """The class of the module that made a node, by its index, where that is all the module made and it holds no
+        leaf: `Dropout` for what autograd calls `Mul`."""
+        around = {path.rpartition(".")[0] for path in self.classes} | {leaf.module for leaf in self.leaves}
+        made: dict[tuple[str, int], list[int]] = {}
+        for i, (path, kind) in enumerate(zip(self.modules, self.columns.type.tolist(), strict=False)):
+            if path in self.classes and path not in around and op_name(self.types[kind].name) not in VIEWS:
+                made.setdefault((path, self.calls[i] if self.calls else 0), []).append(i)
+        return {only[0]: self.classes[path] for (path, _), only in made.items() if len(only) == 1}
+
+    @cached_property
+    def model(self) -> str:
+        """What the program calls the only model, which paths of modules leave out; empty where it is not known."""
+        found = {_before(leaf) for leaf in self.leaves if leaf.module is not None and leaf.kind in _OF_MODULES}
+        return found.pop() if len(found) == 1 else ""
+
     @property
     def identities(self) -> Iterator[tuple[int, int]]:
         """What tells, while the nodes live, whether two graphs contain the same one: two numbers."""
@@ -123,6 +150,10 @@ class Graph(Drawable):
 
     def __len__(self) -> int:
         return len(self.columns.type)
+
+    def called(self, module: str) -> str:
+        """Return the path of a module as people read it, with the variable of the model: `net.body.0`."""
+        return ".".join(filter(None, (self.model, module)))
 
     def path(self, a: Place, b: Place) -> tuple[Node, ...]:
         """Return the nodes of a shortest path from `a` to `b`, both included; empty if there is none.
