@@ -49,6 +49,7 @@ def test_a_model_is_told_by_module():
         "scale",
     ]
     modules = [line.split()[0] for line in lines[2:]]
+    assert not any("(outside)" in each and each != "(outside)" for each in modules)
     assert modules.index("model.fc") < modules.index("model.layer2.1.bn2")
     assert {"model.stem", "model.layer1.0.conv1", "model.layer2.1.bn2"} <= set(modules)
 

@@ -40,6 +40,9 @@ class Columns:
     ids: NDArray[np.uint64]
 
 
+OUTSIDE = "(outside)"
+"""The module of a node that was made while no module ran, where calls were logged."""
+
 Cut = tuple[str, str, str]
 """What keeps a gradient from an operand ("detach", "no_grad", ...), how the program wrote that, and `file:line`."""
 
@@ -153,7 +156,7 @@ class Graph(Drawable):
 
     def called(self, module: str) -> str:
         """Return the path of a module as people read it, with the variable of the model: `net.body.0`."""
-        return ".".join(filter(None, (self.model, module)))
+        return module if module == OUTSIDE else ".".join(filter(None, (self.model, module)))
 
     def path(self, a: Place, b: Place) -> tuple[Node, ...]:
         """Return the nodes of a shortest path from `a` to `b`, both included; empty if there is none.

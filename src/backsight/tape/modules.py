@@ -21,6 +21,7 @@ import torch
 
 from backsight.tape._torch import NO_SEQUENCE, no_torch_function, registered
 from backsight.tape.calls import Call, CallLog, active
+from backsight.tape.graph import OUTSIDE as OUTSIDE
 from backsight.tape.graph import Columns, Graph
 from backsight.tape.node import NodeType
 from backsight.tape.ops import VIEWS, op_name
@@ -30,9 +31,6 @@ from backsight.tape.tensors import Leaf
 
 PASS_THROUGH = VIEWS | {"ToCopy", "Clone"}
 """Operations that only hand a parameter on: what they feed belongs to its module too."""
-
-OUTSIDE = "(outside)"
-"""The module of a node that was made while no module ran, where calls were logged."""
 
 Assigned = tuple[tuple[str | None, ...], tuple[int, ...], tuple[tuple[tuple[str, int], ...], ...]]
 """By node: the path of the module that made it, the number of that module's call, and the calls around it."""

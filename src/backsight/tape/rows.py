@@ -11,8 +11,7 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from backsight.tape.graph import Graph
-from backsight.tape.modules import OUTSIDE
+from backsight.tape.graph import OUTSIDE, Graph
 from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.tensors import Leaf, Output, Saved
 
