@@ -5,6 +5,7 @@ import gc
 import pytest
 import torch
 from nests import Nest, Scale, Sine, logged, made_by, x
+from torch.nn import functional as F
 
 from backsight.tape import capture
 
@@ -93,6 +94,12 @@ class TestByLeaves:
         model = torch.nn.Sequential(torch.nn.Linear(2, 3), Square(), torch.nn.Dropout(), torch.nn.Linear(3, 1))
         g = capture(model(torch.ones(1, 2)), model=model)
         assert [n.module for n in g.nodes if n.op == "Mul"] == ["", ""] and not g.written
+
+    def test_a_pooling_in_one_dimension_is_called_so(self):
+        for function in (F.avg_pool1d, F.max_pool1d, F.adaptive_avg_pool1d, F.adaptive_max_pool1d):
+            g = capture(function(torch.ones(1, 2, 8, requires_grad=True), 2))
+            assert [*g.written.values()] == [function.__name__] and f"{function.__name__} " in g.text()
+        assert not capture(F.avg_pool2d(torch.ones(1, 2, 8, 8, requires_grad=True), 2)).written
 
     def test_what_a_loop_does_between_two_calls_of_a_network_is_no_part_of_the_network(self):
         net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))

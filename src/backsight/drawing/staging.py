@@ -148,6 +148,7 @@ class _Stage:
         path = self.wears.get(row, rows.module[row])
         cls = self.graph.classes.get(path, "") if row in self.wears else ""
         name = self._called(below(path, group.path), group) if row in self.wears else ""
+        written = "" if row in self.wears else rows.written.get(row, "")  # else the class says it
         if repetition and repetition.kind == "module":
             name = self._from_to(repetition.path, repetition.last, group)
         value = float(self.warmth.values[row])
@@ -156,7 +157,7 @@ class _Stage:
             parent=parent,
             kind=_KINDS.get(kind.kind, "op"),
             name=harmless(name),
-            op=harmless("leaf" if kind.kind == "leaf" else op_name(kind.name)),
+            op=harmless("leaf" if kind.kind == "leaf" else written or op_name(kind.name)),
             shape=rows.shape[row],
             node=rows.node[row],
             cls=harmless(cls),

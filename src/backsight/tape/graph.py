@@ -47,6 +47,17 @@ Cut = tuple[str, str, str]
 """What keeps a gradient from an operand ("detach", "no_grad", ...), how the program wrote that, and `file:line`."""
 
 
+_POOLS = {
+    "AvgPool2D": "avg_pool1d",
+    "MaxPool2DWithIndices": "max_pool1d",
+    "AdaptiveAvgPool2D": "adaptive_avg_pool1d",
+    "AdaptiveMaxPool2D": "adaptive_max_pool1d",
+}
+"""What pools in one dimension, by autograd's name of the pooling in two.
+
+Source: aten/src/ATen/native/Pool.cpp, Pooling.cpp.
+"""
+
 _OF_MODULES = ("parameter", "buffer")
 
 
@@ -131,14 +142,30 @@ class Graph(Drawable):
 
     @cached_property
     def written(self) -> dict[int, str]:
-        """The class of the module that made a node, by its index, where that is all the module made and it holds no
-        leaf: `Dropout` for what autograd calls `Mul`."""
+        """What the program wrote for a node, by its index, where autograd calls it otherwise: the class of a module
+        that holds no leaf and made nothing else (`Dropout` for `Mul`), and `avg_pool1d` for what runs in two
+        dimensions."""
         around = {path.rpartition(".")[0] for path in self.classes} | {leaf.module for leaf in self.leaves}
         made: dict[tuple[str, int], list[int]] = {}
-        for i, (path, kind) in enumerate(zip(self.modules, self.columns.type.tolist(), strict=False)):
-            if path in self.classes and path not in around and op_name(self.types[kind].name) not in VIEWS:
+        types, is_view = self.columns.type.tolist(), [op_name(each.name) in VIEWS for each in self.types]
+        for i, path in enumerate(self.modules):
+            if path in self.classes and path not in around and not is_view[types[i]]:
                 made.setdefault((path, self.calls[i] if self.calls else 0), []).append(i)
-        return {only[0]: self.classes[path] for (path, _), only in made.items() if len(only) == 1}
+        alone = ((nodes[0], path) for (path, _), nodes in made.items() if len(nodes) == 1)
+        classes = {i: self.classes[path] for i, path in alone if self.types[types[i]].kind == "op"}
+        return {**self._pooled(), **classes}
+
+    def _pooled(self) -> dict[int, str]:
+        """Return what pools in one dimension: PyTorch gives the input another one and pools in two."""
+        pools = {k: name for k, kind in enumerate(self.types) if (name := _POOLS.get(op_name(kind.name)))}
+        types, start, inputs = self.columns.type, self.columns.start, self.columns.inputs
+        found = np.flatnonzero(np.isin(types, list(pools))).tolist() if pools else []
+        sources = ((i, inputs[start[i] : start[i + 1]].tolist()) for i in found)
+        return {
+            i: pools[int(types[i])]
+            for i, (source, *_) in sources
+            if source >= 0 and op_name(self.types[types[source]].name) == "Unsqueeze"
+        }
 
     @cached_property
     def model(self) -> str:
