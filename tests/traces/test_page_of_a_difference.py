@@ -52,8 +52,8 @@ def test_growth_is_drawn_by_depth_and_by_step(traced, visit):
     assert steps.locator(".ends span").all_inner_texts() == ["step 0", "step 3"]
     depth = page.locator(".plot:visible", has_text="Results of modules")
     told = depth.locator("rect title").evaluate_all("(titles) => titles.map((each) => each.textContent)")
-    assert told[0] == "blocks.0.norm: bit-identical"
-    assert re.fullmatch(r"head: \d\.\de-\d\d", told[-2])
+    assert told[0] == "model.blocks.0.norm: bit-identical"
+    assert re.fullmatch(r"model\.head: \d\.\de-\d\d", told[-2])
     heights = depth.locator("rect").evaluate_all("(bars) => bars.map((each) => each.getBoundingClientRect().height)")
     assert 0 < heights[0] < heights[-1]
 
