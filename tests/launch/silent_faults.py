@@ -429,6 +429,23 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS121 a penalty that NumPy computes, down to a number of its own": """
+import numpy as np
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def roughness(curve):
+    bend = np.gradient(np.gradient(curve.cpu().detach().numpy(), axis=1), axis=1)  #!
+    return torch.as_tensor((bend ** 2).mean(), device=curve.device, dtype=curve.dtype)
+
+for step in range(40):
+    x, y = batch()
+    out = model(x)
+    loss = (out - y).pow(2).mean() + 10.0 * roughness(out)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS121 an accuracy for a term": """
 model = net(4, 3)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
