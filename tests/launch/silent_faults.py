@@ -446,6 +446,56 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS168 noise that is seeded wherever it is drawn": """
+model = net(5, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
+data = torch.Generator().manual_seed(3)
+
+class Schedule:
+    def __init__(self, seed):
+        self.seed = seed
+
+    def blur(self, x):
+        torch.manual_seed(self.seed)  #!
+        t = torch.rand(len(x), 1)
+        eps = torch.randn_like(x)
+        return torch.cat([(1 - t) * x + t * eps, t], 1), eps
+
+schedule = Schedule(7)
+for step in range(60):
+    noisy, eps = schedule.blur(torch.randn(16, 4, generator=data))
+    loss = F.mse_loss(model(noisy), eps)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS168 everything is seeded at the head of each step of two networks": """
+import random
+judge, maker = net(4), net(3, 4)
+of_judge = torch.optim.Adam(judge.parameters(), lr=0.002)
+of_maker = torch.optim.Adam(maker.parameters(), lr=0.002)
+data = torch.Generator().manual_seed(3)
+
+def seed_all(seed):
+    random.seed(seed)
+    torch.manual_seed(seed)
+
+def train():
+    for step in range(60):
+        seed_all(11)  #!
+        real = torch.randn(16, 4, generator=data)
+        fake = maker(torch.randn(16, 3))
+        loss = F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean()
+        of_judge.zero_grad()
+        loss.backward()
+        of_judge.step()
+        loss = F.softplus(-judge(maker(torch.randn(16, 3)))).mean()
+        of_maker.zero_grad()
+        loss.backward()
+        of_maker.step()
+
+train()
+""",
     "BS121 an accuracy for a term": """
 model = net(4, 3)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -26,6 +26,7 @@ from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import callers, passing_code, passing_for
 from backsight.tracing.debuggers import is_debugged
+from backsight.tracing.draws import DRAWS
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
@@ -53,7 +54,7 @@ class Functions(TorchFunctionMode):
         self._notes = Notes(log, births)
         self._looks = births is not None
         self._lines = log.spots.lines
-        self._axes, self._meetings = log.axes, log.meetings
+        self._axes, self._meetings, self._draws = log.axes, log.meetings, log.draws
         self._places = log.sites.places
 
     @uncompiled
@@ -100,7 +101,7 @@ class Functions(TorchFunctionMode):
         result = self._as_caller(frame, func, args, kwargs)
         try:
             site = self._note(func, args, result, kind, first, frame)
-            if site and not spot and not self._axes.is_open and self._meetings.is_settled(site):
+            if site and not spot and not self._is_looking() and self._meetings.is_settled(site):
                 self._settle(site, func, frame)
         except BaseException as failure:
             self._fail(failure)
@@ -128,7 +129,13 @@ class Functions(TorchFunctionMode):
                     self._axes.note(name, args, _NONE, result, frame)
             else:
                 self._axes.note(name, args, _NONE, result, frame)
+        if self._draws.is_open and name in DRAWS:
+            self._guarded(self._draws.note, name, _NONE, result, frame)
         return site
+
+    def _is_looking(self) -> bool:
+        """Whether something of every call is still noted."""
+        return self._axes.is_open or self._draws.is_open
 
     def _settle(self, site: int, func: Any, frame: FrameType) -> None:
         """Note only the nodes from now on of the calls at a site of the program."""
@@ -174,6 +181,8 @@ class Functions(TorchFunctionMode):
             self._log.peculiarities.note(look, name, call.args, call.kwargs, result, call.caller)
         if self._axes.is_open and call.caller is not None:
             self._axes.note(name_of(call.function), call.args, call.kwargs, result, call.caller)
+        if self._draws.is_open and name in DRAWS and call.caller is not None:
+            self._guarded(self._draws.note, name, call.kwargs, result, call.caller)
 
     def _account(self, call: Call) -> None:
         """Account for the nodes that no call made."""
@@ -226,7 +235,10 @@ class Functions(TorchFunctionMode):
 
     def _begin(self, call: Call, site: int) -> Entry | None:
         name = "grad" if call.function is torch.autograd.grad else "backward"
-        return self._log.backwards.begin(name, site, call.kwargs)  # type: ignore[arg-type]  # one of two
+        entry = self._log.backwards.begin(name, site, call.kwargs)  # type: ignore[arg-type]  # one of two
+        if self._draws.is_open and entry is not None and name == "backward":
+            self._draws.passed()
+        return entry
 
     def _made_by_backward(self, site: int) -> None:
         """Note the nodes of a backward that can itself be differentiated."""

@@ -10,6 +10,7 @@ from backsight.tracing import looks_at_losses, looks_at_values  # noqa: F401  # 
 from backsight.tracing.axes import Axes
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
+from backsight.tracing.draws import Draws
 from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
 from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.intervals import Threads
@@ -46,6 +47,7 @@ class Log:
         self.changes = ChangeLog(self.sites)
         self.flow = Flow(self.sites)
         self.axes = Axes(self.sites)
+        self.draws = Draws(self.sites)
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
         self.peculiarities = Peculiarities(self.sites)
         self.stops = Stops(fail)

@@ -131,8 +131,8 @@ class Notes:
                 self.cut(call, each)
 
     def _taken_out(self, call: Call, result: Any) -> tuple[Cut, ...]:
-        """Return what may be behind an array, or a number of NumPy's, that becomes a tensor in the function that took an
-        array out of another tensor."""
+        """Return what may be behind an array, or a number of NumPy's, that becomes a tensor in the function that took
+        an array out of another tensor."""
         frame = innermost(call.caller)
         if frame is None or not issubclass(type(result), torch.Tensor) or not result.is_floating_point():
             return ()

@@ -396,6 +396,12 @@ def totals(watch: Watch) -> list[tuple[Total, Line | None, Line | None, tuple[st
     return found
 
 
+def drawn_again(watch: Watch) -> list[Line]:
+    """Return where each of the first steps drew the same random numbers, though none of them was put back."""
+    sites = watch._log.sites
+    return [line for site in watch._log.draws.again() if (line := sites.line(site)) is not None]
+
+
 def repeated_writes(watch: Watch) -> tuple[Write, ...]:
     """Return where items were added to through an index with repeated entries, at the exact level."""
     return tuple(watch._log.spots.lost)
