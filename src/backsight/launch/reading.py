@@ -8,6 +8,7 @@ from types import CodeType
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.backup import own_backup
+from backsight.diagnosis.captures import captured_for_good
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
 from backsight.diagnosis.misplaced import misplaced
 from backsight.diagnosis.peculiar import peculiarities
@@ -131,5 +132,6 @@ class Watched(Sign):
         found = [*dropped(seen), *lost_writes(repeated_writes(watch)), *reordered(seen), *own_backup(own_copies(watch))]
         found += [*peculiarities(watch, known), *self._apart, *disarranged(watch), *untrained_members(watch)]
         found += summed_over_samples(watch)
+        found += captured_for_good(watch)
         found += [self._seeded] if self._seeded is not None else []
         return [*found, *crossed(watch, [*known, *found])]

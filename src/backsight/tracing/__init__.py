@@ -4,6 +4,7 @@ Offered to other rooms: `around`, `births`, `callers`, `changes`, `moves`, `step
 """
 
 from backsight.tracing._torch import has_compiled
+from backsight.tracing.captures import Baked, Input
 from backsight.tracing.facts import (
     Backward,
     Change,
@@ -37,12 +38,14 @@ from backsight.tracing.watch import (
     flattened,
     inferred,
     met,
+    outdated_numbers,
     own_copies,
     peculiar,
     repeated,
     repeated_writes,
     report_errors,
     sightings,
+    stale_inputs,
     stops,
     totals,
     unpaired,
@@ -52,9 +55,11 @@ from backsight.tracing.watch import (
 
 __all__ = [
     "Backward",
+    "Baked",
     "Change",
     "Copy",
     "End",
+    "Input",
     "Level",
     "Line",
     "Met",
@@ -85,12 +90,14 @@ __all__ = [
     "has_compiled",
     "inferred",
     "met",
+    "outdated_numbers",
     "own_copies",
     "peculiar",
     "repeated",
     "repeated_writes",
     "report_errors",
     "sightings",
+    "stale_inputs",
     "stops",
     "totals",
     "unpaired",

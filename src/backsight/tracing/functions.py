@@ -55,6 +55,7 @@ class Functions(TorchFunctionMode):
         self._looks = births is not None
         self._lines = log.spots.lines
         self._axes, self._meetings, self._draws = log.axes, log.meetings, log.draws
+        self._captures = log.captures
         self._places = log.sites.places
 
     @uncompiled
@@ -131,6 +132,8 @@ class Functions(TorchFunctionMode):
                 self._axes.note(name, args, _NONE, result, frame)
         if self._draws.is_open and name in DRAWS:
             self._guarded(self._draws.note, name, _NONE, result, frame)
+        if self._captures.is_open:
+            self._guarded(self._captures.look, frame)
         return site
 
     def _is_looking(self) -> bool:
@@ -183,6 +186,8 @@ class Functions(TorchFunctionMode):
             self._axes.note(name_of(call.function), call.args, call.kwargs, result, call.caller)
         if self._draws.is_open and name in DRAWS and call.caller is not None:
             self._guarded(self._draws.note, name, call.kwargs, result, call.caller)
+        if self._captures.is_open:
+            self._captures.look(call.caller)
 
     def _account(self, call: Call) -> None:
         """Account for the nodes that no call made."""
@@ -236,8 +241,10 @@ class Functions(TorchFunctionMode):
     def _begin(self, call: Call, site: int) -> Entry | None:
         name = "grad" if call.function is torch.autograd.grad else "backward"
         entry = self._log.backwards.begin(name, site, call.kwargs)  # type: ignore[arg-type]  # one of two
-        if self._draws.is_open and entry is not None and name == "backward":
-            self._draws.passed()
+        if entry is not None and name == "backward":
+            if self._draws.is_open:
+                self._draws.passed()
+            self._captures.begun(call.args[0] if call.args else None, site, call.caller)
         return entry
 
     def _made_by_backward(self, site: int) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 from backsight.tracing import looks_at_losses, looks_at_values  # noqa: F401  # each enters itself
 from backsight.tracing.axes import Axes
 from backsight.tracing.backwards import BackwardLog
+from backsight.tracing.captures import Captures
 from backsight.tracing.changes import ChangeLog
 from backsight.tracing.draws import Draws
 from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
@@ -48,6 +49,7 @@ class Log:
         self.flow = Flow(self.sites)
         self.axes = Axes(self.sites)
         self.draws = Draws(self.sites)
+        self.captures = Captures()
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
         self.peculiarities = Peculiarities(self.sites)
         self.stops = Stops(fail)

@@ -16,6 +16,7 @@ from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
 from backsight.tracing.axes import Aligned, Along, Flattened, Unpaired
 from backsight.tracing.births import Births
+from backsight.tracing.captures import Baked, Input
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Part, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
@@ -400,6 +401,18 @@ def drawn_again(watch: Watch) -> list[Line]:
     """Return where each of the first steps drew the same random numbers, though none of them was put back."""
     sites = watch._log.sites
     return [line for site in watch._log.draws.again() if (line := sites.line(site)) is not None]
+
+
+def stale_inputs(watch: Watch) -> list[tuple[Input, Line]]:
+    """Return the names that a captured graph does not see become other tensors, and the line of its backward."""
+    log = watch._log
+    return [(each, line) for each in log.captures.stale() if (line := log.sites.line(each.site)) is not None]
+
+
+def outdated_numbers(watch: Watch) -> list[tuple[Baked, Line]]:
+    """Return the numbers of optimizers that a captured step does not see change, and the line of the step."""
+    log = watch._log
+    return [(each, line) for each in log.captures.outdated() if (line := log.sites.line(each.site)) is not None]
 
 
 def repeated_writes(watch: Watch) -> tuple[Write, ...]:
