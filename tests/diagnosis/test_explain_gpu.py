@@ -1,7 +1,9 @@
 """BS229 to BS232: what only a GPU raises, from the frames of programs that raise the same text."""
 
+import pytest
+from columns import needs_columns
 from failures import at, evidence, explained
-from pretended import while_capturing
+from pretended import refusing, while_capturing
 
 from backsight.launch import voice
 
@@ -93,3 +95,32 @@ def test_a_device_that_has_failed_is_no_failure_of_ours(capsys):
     assert capsys.readouterr().err == ""
     voice.failed("audits stopped", RuntimeError("something of ours"))
     assert "audits stopped: RuntimeError: something of ours" in capsys.readouterr().err
+
+
+ATTENTION = """
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+q, k, v = torch.randn(3, 2, 4, 8, 16, dtype={dtype})
+allowed = {mask}
+with sdpa_kernel({kernels}):  # here
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+"""
+MASK = "torch.ones(2, 1, 1, 8, dtype=torch.bool)"
+FLASH = "SDPBackend.FLASH_ATTENTION"
+
+
+@needs_columns
+@pytest.mark.parametrize(
+    ("kernels", "mask", "dtype", "reason"),
+    [
+        (FLASH, MASK, "torch.bfloat16", "Flash attention takes no attn_mask, and allowed is one."),
+        (f"[{FLASH}]", "None", "torch.float32", "Flash attention takes float16 and bfloat16, and q is float32."),
+    ],
+)
+def test_attention_that_no_allowed_kernel_computes_is_told_which_to_allow_and_why(kernels, mask, dtype, reason):
+    source = ATTENTION.format(kernels=kernels, mask=mask, dtype=dtype)
+    finding = refusing(source, "attention", "No available kernel. Aborting execution.")
+    assert (finding.code, finding.source) == ("BS200", at(source))
+    assert "allows only flash attention." in evidence(finding) and reason in evidence(finding)
+    every = f"[{FLASH}, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]"
+    assert f"write `with sdpa_kernel({every}):`" in finding.fix and "above the traceback" not in finding.fix
