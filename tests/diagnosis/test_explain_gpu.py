@@ -29,6 +29,55 @@ raise RuntimeError("cudnn RNN backward can only be called in training mode")
     assert "net.rnn.train()" in finding.fix and "net.rnn.dropout = 0.0" in finding.fix
 
 
+FORGOTTEN = """
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.head = nn.GRU(3, 4), nn.Linear(4, 1)
+def score(net):
+    net.eval(){}
+def epoch(model):
+    for part in range(2):
+        loss = model.head.weight.sum()
+        if not model.training:
+            raise RuntimeError("cudnn RNN backward can only be called in training mode")
+net = Net()
+for k in range(3):
+    {}
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "fix"),
+    [
+        (
+            FORGOTTEN.format("  # here", "epoch(net)", "score(net)"),
+            "Call model.train() at the beginning of epoch(), before its forward pass.",
+        ),
+        (
+            FORGOTTEN.replace("    net.eval(){}", "    pass").format(
+                "if not net.training: raise RuntimeError('cudnn RNN backward can only be called in training mode')",
+                "net.eval()  # here",
+            ),
+            "Call net.train() at the beginning of the loop on line 14, before its forward pass.",
+        ),
+    ],
+)
+def test_a_model_that_an_evaluation_left_in_its_mode_is_to_be_trained_in_the_other(source, fix):
+    finding = explained(source)
+    assert (finding.code, finding.source, finding.exact) == ("BS229", at(source), True)
+    assert "turns on evaluation mode, which is still on." in evidence(finding)
+    assert finding.fix == fix
+
+
+def test_a_frozen_rnn_keeps_its_own_mode():
+    source = FORGOTTEN.replace("net = Net()", "net = Net(); net.rnn.requires_grad_(False)")
+    finding = explained(source.format("  # here", "epoch(net)", "score(net)"))
+    assert "rnn.train() after the model is put in evaluation mode" in finding.fix
+
+
 def test_an_assertion_of_the_device_is_told_with_the_indices_that_embeddings_take():
     source = """
 from torch import nn
