@@ -2,9 +2,10 @@
 
 import pytest
 from columns import needs_columns
-from failures import at, evidence, explained
+from failures import at, evidence, explained, failing
 from pretended import refusing, while_capturing
 
+import backsight as bs
 from backsight.launch import voice
 
 
@@ -92,6 +93,79 @@ raise RuntimeError("CUDA error: device-side assert triggered")
     assert "embedding takes indices from 0 to 11." in evidence(finding)
     assert "takes targets from 0 to the number of classes" in evidence(finding)
     assert "CUDA_LAUNCH_BLOCKING=1 backsight run train.py" in finding.fix
+
+
+MOVED = """
+from torch import nn
+from torch.nn import functional as F
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.song, self.user = nn.Embedding(600, 4, device="meta"), nn.Embedding(200, 4, device="meta")
+net = Net()
+ids, labels = torch.arange(1, 601), torch.tensor([0, 5, 255])
+out = torch.zeros(3, 6, device="meta", requires_grad=True)
+static = torch.zeros(600, dtype=torch.int64, device="meta")
+{}
+raise RuntimeError("CUDA error: device-side assert triggered")
+"""
+
+
+def watched(source):
+    with bs.watch(level="exact"):
+        return bs.explain(failing(source))
+
+
+@needs_columns
+@pytest.mark.parametrize(
+    ("lines", "title", "fix", "exact"),
+    [
+        (
+            "moved = ids.to('meta')\nnet.song(moved.view(2, -1))  # here",
+            "`moved.view(2, -1)` holds 600, and net.song takes indices from 0 to 599.",
+            "Number from 0, or give net.song one more row: nn.Embedding(601, ...).",
+            True,
+        ),
+        (
+            "moved = torch.tensor([[3, 700], [4, 8]], device='meta')\nnet.song(moved[:, 1])  # here",
+            "`moved[:, 1]` holds 700, and net.song takes indices from 0 to 599.",
+            "Give net.song 701 rows, or end the numbering at 599.",
+            False,
+        ),
+        (
+            "static.copy_(ids, non_blocking=True)\nnet.user(static)  # here",
+            "`static` holds 600, and net.user takes indices from 0 to 199.",
+            "Give net.user 601 rows, or end the numbering at 199.",
+            True,
+        ),
+        (
+            "moved = labels.to('meta')\nloss = F.cross_entropy(out, moved)  # here",
+            "`moved` holds 255, and cross_entropy takes targets from 0 to 5.",
+            "write `loss = F.cross_entropy(out, moved, ignore_index=255)`.",
+            True,
+        ),
+    ],
+)
+def test_indices_out_of_range_are_named_by_what_was_moved_to_the_device(lines, title, fix, exact):
+    source = MOVED.format(lines)
+    finding = watched(source)
+    assert (finding.code, finding.source, finding.exact) == ("BS230", at(source), exact)
+    assert finding.title == f"A kernel of the GPU stopped at an index that is out of range: {title}"
+    assert "to the device." in evidence(finding) and fix in finding.fix
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "F.cross_entropy(out, labels.to('meta'), ignore_index=255)",
+        "net.song((ids - 1).to('meta'))",
+        "net.song(ids.to('meta') - 1)",
+    ],
+)
+def test_no_index_is_blamed_that_is_in_range_or_was_computed_on_the_device(lines):
+    finding = watched(MOVED.format(lines))
+    assert (finding.code, finding.exact) == ("BS230", False)
+    assert "as for an index that is out of range" in finding.title
 
 
 def test_of_a_broken_capture_the_first_error_is_explained():

@@ -21,6 +21,7 @@ from backsight.tracing.facts import (
     Values,
 )
 from backsight.tracing.peculiar import Told
+from backsight.tracing.ranges import Outside
 from backsight.tracing.spots import Copy, Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
@@ -39,6 +40,7 @@ from backsight.tracing.watch import (
     inferred,
     met,
     outdated_numbers,
+    outside,
     own_copies,
     peculiar,
     repeated,
@@ -66,6 +68,7 @@ __all__ = [
     "NonFinite",
     "Operand",
     "Operation",
+    "Outside",
     "Part",
     "Reach",
     "Severed",
@@ -91,6 +94,7 @@ __all__ = [
     "inferred",
     "met",
     "outdated_numbers",
+    "outside",
     "own_copies",
     "peculiar",
     "repeated",

@@ -32,6 +32,7 @@ from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
 from backsight.tracing.peculiar import LOOKS
 from backsight.tracing.program import is_programs
+from backsight.tracing.ranges import CARES, USES
 from backsight.tracing.sites import Place
 from backsight.tracing.spots import Closer
 
@@ -55,7 +56,7 @@ class Functions(TorchFunctionMode):
         self._looks = births is not None
         self._lines = log.spots.lines
         self._axes, self._meetings, self._draws = log.axes, log.meetings, log.draws
-        self._captures = log.captures
+        self._captures, self._ranges = log.captures, log.ranges
         self._places = log.sites.places
 
     @uncompiled
@@ -132,6 +133,8 @@ class Functions(TorchFunctionMode):
                 self._axes.note(name, args, _NONE, result, frame)
         if self._draws.is_open and name in DRAWS:
             self._guarded(self._draws.note, name, _NONE, result, frame)
+        if name in CARES:
+            self._guarded(self._ranges.note, name, args, _NONE, result, frame)
         if self._captures.is_open:
             self._guarded(self._captures.look, frame)
         return site
@@ -142,7 +145,10 @@ class Functions(TorchFunctionMode):
 
     def _settle(self, site: int, func: Any, frame: FrameType) -> None:
         """Note only the nodes from now on of the calls at a site of the program."""
-        marks = self._log.peculiarities.marks_of(name_of(func))
+        name = name_of(func)
+        marks = self._log.peculiarities.marks_of(name)
+        if marks is not None and name in USES:
+            marks = (*marks, self._ranges.moved)
         if marks is not None and is_programs(frame) and len(self._places) < _MOST_PLACES:
             place = Place(frame.f_code, func, site, passing_code(frame), marks)
             self._places[id(frame.f_code), frame.f_lasti] = place
@@ -186,6 +192,8 @@ class Functions(TorchFunctionMode):
             self._axes.note(name_of(call.function), call.args, call.kwargs, result, call.caller)
         if self._draws.is_open and name in DRAWS and call.caller is not None:
             self._guarded(self._draws.note, name, call.kwargs, result, call.caller)
+        if name in CARES and call.caller is not None:
+            self._guarded(self._ranges.note, name, call.args, call.kwargs, result, call.caller)
         if self._captures.is_open:
             self._captures.look(call.caller)
 

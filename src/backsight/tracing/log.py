@@ -17,6 +17,7 @@ from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.peculiar import Peculiarities
+from backsight.tracing.ranges import Ranges
 from backsight.tracing.sites import Site, Sites, positions
 from backsight.tracing.spots import Spots
 from backsight.tracing.stops import Stops
@@ -50,6 +51,7 @@ class Log:
         self.axes = Axes(self.sites)
         self.draws = Draws(self.sites)
         self.captures = Captures()
+        self.ranges = Ranges(self.sites)
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
         self.peculiarities = Peculiarities(self.sites)
         self.stops = Stops(fail)

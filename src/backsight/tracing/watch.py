@@ -23,6 +23,7 @@ from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
 from backsight.tracing.orders import Disordered
 from backsight.tracing.peculiar import Told
+from backsight.tracing.ranges import Outside
 from backsight.tracing.spots import Copy, Sighting, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.totals import Total
@@ -413,6 +414,16 @@ def outdated_numbers(watch: Watch) -> list[tuple[Baked, Line]]:
     """Return the numbers of optimizers that a captured step does not see change, and the line of the step."""
     log = watch._log
     return [(each, line) for each in log.captures.outdated() if (line := log.sites.line(each.site)) is not None]
+
+
+def outside(watch: Watch) -> list[tuple[Outside, Line | None, Line | None, str]]:
+    """Return the indices on a device that an operation does not take: its line, that of the move, and how the program
+    wrote the indices."""
+    sites, found = watch._log.sites, []
+    for each in watch._log.ranges.told():
+        texts = {operand.position: operand.text for operand in sites.operands(each.site)}
+        found.append((each, sites.line(each.site), sites.line(each.given.site), texts.get(each.position, "")))
+    return found
 
 
 def repeated_writes(watch: Watch) -> tuple[Write, ...]:
