@@ -103,7 +103,7 @@ class Functions(TorchFunctionMode):
         result = self._as_caller(frame, func, args, kwargs)
         try:
             site = self._note(func, args, result, kind, first, frame)
-            if site and not spot and not self._is_looking() and self._meetings.is_settled(site):
+            if site and not spot and not self._axes.is_open and self._meetings.is_settled(site):
                 self._settle(site, func, frame)
         except BaseException as failure:
             self._fail(failure)
@@ -139,14 +139,10 @@ class Functions(TorchFunctionMode):
             self._guarded(self._captures.look, frame)
         return site
 
-    def _is_looking(self) -> bool:
-        """Whether something of every call is still noted."""
-        return self._axes.is_open or self._draws.is_open
-
     def _settle(self, site: int, func: Any, frame: FrameType) -> None:
         """Note only the nodes from now on of the calls at a site of the program."""
         name = name_of(func)
-        marks = self._log.peculiarities.marks_of(name)
+        marks = None if self._draws.is_open and name in DRAWS else self._log.peculiarities.marks_of(name)
         if marks is not None and name in USES:
             marks = (*marks, self._ranges.moved)
         if marks is not None and is_programs(frame) and len(self._places) < _MOST_PLACES:
