@@ -1631,10 +1631,24 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24)
 for step in range(40):
     x, y = batch()
-    loss = F.mse_loss(model(x), y) + model[0].weight.sub(model[0].weight.detach()).norm(dim=1).sqrt().sum()
+    loss = F.mse_loss(model(x), y) + model[0].weight.sub(model[0].weight.detach()).norm(dim=1).pow(0.5).sum()
     optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)  #!
+    scaler.update()
+""",
+    "BS113 a scaler that no scale helps, for a root at 0 that a mask hides": """
+model = net(4, 2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu")
+for step in range(40):
+    x, y = batch()
+    z = model(x)
+    apart = (z[:, None] - z[None]).square().sum(-1).sqrt()  #!
+    loss = ((apart - torch.cdist(x, x)).square() * (1 - torch.eye(16))).mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
     scaler.update()
 """,
     "BS141 gradients too small for half precision": """
