@@ -188,6 +188,44 @@ capture()
     assert "torch.where" in finding.fix
 
 
+@needs_columns
+@pytest.mark.parametrize(
+    ("lines", "fix"),
+    [
+        (
+            "real = tok != 0\n    return per[real].mean()  # here",
+            "write `return (per * real).sum() / real.sum()`.",
+        ),
+        ("loss = per[tok != 0].sum() + 1  # here", "write `loss = (per * (tok != 0)).sum() + 1`."),
+        ("one = 1 / per[tok > 3].mean()  # here", "write `one = 1 / ((per * (tok > 3)).sum() / (tok > 3).sum())`."),
+        (
+            "real = tok != 0\n    top = torch.masked_select(per, real).max()  # here",
+            'write `top = per.masked_fill(~real, float("-inf")).max()`.',
+        ),
+        (
+            "real = tok[:, 0] != 0\n    return torch.log(per[real]).std()  # here",
+            "per * real[..., None] in place of per[real], and real.sum() for their number.",
+        ),
+    ],
+)
+def test_a_mask_in_a_capture_decides_what_counts_and_not_what_there_is(lines, fix):
+    source = f"""
+per, tok = torch.rand(3, 4), torch.arange(12).view(3, 4)
+def loss_of():
+    {lines}
+def capture():
+    try:
+        loss_of()
+    finally:
+        raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+capture()
+"""
+    finding = while_capturing(source, "index.Tensor", "masked_select")
+    assert (finding.code, finding.source, finding.exact) == ("BS231", at(source), True)
+    assert "selects by a mask while a CUDA graph is captured" in finding.title
+    assert fix in finding.fix and "graph.replay()" not in finding.fix
+
+
 def test_a_list_that_keeps_graphs_is_named_when_the_memory_is_used_up():
     source = """
 w = torch.ones(1000, requires_grad=True)
