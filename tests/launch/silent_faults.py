@@ -429,6 +429,73 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS121 a penalty that NumPy computes, down to a number of its own": """
+import numpy as np
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def roughness(curve):
+    bend = np.gradient(np.gradient(curve.cpu().detach().numpy(), axis=1), axis=1)  #!
+    return torch.as_tensor((bend ** 2).mean(), device=curve.device, dtype=curve.dtype)
+
+for step in range(40):
+    x, y = batch()
+    out = model(x)
+    loss = (out - y).pow(2).mean() + 10.0 * roughness(out)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS168 noise that is seeded wherever it is drawn": """
+model = net(5, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
+data = torch.Generator().manual_seed(3)
+
+class Schedule:
+    def __init__(self, seed):
+        self.seed = seed
+
+    def blur(self, x):
+        torch.manual_seed(self.seed)  #!
+        t = torch.rand(len(x), 1)
+        eps = torch.randn_like(x)
+        return torch.cat([(1 - t) * x + t * eps, t], 1), eps
+
+schedule = Schedule(7)
+for step in range(60):
+    noisy, eps = schedule.blur(torch.randn(16, 4, generator=data))
+    loss = F.mse_loss(model(noisy), eps)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS168 everything is seeded at the head of each step of two networks": """
+import random
+judge, maker = net(4), net(3, 4)
+of_judge = torch.optim.Adam(judge.parameters(), lr=0.002)
+of_maker = torch.optim.Adam(maker.parameters(), lr=0.002)
+data = torch.Generator().manual_seed(3)
+
+def seed_all(seed):
+    random.seed(seed)
+    torch.manual_seed(seed)
+
+def train():
+    for step in range(60):
+        seed_all(11)  #!
+        real = torch.randn(16, 4, generator=data)
+        fake = maker(torch.randn(16, 3))
+        loss = F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean()
+        of_judge.zero_grad()
+        loss.backward()
+        of_judge.step()
+        loss = F.softplus(-judge(maker(torch.randn(16, 3)))).mean()
+        of_maker.zero_grad()
+        loss.backward()
+        of_maker.step()
+
+train()
+""",
     "BS121 an accuracy for a term": """
 model = net(4, 3)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -1564,10 +1631,24 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24)
 for step in range(40):
     x, y = batch()
-    loss = F.mse_loss(model(x), y) + model[0].weight.sub(model[0].weight.detach()).norm(dim=1).sqrt().sum()
+    loss = F.mse_loss(model(x), y) + model[0].weight.sub(model[0].weight.detach()).norm(dim=1).pow(0.5).sum()
     optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)  #!
+    scaler.update()
+""",
+    "BS113 a scaler that no scale helps, for a root at 0 that a mask hides": """
+model = net(4, 2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu")
+for step in range(40):
+    x, y = batch()
+    z = model(x)
+    apart = (z[:, None] - z[None]).square().sum(-1).sqrt()  #!
+    loss = ((apart - torch.cdist(x, x)).square() * (1 - torch.eye(16))).mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
     scaler.update()
 """,
     "BS141 gradients too small for half precision": """

@@ -5644,6 +5644,72 @@ for step in range(20):
         p.grad = q.grad
     opt.step()
 """,
+    "the same probes in each step, seeded in a fork": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = torch.Generator().manual_seed(3)
+for step in range(40):
+    x = torch.randn(16, 4, generator=data)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        probes = torch.randn(8, 4)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True)) + 0.1 * model(probes).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a seed of its own for each step": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    torch.manual_seed(100 + step)
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "seeded for the order of each epoch, and for each sample": """
+from torch.utils.data import DataLoader, Dataset
+
+class Waves(Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        torch.manual_seed(index)
+        x = torch.randn(4)
+        return x, x.sum(0, keepdim=True).sin()
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(30):
+    torch.manual_seed(5)
+    for x, y in DataLoader(Waves(), batch_size=16, shuffle=True):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "an evaluation that is seeded, and runs after each step": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = torch.Generator().manual_seed(3)
+
+@torch.no_grad()
+def evaluate():
+    torch.manual_seed(0)
+    x, y = batch(64)
+    return F.mse_loss(model(x), y).item()
+
+for step in range(40):
+    x = torch.randn(16, 4, generator=data)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    evaluate()
+""",
 }
 
 WITHOUT_OPTIMIZER = {

@@ -387,6 +387,10 @@ for step in range(20):
     [
         ("BS113 a scaler that backs off too slowly", "Create scaler with its defaults"),
         ("BS113 a scaler that no scale helps", "Smaller scales did not help"),
+        (
+            "BS113 a scaler that no scale helps, for a root at 0 that a mask hides",
+            "torch.linalg.vector_norm, whose gradient at 0 is 0;",
+        ),
     ],
 )
 def test_the_fix_of_a_scaler_depends_on_how_small_its_scale_became(bench, name, fix):
