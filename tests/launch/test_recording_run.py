@@ -491,6 +491,27 @@ for step in range(20):
 """
 
 
+LANGUAGES = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+trunk, heads = nn.Linear(4, 8), nn.ModuleDict({name: nn.Linear(8, 1) for name in "ab"})
+optimizer = torch.optim.SGD([*trunk.parameters(), *heads.parameters()], lr=0.05)
+for step in range(40):
+    x = torch.randn(16, 4)
+    loss = nn.functional.mse_loss(heads["a" if step < 30 else "b"](trunk(x).tanh()), x[:, :1])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_note_that_was_not_shown_is_not_kept_either(bench):
+    assert "but 1 note (--notes shows it)" in recorded(bench, LANGUAGES).err
+    assert "BS102" not in {finding.code for finding in bs.open_run(bench.folder / "run").audit()}
+
+
 def test_what_is_found_while_it_runs_is_found_in_the_recording_once(bench):
     said = " ".join(recorded(bench, ALIKE).err.split())
     assert "BS114" in said

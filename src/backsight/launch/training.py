@@ -232,10 +232,10 @@ class TrainingObserver:
         found = [each for each in found if self._births is None or each.code != BIRTH]
         found = [each for each in found if self._heeding is None or not self._heeding.has_said(each)]
         report = Report((*found, *leaks), audited.looked_at)
-        if self.recording is not None:
-            self._keep(*report)
-            report = replace(report, findings=tuple(map(self.recording.led_into, report)))
         shown = report if self.notes else report.without_notes()
+        if self.recording is not None:
+            self._keep(*shown)
+            shown = replace(shown, findings=tuple(map(self.recording.led_into, shown)))
         if shown.findings:
             show(shown, explains=False)
         elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):

@@ -34,7 +34,9 @@ without_modes: Any = take("torch._C._DisableTorchDispatch", "modes beside a reco
 MKLDNN: Any = take("torch._mkldnn", "recorded layouts", without=None)
 
 
-_stream: Any = take("torch._C._cuda_getCurrentRawStream", "recorded layouts", without=None)
+_stream: Any = (
+    take("torch._C._cuda_getCurrentRawStream", "recorded layouts", without=None) if torch.version.cuda else None
+)
 
 
 def stream_of(device: torch.device) -> int:
