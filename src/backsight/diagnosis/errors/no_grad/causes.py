@@ -25,7 +25,7 @@ from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
 from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant
+from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level, function_of
@@ -33,25 +33,8 @@ from backsight.story.handed import handed
 from backsight.story.sections import Section, run_by, section_of, sections
 from backsight.tape import modules_in
 
-_SWITCHED_OFF = "torch.is_grad_enabled() is still False, so some code disabled gradients and never re-enabled them."
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
-
-
-def switched_off(scene: Scene) -> Finding | None:
-    """`torch.set_grad_enabled(False)` was called and is still in force."""
-    if torch.is_grad_enabled():
-        return None
-    place = next(_switches(scene), None)
-    off = shown(place, "disables them for everything that follows.") if place else _SWITCHED_OFF
-    return explanation(
-        scene.title("gradients are disabled globally"),
-        (off, *fails(scene)),
-        (_in_block(place) if place else "Wrap only what needs no gradients in `with torch.no_grad():`")
-        + ", which ends by itself. Or call torch.set_grad_enabled(True) each time that it is done.",
-        source=str(place) if place else scene.failure.source,
-        exact=place is not None,
-    )
 
 
 def off_around(scene: Scene) -> Finding | None:
@@ -376,39 +359,6 @@ def _fails_again(scene: Scene) -> Iterator[Fact]:
     else:
         name = getattr(users[0].body.node, "name", "")
         yield shown(users[1].place, f"runs {name}() on what was computed from them, which has no graph either.")
-
-
-def _in_block(place: Place) -> str:
-    """The block that a switch is to be, with what follows it in a function that only evaluates."""
-    body = body_around(place.file, place.line)
-    block = body.node.body if body is not None else []
-    rest = [each for each in block if each.lineno > place.line]
-    switch = any(each.lineno == place.line for each in block)
-    trains = any(callee(call)[1] in ("backward", "step") for each in rest for call in _calls_within(each))
-    if body is None or isinstance(body.node, ast.Module) or not rest or not switch or trains:
-        return f"Wrap only what needs no gradients in `with torch.no_grad():`, instead of line {place.line}"
-    first, last = rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno
-    what = f"line {first}" if first == last else f"lines {first} to {last}"
-    return f"On line {place.line}, write `with torch.no_grad():`, with {what} indented below it"
-
-
-def _calls_within(statement: ast.stmt) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-
-
-def _switches(scene: Scene) -> Iterator[Place]:
-    """The statements of the user's files that switch gradients off for good, those of a function that ran too."""
-    for file in dict.fromkeys(level.frame.f_code.co_filename for level in scene.failure.users):
-        module = body_around(file, 0)
-        every = ast.walk(module.node) if module else ()
-        yield from (module.place(each) for each in every if module and isinstance(each, ast.stmt) and _is_switch(each))
-
-
-def _is_switch(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.With | ast.AsyncWith):
-        return False
-    calls = calls_in(statement)
-    return any(callee(c)[1] == "set_grad_enabled" and c.args and is_constant(c.args[0], False) for c in calls)
 
 
 def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[Suspect] = ()) -> bool:
