@@ -11,13 +11,14 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.asked import asked
 from backsight.diagnosis.errors.no_grad.attached import in_one_piece
-from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
+from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch, silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded, why
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
 from backsight.diagnosis.evidence.reentrant import reentrant_call
+from backsight.diagnosis.evidence.settings import Setting, setting
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
@@ -229,19 +230,32 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     held = bool(suspect.verdict) and suspect.section.level is not None
+    chosen = _setting(scene, culprit)
     seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
     return explanation(
         scene.title(_because(culprit)),
         (
+            *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
             *([shown(suspect.called, f"calls {_name(suspect)}().")] if suspect.called and not suspect.calling else []),
             *(_fails_again(scene) if asked(suspect) else fails(scene)),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
-        fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=_derivative(scene)),
-        source=str(call.place if (call := asked(culprit)) else culprit.cut.place),
+        f"{chosen.fix}, so that this gradient has its own graph. {silenced(scene.loss)}"
+        if chosen
+        else fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=_derivative(scene)),
+        source=str(chosen.place if chosen else call.place if (call := asked(culprit)) else culprit.cut.place),
         exact=seen,
     )
+
+
+def _setting(scene: Scene, suspect: Suspect) -> Setting | None:
+    """What decided that a gradient was asked for without a graph, where that is a setting of the program's."""
+    node = node_of(suspect.section, suspect.cut) if suspect.cut.kind == "gradient" else None
+    if not isinstance(node, ast.Call) or asked(suspect) is not None:
+        return None
+    known = (each for each in sections(scene.failure) if each.body.node is suspect.section.body.node)
+    return setting(scene.failure, next(known, suspect.section), node, "create_graph")
 
 
 def _derivative(scene: Scene) -> Place | None:
@@ -311,6 +325,8 @@ def _because(suspect: Suspect) -> str:
             return f"{expression} creates a new tensor, detached from the model"
     if (call := asked(suspect)) is not None:
         return f"{call.text} returned gradients without a graph"
+    if suspect.cut.kind == "gradient" and expression.endswith(")"):
+        return f"{expression} returned gradients without a graph"
     cutting = listed([each.expression for each in suspect.cuts], 3)
     return f"{cutting} detached it from the graph"
 

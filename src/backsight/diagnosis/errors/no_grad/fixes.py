@@ -102,9 +102,13 @@ def _tensor(element: ast.expr) -> ast.expr:
     return element
 
 
+_A_TENSOR = re.compile(r"[\w.]+(\[\w+\])*")
+"""What a method can be called on as it is written: `g[0]`, no `the loss` and no `loss_of(x)`."""
+
+
 def silenced(loss: str) -> str:
     """Say why the fix that people find first is none."""
-    name = loss if loss.isidentifier() else "loss"
+    name = loss if _A_TENSOR.fullmatch(loss) else "loss"
     return f"{name}.requires_grad_() would only silence the error: nothing would be trained."
 
 
