@@ -70,7 +70,8 @@ class Registered:
     def first(self) -> str:
         """What the hook calls the gradient."""
         arguments: Any = getattr(self.function, "args", None)
-        if not isinstance(arguments, ast.arguments) or self.method not in _OF_TENSORS:
+        of_node = self.method not in _OF_TENSORS or self.on.endswith("grad_fn")
+        if not isinstance(arguments, ast.arguments) or of_node:
             return ""
         by_name, by_position = self.taken
         needed = arguments.args[: len(arguments.args) - len(arguments.defaults)] or arguments.args
