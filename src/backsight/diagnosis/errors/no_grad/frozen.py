@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -12,6 +12,7 @@ from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.exchanged import exchanged, told
 from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
@@ -65,9 +66,15 @@ def _frozen(scene: Scene, found: Sources) -> Finding:
     places, freezing, spared = _frozen_at(scene, names, held)
     model = listed(names, 3)
     late = _put_back_late(scene, places)
+    swap = next((each for name in names if late is None and (each := exchanged(scene.failure, name))), None)
+    missed: Sequence[Fact]
     if late is not None:
-        places = [late.read]
-    missed, fix = ([], f"{late.fix}.") if late is not None else _unfreeze(scene, found, freezing, held, spared)
+        missed, fix = (), f"{late.fix}."
+    elif swap is not None:
+        missed, fix = told(swap)
+    else:
+        missed, fix = _unfreeze(scene, found, freezing, held, spared)
+    culprit = late.read if late is not None else swap.place if swap is not None else next(iter(places), None)
     return explanation(
         scene.title(
             f"none of the {counted(count, 'parameter')} of {model} does" if count > 1 else f"{model} is frozen"
@@ -80,8 +87,8 @@ def _frozen(scene: Scene, found: Sources) -> Finding:
             *fails(scene),
         ),
         fix if scene.trained.owned else _of_an_input(scene, names[0], fix),
-        source=str(places[0]) if places else scene.failure.source,
-        exact=len(places) < 2,
+        source=str(culprit) if culprit else scene.failure.source,
+        exact=len(places) < 2 or late is not None,
     )
 
 
