@@ -21,6 +21,7 @@ from backsight.diagnosis.errors.no_grad.causes import (
     reentrant,
 )
 from backsight.diagnosis.errors.no_grad.fixes import silenced
+from backsight.diagnosis.errors.no_grad.forward_hook import by_forward_hook
 from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, frozen_in_optimizer, rebound
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
 from backsight.diagnosis.errors.no_grad.left_off import left_by_generator, switched_off
@@ -44,6 +45,7 @@ CLUES: tuple[Clue, ...] = (
     cut_off,
     cut_from_itself,
     frozen,
+    by_forward_hook,
     reentrant,
     likely,
     never_added,
