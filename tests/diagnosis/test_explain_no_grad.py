@@ -536,3 +536,13 @@ class TestGeneratorsThatWaitInABlock:
         source = WAITS.format(inside="yield part", outside="pass", loss="model(part).detach().sum()")
         decorated = source.replace("def batches", "@torch.no_grad()\ndef batches")
         assert "detached it" in explained(SETUP + decorated).title
+
+    @pytest.mark.parametrize("context", ["torch.set_grad_enabled(number > 1)", "torch.enable_grad()"])
+    def test_one_whose_block_may_enable_them_is_not(self, context):
+        source = WAITS.format(inside="yield part", outside="pass", loss="model(part).detach().sum()")
+        assert "yields inside" not in explained(SETUP + source.replace("torch.no_grad()", context)).title
+
+    def test_one_that_is_not_run_is_not(self):
+        source = WAITS.format(inside="yield part", outside="pass", loss="model(part).detach().sum()")
+        counted = source.replace("in batches(2)", "in [x for _ in range(len([*batches(2)]))]").replace("part)", "x)")
+        assert "detached it" in explained(SETUP + counted).title

@@ -28,8 +28,8 @@ from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
-from backsight.story.evaluated import truth_of
-from backsight.story.failure import Failure, Level, function_of
+from backsight.story.evaluated import Variables, truth_of
+from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
 from backsight.story.sections import Section, run_by, section_of, sections
 from backsight.tape import modules_in
@@ -69,7 +69,7 @@ def _around_all(failure: Failure) -> Suspect | None:
         if off is None:
             continue
         here = section_of(level)
-        if not _is_sure(level, off):
+        if not is_sure(level, off):
             return None
         apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
         calling = ((level.place, ""),) if apart else ()
@@ -80,7 +80,7 @@ def _around_all(failure: Failure) -> Suspect | None:
     return None
 
 
-def _is_sure(level: Level, off: Disabled) -> bool:
+def is_sure(level: Variables, off: Disabled) -> bool:
     """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
     try:
         node = ast.parse(off.text, mode="eval").body

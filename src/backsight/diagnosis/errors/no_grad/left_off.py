@@ -9,7 +9,7 @@ from types import GeneratorType
 import torch
 from torch.utils.data import DataLoader
 
-from backsight.diagnosis.errors.no_grad.causes import fails
+from backsight.diagnosis.errors.no_grad.causes import fails, is_sure
 from backsight.diagnosis.errors.no_grad.fixes import silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
@@ -97,6 +97,8 @@ def _undone(place: Place) -> str:
 
 def left_by_generator(scene: Scene) -> Finding | None:
     """The loop around the failing line runs a generator that yields inside a block without gradients."""
+    if scene.seen and scene.seen[0].cut.kind != "no_grad":
+        return None
     for level in scene.failure.users:
         if level.body is None or nearest_at(level.body, level.line) is False:
             return None
@@ -124,7 +126,8 @@ def _open_blocks(scene: Scene, level: Level) -> Iterator[tuple[Disabled, Place, 
     section = section_of(level)
     if section is None or level.body is None:
         return
-    for name in dict.fromkeys(use.name for each in statements(level.body.node) for use in uses(each)):
+    read = (use.name for each in statements(level.body.node) for use in uses(each))
+    for name in () if torch.is_grad_enabled() else dict.fromkeys(read):
         held = level.value(name)
         if type(held) is GeneratorType and held.gi_frame is not None and not is_library(held.gi_code.co_filename):
             body = function_at(held.gi_code)
@@ -135,11 +138,12 @@ def _open_blocks(scene: Scene, level: Level) -> Iterator[tuple[Disabled, Place, 
     made = assignments(level.body, level.receiver, before=level.line) if level.receiver else ()
     loops = [each for each in statements(level.body.node) if isinstance(each, ast.For)]
     for loop in (each for each in reversed(loops) if each.lineno < level.line <= (each.end_lineno or 0)):
-        if level is scene.failure.user and made and made[-1].line < loop.lineno:
+        outside = made and (made[-1].line < loop.lineno or nearest_at(level.body, made[-1].line) is False)
+        if level is scene.failure.user and outside:
             return
         for generator in _generators(section, loop.iter):
             found = [(_around(generator.body, each.lineno), each) for each in _yields(generator.body)]
-            if all(off for off, _ in found):
+            if all(off and is_sure(generator, off) for off, _ in found):
                 yield from ((off, generator.body.place(each), level.body.place(loop)) for off, each in found if off)
 
 
@@ -161,16 +165,17 @@ _DEPTH = 4
 
 def _generators(section: Section, iterated: ast.expr, depth: int = _DEPTH) -> Iterator[Section]:
     """Yield the user's generators that iterating over an expression runs: `batches(data)`, `enumerate(loader)`."""
-    nodes = [node for node in ast.walk(iterated) if isinstance(node, ast.Call | ast.Name | ast.Attribute)]
-    for node in nodes if depth else ():
-        for found in _run_by(section, node):
-            if _yields(found.body):
-                yield found
-                for each in statements(found.body.node):
-                    parts = [each.iter] if isinstance(each, ast.For) else []
-                    parts += [node.value for node in expressions(each) if isinstance(node, ast.YieldFrom)]
-                    for part in parts:
-                        yield from _generators(found, part, depth - 1)
+    own = [each for each in _run_by(section, iterated) if _yields(each.body)] if depth else []
+    for found in own:
+        yield found
+        for each in statements(found.body.node):
+            parts = [each.iter] if isinstance(each, ast.For) else []
+            parts += [node.value for node in expressions(each) if isinstance(node, ast.YieldFrom)]
+            for part in parts:
+                yield from _generators(found, part, depth - 1)
+    if isinstance(iterated, ast.Call) and callee(iterated)[1] not in ("len", "range") and depth:
+        for given in iterated.args:  # what goes through what it is given, as enumerate() does
+            yield from _generators(section, given, depth - 1)
 
 
 def _run_by(section: Section, node: ast.expr) -> Iterator[Section]:
