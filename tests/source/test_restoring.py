@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from backsight.source.restoring import read_too_late
+from backsight.source.restoring import put_back_unless_raised, read_too_late
 
 
 @pytest.fixture
@@ -78,3 +78,17 @@ def test_a_variable_of_another_method_is_another_one(found):
     """
     assert found(source.format(before="self.before"), "grad mode") == [(4, 3, 6)]
     assert found(source.format(before="before"), "grad mode") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "skipped"),
+    [
+        (["p.requires_grad_(False)", "yield", "p.requires_grad_(True)"], 1),
+        (["p.requires_grad_(False)", "work()", "p.requires_grad_(True)"], 0),
+        (["p.requires_grad_(False)", "try:", "    yield", "finally:", "    p.requires_grad_(True)"], 0),
+    ],
+)
+def test_what_an_exception_skips(tmp_path, lines, skipped):
+    file = tmp_path / "train.py"
+    file.write_text("\n    ".join(["def frozen(p):", *lines]))
+    assert len(list(put_back_unless_raised(str(file), "requires_grad"))) == skipped

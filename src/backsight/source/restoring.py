@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from backsight.source.bindings import Spot, assigned, bound, spots, uses
-from backsight.source.body import LOOPS, Body, Place, body_around, callee, calls_in, dotted, is_constant
+from backsight.source.body import (
+    LOOPS,
+    Body,
+    Place,
+    body_around,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    is_constant,
+)
 from backsight.source.rewriting import rewritten
 
 State = Literal["grad mode", "requires_grad"]
@@ -81,6 +92,34 @@ def _above(body: Body, every: list[Spot], read: Spot, changed: Spot | None) -> s
     return f"Move line {read.node.lineno}, `{body.text(read.node)}`, above line {apart.lineno}, `{body.text(apart)}`"
 
 
+def put_back_unless_raised(file: str, state: State) -> Iterator[tuple[Place, Place]]:
+    """Yield what a context manager turns off above its `yield`, and what turns it on again below, if that is in no
+    `finally`: an exception in the block of the `with` skips it."""
+    for body in functions(file):
+        every = spots(body.node) if isinstance(body.node, ast.FunctionDef) else []
+        for off in every:
+            later = [each for each in every if each.order > off.order and _outside(each) == _outside(off)]
+            on = next((each for each in later if _turns_on(each.node, state)), None)
+            waits = any(_yields(each.node) and on is not None and each.order < on.order for each in later)
+            if on is not None and waits and _sets(off.node, state, off=True):
+                yield body.place(off.node), body.place(on.node)
+
+
+def _yields(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Yield) for node in expressions(statement))
+
+
+def _outside(spot: Spot) -> list[tuple[ast.stmt, str]]:
+    """The blocks around a statement, apart from the loop over what it sets."""
+    return [arm for arm in spot.arms if not isinstance(arm[0], LOOPS)]
+
+
+def _turns_on(statement: ast.stmt, state: State) -> bool:
+    return bool(_sets(statement, state, off=False)) or any(
+        is_constant(each, True) for each in _set_to(statement, state)
+    )
+
+
 def _changed_later(every: list[Spot], changes: list[Spot], read: Spot, restored: Spot | None, name: str) -> Spot | None:
     """The change below what reads only when it is used up, and before it is."""
     loops = {arm for arm, _ in restored.arms if isinstance(arm, LOOPS)} if restored is not None else set()
@@ -119,15 +158,18 @@ def _uses_in(node: ast.expr, name: str) -> bool:
 
 def _sets(statement: ast.stmt, state: State, *, off: bool) -> list[ast.expr]:
     """What a statement sets the state to: `False` if it is to be turned off, else anything but a constant."""
+    found = _set_to(statement, state)
+    return [each for each in found if (is_constant(each, False) if off else not isinstance(each, ast.Constant))]
+
+
+def _set_to(statement: ast.stmt, state: State) -> list[ast.expr]:
     found: list[ast.expr] = []
     if state == "requires_grad":
         pairs = assigned(statement)
         found += [value for target, value in pairs if isinstance(target, ast.Attribute) and target.attr == state]
     name = "requires_grad_" if state == "requires_grad" else "set_grad_enabled"
     found += [call.args[0] for call in calls_in(statement) if callee(call)[1] == name and call.args]
-    if isinstance(statement, ast.With | ast.AsyncWith):
-        return []  # which puts back by itself
-    return [each for each in found if (is_constant(each, False) if off else not isinstance(each, ast.Constant))]
+    return [] if isinstance(statement, ast.With | ast.AsyncWith) else found  # which puts back by itself
 
 
 def _reads(node: ast.AST, state: State) -> bool:

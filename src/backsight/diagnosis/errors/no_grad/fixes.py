@@ -340,7 +340,10 @@ def _of_numbers(suspect: Suspect) -> str:
 def _of_block(suspect: Suspect) -> str:
     expression = suspect.cut.expression
     if suspect.seen and not suspect.inside:
-        return f"Compute {expression} with gradients enabled: outside the block or before it."
+        return (
+            f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "
+            "for torch.set_grad_enabled(False)."
+        )
     if suspect.cut.place.text.startswith("@"):
         if (given := _of_a_caller(suspect)) is not None:
             return (

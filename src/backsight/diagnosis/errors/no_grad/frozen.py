@@ -27,7 +27,7 @@ from backsight.source.definitions import definitions, flow_of
 from backsight.source.freezing import Freezing, freezings
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
-from backsight.source.restoring import ReadTooLate, read_too_late
+from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read_too_late
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.files import user_files
@@ -72,6 +72,8 @@ def _frozen(scene: Scene, found: Sources) -> Finding:
         missed, fix = (), f"{late.fix}."
     elif swap is not None:
         missed, fix = told(swap)
+    elif (skipped := _skipped(scene, places)) is not None:
+        missed, fix = skipped
     else:
         missed, fix = _unfreeze(scene, found, freezing, held, spared)
     culprit = late.read if late is not None else swap.place if swap is not None else next(iter(places), None)
@@ -102,6 +104,18 @@ def _put_back_late(scene: Scene, places: list[Place]) -> ReadTooLate | None:
     found = [each for file in user_files(scene.failure) for each in read_too_late(file, "requires_grad")]
     every = [each for each in found if all(place in (each.changed, each.restored) for place in places)]
     return every[0] if len(every) == 1 else None
+
+
+def _skipped(scene: Scene, places: list[Place]) -> tuple[Sequence[Fact], str] | None:
+    """What would have turned requires_grad on again, and has not run: something in between has left the function."""
+    every = [each for file in user_files(scene.failure) for each in put_back_unless_raised(file, "requires_grad")]
+    found = [(off, on) for off, on in every if off in places]
+    if len(found) != 1 or any(place not in found[0] for place in places):
+        return None
+    _, on = found[0]
+    what = "puts it back, unless an exception leaves the block of the `with` first."
+    fix = f"Put `yield` into a `try:`, and line {on.line} with its loop into the `finally:` of that"
+    return (shown(on, what),), f"{fix}, which also runs after an exception."
 
 
 def _told_late(late: ReadTooLate) -> tuple[Fact, ...]:

@@ -17,9 +17,11 @@ from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library
 from backsight.source import Body, Place, assignments, function_at, statement_at
-from backsight.source.bindings import uses
+from backsight.source.bindings import bound, uses
 from backsight.source.body import body_around, callee, calls_in, expressions, is_constant, statements
 from backsight.source.restoring import read_too_late
 from backsight.story.evaluated import value_of
@@ -55,6 +57,8 @@ def switched_off(scene: Scene) -> Finding | None:
             exact=exact,
         )
     place = places[0] if places else None
+    if place is not None and (again := _entered_again(scene, place)) is not None:
+        return again
     says = "disables them for everything that follows."
     off: Fact = shown(place, says, None if exact else "read") if place else _SWITCHED_OFF
     return explanation(
@@ -93,6 +97,57 @@ def _undone(place: Place) -> str:
         f"On line {place.line}, write `with torch.no_grad():`, with {what} indented below it, which ends by itself."
         f"{_EACH_TIME}"
     )
+
+
+def _entered_again(scene: Scene, switch: Place) -> Finding | None:
+    """`__enter__` keeps the mode and `__exit__` puts it back: of an object that was entered again before it was left,
+    the mode that was kept first is lost."""
+    body = body_around(switch.file, switch.line)
+    kept = _kept(body, switch) if body is not None and getattr(body.node, "name", "") == "__enter__" else None
+    if kept is None:
+        return None
+    place, cls, attribute = kept
+    kinds = [kind for level in scene.failure.users if isinstance(kind := level.frame.f_globals.get(cls), type)]
+    held = search((), frames=scene.failure.frames, collect=tuple(kinds[:1])).found if kinds else []
+    name = next((found.path for value, found in held if _keeps_false(value, attribute)), "")
+    lost = f"{name}.{attribute} is False: {name} was last entered where gradients were disabled already."
+    return explanation(
+        scene.title("gradients were disabled and never re-enabled"),
+        (
+            shown(place, "keeps the mode for __exit__, which puts it back."),
+            shown(switch, "disables gradients."),
+            *((lost,) if name else ()),
+            *fails(scene),
+        ),
+        f"Make a new {cls} for each `with`: one that is entered again inside its own block keeps False, and puts that "
+        f"back. {silenced(scene.loss)}",
+        source=str(place),
+        exact=bool(name),
+    )
+
+
+def _keeps_false(value: object, attribute: str) -> bool:
+    return (namespace(value) or {}).get(attribute) is False
+
+
+def _kept(body: Body, switch: Place) -> tuple[Place, str, str] | None:
+    """The statement of `__enter__` above a switch that keeps the mode for `__exit__`, the class, and the attribute."""
+    module = body_around(body.file, 0)
+    classes = [each for each in ast.walk(module.node) if isinstance(each, ast.ClassDef)] if module else []
+    own = next((each for each in classes if body.node in each.body), None)
+    methods = [each for each in own.body if isinstance(each, ast.FunctionDef)] if own is not None else []
+    leaving = [inner for each in methods if each.name == "__exit__" for inner in statements(each)]
+    read = {use.name for each in leaving if _sets_mode(each) for use in uses(each) if "." in use.name}
+    for each in statements(body.node):
+        asks = any(callee(call)[1] == "is_grad_enabled" for call in calls_in(each))
+        names = sorted(read & bound(each)) if asks and each.lineno < switch.line else []
+        if names and own is not None:
+            return body.place(each), own.name, names[0].rpartition(".")[2]
+    return None
+
+
+def _sets_mode(statement: ast.stmt) -> bool:
+    return any(callee(call)[1] == "set_grad_enabled" for call in calls_in(statement))
 
 
 def left_by_generator(scene: Scene) -> Finding | None:

@@ -77,11 +77,10 @@ class Scene:
 def _optimizers(level: Level) -> list[torch.optim.Optimizer]:
     """The optimizers that a function steps below the failing line, as far as the next backward, those that it gives to
     a GradScaler too; if there are none, those that it clears above that line, from the last backward on."""
-    every = (
-        [(each.lineno, call) for each in statements(level.body.node) for call in calls_in(each)] if level.body else []
-    )
-    after = (call for line, call in every if line > level.line)
-    before = (call for line, call in reversed(every) if line < level.line)
+    every = list(statements(level.body.node)) if level.body else []
+    at = next((k for k, each in enumerate(every) if each is level.statement), len(every))
+    after = (call for each in every[at + 1 :] for call in calls_in(each))
+    before = (call for each in reversed(every[:at]) for call in calls_in(each))
     for calls, wanted in ((after, "step"), (before, "zero_grad")):
         near = itertools.takewhile(lambda call: callee(call)[1] != "backward", calls)
         nodes = (node for call in near if callee(call)[1] == wanted for node in (callee(call)[0], *call.args))
