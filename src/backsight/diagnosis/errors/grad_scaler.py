@@ -390,10 +390,10 @@ def _unchecked(misused: Misused) -> Finding:
                 f"{runs[-1].place.line}. Or zero them after {name}.update().",
             )
     with_gradients = _with_gradients(misused)
-    if not with_gradients and any(backward):
-        return _none_this_time(misused, asked)
     if misused.parameters and not any(needs_gradient(each) for each in misused.parameters):
         return frozen_in_optimizer(misused, with_gradients, title, asked)
+    if not with_gradients and any(backward):
+        return _none_this_time(misused, asked)
     if with_gradients:
         where = names_of(misused.failure, [misused.optimizer])[0] or argument
         if (other := replaced(misused.failure, with_gradients[0], where)) is not None:

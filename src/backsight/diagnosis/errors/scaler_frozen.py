@@ -34,6 +34,8 @@ def frozen_in_optimizer(misused: Misused, trained: Sequence[str], title: str, as
     fix = f"If {held} should be trained, do not freeze it: call {held}.requires_grad_(True) before the forward pass."
     if trained:
         fix += f" If it should not, {argument} needs the parameters of what should."
+    else:
+        fix += f" While it is frozen, leave {misused.name}.step({argument}) out."
     return misused.told(title, frozen[0] if len(frozen) == 1 else misused.asked, [*lines, *asked], fix, exact=False)
 
 

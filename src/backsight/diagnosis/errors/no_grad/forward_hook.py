@@ -113,7 +113,10 @@ def _nothing(hook: Hook) -> str:
         text = ast.unparse(value)
         if getattr(body.node, "name", "") == "<lambda>":
             given = ast.unparse(body.node.args) if isinstance(body.node, ast.FunctionDef) else ""
-            return f"Let the hook return nothing: in place of the lambda on line {line}, `def look({given}): {text}`."
+            return (
+                f"Let the hook return nothing: above line {line}, define `def look({given}): {text}`, and use look in "
+                "place of the lambda."
+            )
         return f"Let the hook return nothing: on line {line}, write `{text}`, without return."
     kept = {ast.unparse(target) for each in statements(body.node) for target, _ in assigned(each)}
     if isinstance(value, ast.Attribute | ast.Subscript) and ast.unparse(value) in kept:

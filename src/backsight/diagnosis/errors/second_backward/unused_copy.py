@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,10 @@ from backsight.diagnosis.wording import shown, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_library, is_user_class
-from backsight.source import Place, assignments, function_at, loop_facts
-from backsight.source.bindings import bound
-from backsight.source.body import Body, callee, dotted, statements
-from backsight.story.memory import is_tensor
+from backsight.source import Place, assignments, function_at, lets_through, loop_facts, statement_at
+from backsight.source.bindings import Use, bound, uses
+from backsight.source.body import LOOPS, Body, callee, dotted, statements
+from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section, function_called, sections, undecorated
 
 
@@ -62,12 +62,29 @@ def _unused(case: Case, section: Section) -> Iterator[Unused]:
         call = statement.value if isinstance(statement, ast.Expr) else None
         name = _detached(section, call) if isinstance(call, ast.Call) else None
         assigned = assignments(section.body, name) if name else ()
-        if name is None or not assigned or not any(case.is_joint(each) for each in _results(section.value(name))):
+        if name is None or not assigned or not any(_joins(case, each) for each in _results(section.value(name))):
             continue
         facts = loop_facts(section.body, statement.lineno)
-        carried = facts is not None and (name in facts.carried or name in facts.assigned)
-        if carried or ("." in name and section.level is None):
+        loop = statement_at(section.body, *facts.loop.position) if facts is not None else None
+        outlives = name in facts.assigned if facts is not None else "." in name and section.level is None
+        if outlives and _enters(loop.body if isinstance(loop, LOOPS) else section.body.node.body, statement, name):
             yield Unused(section.body.place(statement), name, assigned[-1])
+
+
+def _joins(case: Case, result: Any) -> bool:
+    """Whether what a result was an iteration ago may be where this graph joins an older one, by its shape."""
+    shapes = [case.graph.nodes[i].shape for i in case.joints]
+    return case.is_joint(result) and (not shapes or shape_of(result) in shapes)
+
+
+def _enters(block: Sequence[ast.stmt], apart: ast.stmt, name: str) -> bool:
+    """Whether a block reads a variable with its history before it assigns it: not in `cell(x, h.detach())`."""
+    for each in block:
+        if each is not apart and Use(name, False) in uses(each) and lets_through(each, name):
+            return True
+        if name in bound(each):
+            return False
+    return False
 
 
 def _detached(section: Section, call: ast.Call) -> str | None:

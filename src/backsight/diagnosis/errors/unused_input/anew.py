@@ -83,8 +83,8 @@ def _once(text: str, other: Other, asking: Place, does: str) -> str:
     what, line = "Read" if does == "reads" else "Call", other.place.line
     if other.function:
         return (
-            f"{what} {text} once, and pass what it returns to {other.function}(), for line {line}, and use it on line "
-            f"{asking.line}."
+            f"{what} {text} once, and use that one tensor in both places: on line {asking.line}, and in "
+            f"{other.function}(), on line {line}."
         )
     return f"{what} {text} once, above line {line}, and use that one tensor on lines {line} and {asking.line}."
 
