@@ -173,3 +173,23 @@ Trainer().step()
     assert finding.source == "train.py:7"
     assert finding.fix.endswith("remove lines 7 and 10, and put `self.scaler.unscale_(self.optimizer)` above line 19.")
     assert not finding.exact
+
+
+def test_weights_that_are_frozen_for_a_while_are_not_said_to_be_left_out():
+    source = """
+import torch
+
+body, head = torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)
+of_body, of_head = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (body, head))
+scaler = torch.amp.GradScaler("cpu")
+for epoch in range(2):
+    body.requires_grad_(epoch > 0)
+    loss = head(body(torch.randn(5, 3))).square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(of_body)
+    scaler.step(of_head)
+    scaler.update()
+"""
+    finding = explained(source)
+    assert finding.title.endswith("body is frozen.")
+    assert "leave scaler.step(of_body) out" in finding.fix

@@ -524,3 +524,47 @@ loss.backward()
     def test_what_both_functions_return_is_said_once(self):
         found = explained(f"{SETUP}a, b = model(x).detach(), model(-x).detach()\nloss = (a * b).sum()\nloss.backward()")
         assert evidence(found).count("detached from the graph") == 1
+
+
+WAITS = """
+def batches(number):
+    with torch.no_grad():
+        for _ in range(number):
+            part = torch.randn(5, 4)
+            {inside}
+        {outside}
+
+
+for part in batches(2):
+    loss = {loss}
+    loss.backward()
+"""
+
+
+class TestGeneratorsThatWaitInABlock:
+    """What a generator leaves open while it waits is open for who runs it; what it has closed is not."""
+
+    def test_is_named(self):
+        finding = explained(SETUP + WAITS.format(inside="yield part", outside="pass", loss="model(part).sum()"))
+        assert "batches() yields inside torch.no_grad()" in finding.title
+        assert finding.exact
+
+    @pytest.mark.parametrize("loss", ["model(part).detach().sum()", "torch.zeros(()) + part.sum()"])
+    def test_one_that_yields_outside_is_not(self, loss):
+        source = WAITS.format(inside="made = part", outside="pass\n    yield made", loss=loss)
+        assert "yields inside" not in explained(SETUP + source).title
+
+    def test_a_decorated_one_is_not(self):
+        source = WAITS.format(inside="yield part", outside="pass", loss="model(part).detach().sum()")
+        decorated = source.replace("def batches", "@torch.no_grad()\ndef batches")
+        assert "detached it" in explained(SETUP + decorated).title
+
+    @pytest.mark.parametrize("context", ["torch.set_grad_enabled(number > 1)", "torch.enable_grad()"])
+    def test_one_whose_block_may_enable_them_is_not(self, context):
+        source = WAITS.format(inside="yield part", outside="pass", loss="model(part).detach().sum()")
+        assert "yields inside" not in explained(SETUP + source.replace("torch.no_grad()", context)).title
+
+    def test_one_that_is_not_run_is_not(self):
+        source = WAITS.format(inside="yield part", outside="pass", loss="model(part).detach().sum()")
+        counted = source.replace("in batches(2)", "in [x for _ in range(len([*batches(2)]))]").replace("part)", "x)")
+        assert "detached it" in explained(SETUP + counted).title

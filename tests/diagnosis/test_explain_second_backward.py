@@ -453,3 +453,18 @@ again.backward()
 def _watched(source):
     with bs.watch(level="exact"):
         return explained(source)
+
+
+def test_a_detached_copy_that_is_thrown_away_is_not_to_blame_where_the_state_enters_detached():
+    source = """
+import torch
+
+cell, optimizer = torch.nn.GRUCell(3, 4), None
+h, total = torch.zeros(2, 4), torch.zeros(())
+for _ in range(3):
+    h.detach()
+    h = cell(torch.randn(2, 3), h.detach())
+    total = total + h.mean()
+    total.backward()
+"""
+    assert explained(source).title.startswith("total adds up the losses")

@@ -39,6 +39,8 @@ MISSED = frozenset(
         "modified/two_players",
         "no_grad/int_cast_index",
         "no_grad/optional_context",
+        "no_grad/order_in_a_partial",
+        "no_grad/order_of_a_trainer",
         "no_grad/quantised_weight",
         "no_grad/second_of_max",
         "no_grad/sign_comparison",

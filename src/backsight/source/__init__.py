@@ -2,7 +2,7 @@
 
 Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `cells`, `changes`, `choices`, `cut_rules`,
 `definitions`, `evaluations`, `exits`, `freezing`, `guards`, `imports`, `in_place`, `keeping`, `leaf_last`,
-`out_of_place`, `rewriting`, `stored`.
+`out_of_place`, `restoring`, `rewriting`, `stored`, `swapped`.
 """
 
 from backsight.source.bindings import assignments, rebinding

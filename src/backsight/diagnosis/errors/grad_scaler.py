@@ -12,6 +12,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.errors.scaler_calls import Call, Misused, is_scaler, misused_in
+from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_of
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.replaced import replaced
 from backsight.diagnosis.evidence.spoken import names_of, simple
@@ -25,7 +26,7 @@ from backsight.source.body import callee, calls_in, functions, statements
 from backsight.source.exits import exits
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
-from backsight.story.memory import gradient_of, is_module
+from backsight.story.memory import gradient_of, is_module, needs_gradient
 from backsight.story.scenes import called_function
 from backsight.tape import modules_in, parameters_in
 from backsight.tracing import current
@@ -389,6 +390,8 @@ def _unchecked(misused: Misused) -> Finding:
                 f"{runs[-1].place.line}. Or zero them after {name}.update().",
             )
     with_gradients = _with_gradients(misused)
+    if misused.parameters and not any(needs_gradient(each) for each in misused.parameters):
+        return frozen_in_optimizer(misused, with_gradients, title, asked)
     if not with_gradients and any(backward):
         return _none_this_time(misused, asked)
     if with_gradients:
@@ -415,7 +418,7 @@ def _unchecked(misused: Misused) -> Finding:
 def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     """What has gradients has an optimizer of its own: this step's loss does not depend on what this one holds."""
     name, argument = misused.name, misused.argument
-    owner = _owner(misused)
+    owner = owner_of(misused)
     held = owner or f"the parameters of {argument}"
     skipped = _skipped(misused)
     reason = detached(misused.failure, misused.parameters, held) if skipped is None or _has_run(skipped[1]) else None
@@ -476,15 +479,6 @@ def _only_if(call: Call, here: Call | None) -> ast.If | None:
     around = {id(arm) for arm, _ in here.spot.arms} if here is not None else set()
     found = (arm for arm, label in call.spot.arms if isinstance(arm, ast.If) and label == "body")
     return next((arm for arm in found if id(arm) not in around), None)
-
-
-def _owner(misused: Misused) -> str:
-    """What the program calls the largest module all of whose parameters the optimizer holds; empty if there is none."""
-    held = {id(each) for each in misused.parameters}
-    found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
-    every = [(list(parameters_in(module)), name.path) for module, name in found if is_module(module)]
-    owned = [(len(ps), path) for ps, path in every if ps and all(id(p) in held for p in ps)]
-    return max(owned, key=lambda each: each[0], default=(0, ""))[1]
 
 
 def _with_gradients(misused: Misused) -> list[str]:

@@ -18,7 +18,9 @@ from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
+from backsight.source.bindings import assigned
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.definitions import FILLING
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -43,6 +45,7 @@ class Registered:
     """A statement that registers a hook, as the text shows it.
 
     on: what it is registered on, `hidden`; function: the hook; results: what that returns, each with its place.
+    taken: what a `partial` gives the function by name, and how many by position.
     """
 
     place: Place
@@ -51,6 +54,7 @@ class Registered:
     hook: ast.expr
     results: tuple[tuple[Place, ast.expr], ...]
     function: ast.AST | None
+    taken: tuple[frozenset[str], int] = (frozenset(), 0)
 
     @property
     def name(self) -> str:
@@ -70,9 +74,13 @@ class Registered:
     def first(self) -> str:
         """What the hook calls the gradient."""
         arguments: Any = getattr(self.function, "args", None)
-        named = arguments.args if isinstance(arguments, ast.arguments) else []
-        own = [each.arg for each in named if each.arg not in ("self", "cls")]
-        return own[-1] if own and self.method in _OF_TENSORS else ""
+        of_node = self.method not in _OF_TENSORS or self.on.endswith("grad_fn")
+        if not isinstance(arguments, ast.arguments) or of_node:
+            return ""
+        by_name, by_position = self.taken
+        needed = arguments.args[: len(arguments.args) - len(arguments.defaults)] or arguments.args
+        own = [each.arg for each in needed if each.arg not in ("self", "cls")][by_position:]
+        return next((each for each in own if each not in by_name), "")
 
     def fits(self, name: str) -> bool:
         """Whether a message that calls the hook by this name may mean it."""
@@ -172,7 +180,11 @@ def _registered(body: Body, statement: ast.stmt, call: ast.Call, named: dict[str
         at = body.place(hook, body.text(statement)) if hook.lineno != statement.lineno else place
         return Registered(place, on, method, hook, _of_lambda(hook, at), hook)
     name = (dotted(hook.func if isinstance(hook, ast.Call) else hook) or "").rpartition(".")[2]
-    inner = hook.args[0] if isinstance(hook, ast.Call) and name == "partial" and hook.args else None
+    taken = Registered.taken
+    kept = _kept(body.file, hook) if name not in named else hook
+    inner = kept.args[0] if isinstance(kept, ast.Call) and callee(kept)[1] == "partial" and kept.args else None
+    if inner is not None and isinstance(kept, ast.Call):
+        taken = frozenset(each.arg for each in kept.keywords if each.arg), len(kept.args) - 1
     name = (dotted(inner) or "").rpartition(".")[2] if inner is not None else name
     own, node = named.get(name, (None, None))
     if isinstance(hook, ast.Call) and inner is None and own is not None:  # a function that makes the hook
@@ -186,7 +198,15 @@ def _registered(body: Body, statement: ast.stmt, call: ast.Call, named: dict[str
         for each in (statements(own.node) if own is not None else ())
         if own is not None and isinstance(each, ast.Return) and each.value is not None and not _is_none(each.value)
     )
-    return Registered(place, on, method, hook, results, node)
+    return Registered(place, on, method, hook, results, node, taken)
+
+
+def _kept(file: str, hook: ast.expr) -> ast.expr:
+    """What a variable or an attribute that holds a hook is given, where one statement of the file does: a `partial`."""
+    name = dotted(hook)
+    pairs = (pair for body in functions(file) for each in statements(body.node) for pair in assigned(each))
+    found = [value for target, value in pairs if name is not None and dotted(target) == name]
+    return found[0] if len(found) == 1 else hook
 
 
 def _of_lambda(hook: ast.Lambda, at: Place) -> tuple[tuple[Place, ast.expr], ...]:
@@ -347,12 +367,29 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     if said.get("expected") == "tuple" or "many" in said:
         return "Return a tuple with a gradient or None for each input of the node, or return nothing."
     if said.get("returned") == "tuple":
-        return f"Return the gradient itself, {grad}, not a tuple: a tensor has one gradient."
+        alone = _only_gradient(one) or f"Return only the tensor that is to replace {grad}"
+        return f"{alone}, not a tuple: a tensor has one gradient."
     how = _returning(one, f"torch.full_like({grad}, {{}})") or f"such as torch.full_like({grad}, ...)"
     return (
         f"If the hook only inspects {grad}, {_nothing(one)}. To replace it, return a tensor with the shape of {grad}: "
         f"{how}."
     )
+
+
+def _only_gradient(one: Registered | None) -> str:
+    """What a hook that returns a tuple is to return instead: the one element that is computed from the gradient, and
+    not reduced; empty where several are."""
+    found = _refused(one)
+    body = body_around(found[0].file, found[0].line) if found else None
+    if one is None or found is None or body is None or not isinstance(found[1], ast.Tuple):
+        return ""
+    every = [each for each in found[1].elts if not _is_reduced(each, one.first)]
+    others = [node for each in found[1].elts if each not in every for node in ast.walk(each)]
+    if any(isinstance(node, ast.Call) and callee(node)[1] in FILLING | {"print"} for node in others):
+        return ""
+    statement = statement_at(body, *found[0].position)
+    new = rewritten(body, statement, {found[1]: ast.unparse(every[0])}) if statement and len(every) == 1 else ""
+    return f"On line {found[0].line}, write `{new}`" if new else ""
 
 
 def _flattened(one: Registered | None) -> Place | None:
@@ -394,6 +431,20 @@ def _makes_flat(statement: ast.stmt, gradient: str) -> bool:
         if whole and receiver is not None and any(dotted(node) == gradient for node in ast.walk(receiver)):
             return True
     return False
+
+
+def _is_reduced(value: ast.expr, gradient: str) -> bool:
+    """Whether an expression is not computed from a gradient entry by entry: `grad.norm()` is not, `grad / norm` is."""
+    match value:
+        case ast.Name(id=name):
+            return name != gradient
+        case ast.Call(args=args) if callee(value)[1] not in _REDUCING:
+            return all(_is_reduced(each, gradient) for each in (callee(value)[0], *args) if each is not None)
+        case ast.BinOp(left=left, right=right):
+            return _is_reduced(left, gradient) and _is_reduced(right, gradient)
+        case ast.UnaryOp(operand=operand):
+            return _is_reduced(operand, gradient)
+    return True
 
 
 def _reduces(value: ast.expr) -> bool:

@@ -19,11 +19,12 @@ from backsight.diagnosis.errors.no_grad.causes import (
     nothing_requires_grad,
     off_around,
     reentrant,
-    switched_off,
 )
 from backsight.diagnosis.errors.no_grad.fixes import silenced
-from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, rebound
+from backsight.diagnosis.errors.no_grad.forward_hook import by_forward_hook
+from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, frozen_in_optimizer, rebound
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
+from backsight.diagnosis.errors.no_grad.left_off import left_by_generator, switched_off
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.within_backward import within_backward
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -36,12 +37,15 @@ from backsight.story.failure import Failure
 Clue = Callable[[Scene], "Finding | None"]
 
 CLUES: tuple[Clue, ...] = (
+    left_by_generator,
     switched_off,
     off_around,
     rebound,
+    frozen_in_optimizer,
     cut_off,
     cut_from_itself,
     frozen,
+    by_forward_hook,
     reentrant,
     likely,
     never_added,

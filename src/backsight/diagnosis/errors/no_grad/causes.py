@@ -11,13 +11,14 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.asked import asked
 from backsight.diagnosis.errors.no_grad.attached import in_one_piece
-from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
+from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch, silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, unrecorded, why
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded, why
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
 from backsight.diagnosis.evidence.reentrant import reentrant_call
+from backsight.diagnosis.evidence.settings import Setting, setting
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
@@ -25,33 +26,16 @@ from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
 from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant
+from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
-from backsight.story.evaluated import truth_of
-from backsight.story.failure import Failure, Level, function_of
+from backsight.story.evaluated import Variables, truth_of
+from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
 from backsight.story.sections import Section, run_by, section_of, sections
 from backsight.tape import modules_in
 
-_SWITCHED_OFF = "torch.is_grad_enabled() is still False, so some code disabled gradients and never re-enabled them."
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
-
-
-def switched_off(scene: Scene) -> Finding | None:
-    """`torch.set_grad_enabled(False)` was called and is still in force."""
-    if torch.is_grad_enabled():
-        return None
-    place = next(_switches(scene), None)
-    off = shown(place, "disables them for everything that follows.") if place else _SWITCHED_OFF
-    return explanation(
-        scene.title("gradients are disabled globally"),
-        (off, *fails(scene)),
-        (_in_block(place) if place else "Wrap only what needs no gradients in `with torch.no_grad():`")
-        + ", which ends by itself. Or call torch.set_grad_enabled(True) each time that it is done.",
-        source=str(place) if place else scene.failure.source,
-        exact=place is not None,
-    )
 
 
 def off_around(scene: Scene) -> Finding | None:
@@ -85,7 +69,7 @@ def _around_all(failure: Failure) -> Suspect | None:
         if off is None:
             continue
         here = section_of(level)
-        if not _is_sure(level, off):
+        if not is_sure(level, off):
             return None
         apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
         calling = ((level.place, ""),) if apart else ()
@@ -96,7 +80,7 @@ def _around_all(failure: Failure) -> Suspect | None:
     return None
 
 
-def _is_sure(level: Level, off: Disabled) -> bool:
+def is_sure(level: Variables, off: Disabled) -> bool:
     """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
     try:
         node = ast.parse(off.text, mode="eval").body
@@ -246,19 +230,32 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     held = bool(suspect.verdict) and suspect.section.level is not None
+    chosen = _setting(scene, culprit)
     seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
     return explanation(
         scene.title(_because(culprit)),
         (
+            *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
             *([shown(suspect.called, f"calls {_name(suspect)}().")] if suspect.called and not suspect.calling else []),
             *(_fails_again(scene) if asked(suspect) else fails(scene)),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
-        fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=_derivative(scene)),
-        source=str(call.place if (call := asked(culprit)) else culprit.cut.place),
+        f"{chosen.fix}, so that this gradient has its own graph. {silenced(scene.loss)}"
+        if chosen
+        else fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=_derivative(scene)),
+        source=str(chosen.place if chosen else call.place if (call := asked(culprit)) else culprit.cut.place),
         exact=seen,
     )
+
+
+def _setting(scene: Scene, suspect: Suspect) -> Setting | None:
+    """What decided that a gradient was asked for without a graph, where that is a setting of the program's."""
+    node = node_of(suspect.section, suspect.cut) if suspect.cut.kind == "gradient" else None
+    if not isinstance(node, ast.Call) or asked(suspect) is not None:
+        return None
+    known = (each for each in sections(scene.failure) if each.body.node is suspect.section.body.node)
+    return setting(scene.failure, next(known, suspect.section), node, "create_graph")
 
 
 def _derivative(scene: Scene) -> Place | None:
@@ -328,6 +325,8 @@ def _because(suspect: Suspect) -> str:
             return f"{expression} creates a new tensor, detached from the model"
     if (call := asked(suspect)) is not None:
         return f"{call.text} returned gradients without a graph"
+    if suspect.cut.kind == "gradient" and expression.endswith(")"):
+        return f"{expression} returned gradients without a graph"
     cutting = listed([each.expression for each in suspect.cuts], 3)
     return f"{cutting} detached it from the graph"
 
@@ -376,39 +375,6 @@ def _fails_again(scene: Scene) -> Iterator[Fact]:
     else:
         name = getattr(users[0].body.node, "name", "")
         yield shown(users[1].place, f"runs {name}() on what was computed from them, which has no graph either.")
-
-
-def _in_block(place: Place) -> str:
-    """The block that a switch is to be, with what follows it in a function that only evaluates."""
-    body = body_around(place.file, place.line)
-    block = body.node.body if body is not None else []
-    rest = [each for each in block if each.lineno > place.line]
-    switch = any(each.lineno == place.line for each in block)
-    trains = any(callee(call)[1] in ("backward", "step") for each in rest for call in _calls_within(each))
-    if body is None or isinstance(body.node, ast.Module) or not rest or not switch or trains:
-        return f"Wrap only what needs no gradients in `with torch.no_grad():`, instead of line {place.line}"
-    first, last = rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno
-    what = f"line {first}" if first == last else f"lines {first} to {last}"
-    return f"On line {place.line}, write `with torch.no_grad():`, with {what} indented below it"
-
-
-def _calls_within(statement: ast.stmt) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-
-
-def _switches(scene: Scene) -> Iterator[Place]:
-    """The statements of the user's files that switch gradients off for good, those of a function that ran too."""
-    for file in dict.fromkeys(level.frame.f_code.co_filename for level in scene.failure.users):
-        module = body_around(file, 0)
-        every = ast.walk(module.node) if module else ()
-        yield from (module.place(each) for each in every if module and isinstance(each, ast.stmt) and _is_switch(each))
-
-
-def _is_switch(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.With | ast.AsyncWith):
-        return False
-    calls = calls_in(statement)
-    return any(callee(c)[1] == "set_grad_enabled" and c.args and is_constant(c.args[0], False) for c in calls)
 
 
 def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[Suspect] = ()) -> bool:

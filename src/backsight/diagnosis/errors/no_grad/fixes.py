@@ -112,9 +112,13 @@ def _tensor(element: ast.expr) -> ast.expr:
     return element
 
 
+_A_TENSOR = re.compile(r"[\w.]+(\[\w+\])*")
+"""What a method can be called on as it is written: `g[0]`, no `the loss` and no `loss_of(x)`."""
+
+
 def silenced(loss: str) -> str:
     """Say why the fix that people find first is none."""
-    name = loss if loss.isidentifier() else "loss"
+    name = loss if _A_TENSOR.fullmatch(loss) else "loss"
     return f"{name}.requires_grad_() would only silence the error: nothing would be trained."
 
 
@@ -343,7 +347,10 @@ def _of_numbers(suspect: Suspect) -> str:
 def _of_block(suspect: Suspect) -> str:
     expression = suspect.cut.expression
     if suspect.seen and not suspect.inside:
-        return f"Compute {expression} with gradients enabled: outside the block or before it."
+        return (
+            f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "
+            "for torch.set_grad_enabled(False)."
+        )
     if suspect.cut.place.text.startswith("@"):
         if (given := _of_a_caller(suspect)) is not None:
             return (

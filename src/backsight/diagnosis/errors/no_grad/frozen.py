@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -12,11 +12,12 @@ from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.exchanged import exchanged, told
 from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
-from backsight.findings.evidence import Fact
+from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Place, assignments, lets_through, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
@@ -26,13 +27,14 @@ from backsight.source.definitions import definitions, flow_of
 from backsight.source.freezing import Freezing, freezings
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
+from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read_too_late
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.injected import injected
 from backsight.story.memory import is_tensor
 from backsight.story.sections import methods_of, sections
-from backsight.tape import modules_in, registered
+from backsight.tape import modules_in, parameters_in, registered
 
 _NUMBER = re.compile(r"\.(\d+)")
 
@@ -40,28 +42,89 @@ _NUMBER = re.compile(r"\.(\d+)")
 def frozen(scene: Scene) -> Finding | None:
     """The modules that computed the loss have parameters, and none of them requires grad."""
     found = scene.sources
-    if not found.are_frozen or found.require_grad:
+    return _frozen(scene, found) if found.are_frozen and not found.require_grad else None
+
+
+def frozen_in_optimizer(scene: Scene) -> Finding | None:
+    """The optimizer that is stepped here holds modules that computed the loss, and all that it holds is frozen.
+
+    What else went into the loss may be a constant on purpose: the fakes that a critic is trained on.
+    """
+    stepped = {id(each) for each in scene.stepped}
+    if not stepped or any(each.requires_grad for each in scene.stepped):
         return None
+    modules = {
+        name: each for name, each in scene.sources.modules.items() if any(id(p) in stepped for p in parameters_in(each))
+    }
+    found = Sources(modules, ())
+    return _frozen(scene, found) if found.are_frozen else None
+
+
+def _frozen(scene: Scene, found: Sources) -> Finding:
     names, count = list(found.modules), len(found.parameters)
     held = _held(scene, found)
     places, freezing, spared = _frozen_at(scene, names, held)
     model = listed(names, 3)
-    missed, fix = _unfreeze(scene, found, freezing, held, spared)
+    late = _put_back_late(scene, places)
+    swap = next((each for name in names if late is None and (each := exchanged(scene.failure, name))), None)
+    missed: Sequence[Fact]
+    if late is not None:
+        missed, fix = (), f"{late.fix}."
+    elif swap is not None:
+        missed, fix = told(swap)
+    elif (skipped := _skipped(scene, places)) is not None:
+        missed, fix = skipped
+    else:
+        missed, fix = _unfreeze(scene, found, freezing, held, spared)
+    culprit = late.read if late is not None else swap.place if swap is not None else next(iter(places), None)
     return explanation(
         scene.title(
             f"none of the {counted(count, 'parameter')} of {model} does" if count > 1 else f"{model} is frozen"
         ),
         (
-            *(shown(each, "sets requires_grad to False.", None if len(places) == 1 else "read") for each in places[:3]),
+            *(_told_late(late) if late is not None else _told(places)),
             *missed,
             *_only_some(held, found, spared),
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
         fix if scene.trained.owned else _of_an_input(scene, names[0], fix),
-        source=str(places[0]) if places else scene.failure.source,
-        exact=len(places) < 2,
+        source=str(culprit) if culprit else scene.failure.source,
+        exact=len(places) < 2 or late is not None,
     )
+
+
+def _told(places: list[Place]) -> Iterator[Fact]:
+    certainty: Certainty | None = None if len(places) == 1 else "read"
+    yield from (shown(each, "sets requires_grad to False.", certainty) for each in places[:3])
+
+
+def _put_back_late(scene: Scene, places: list[Place]) -> ReadTooLate | None:
+    """What was to set requires_grad as it was and sets it to False, if nothing else turns it off."""
+    found = [each for file in user_files(scene.failure) for each in read_too_late(file, "requires_grad")]
+    every = [each for each in found if all(place in (each.changed, each.restored) for place in places)]
+    return every[0] if len(every) == 1 else None
+
+
+def _skipped(scene: Scene, places: list[Place]) -> tuple[Sequence[Fact], str] | None:
+    """What would have turned requires_grad on again, and has not run: something in between has left the function."""
+    every = [each for file in user_files(scene.failure) for each in put_back_unless_raised(file, "requires_grad")]
+    found = [(off, on) for off, on in every if off in places]
+    if len(found) != 1 or any(place not in found[0] for place in places):
+        return None
+    _, on = found[0]
+    what = "puts it back, unless an exception leaves the block of the `with` first."
+    fix = f"Put `yield` into a `try:`, and line {on.line} with its loop into the `finally:` of that"
+    return (shown(on, what),), f"{fix}, which also runs after an exception."
+
+
+def _told_late(late: ReadTooLate) -> tuple[Fact, ...]:
+    restored = shown(late.restored, "sets requires_grad to what was read.")
+    if late.is_lazy:
+        read = shown(late.read, "does not read requires_grad yet, only when it is used up.")
+        return read, shown(late.changed, "sets requires_grad to False before that."), restored
+    read = shown(late.read, "reads requires_grad only after that: False.")
+    return shown(late.changed, "sets requires_grad to False."), read, restored
 
 
 def _of_an_input(scene: Scene, model: str, fix: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,10 @@ from backsight.diagnosis.evidence.spoken import called
 from backsight.diagnosis.finding import Finding
 from backsight.findings.evidence import evidence_of
 from backsight.source import Place
-from backsight.story.failure import Failure
+from backsight.source.body import callee, calls_in, statements
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level
+from backsight.tracing.steps import parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,12 @@ class Scene:
     @cached_property
     def trained(self) -> Trained:
         return trained(self.failure)
+
+    @cached_property
+    def stepped(self) -> list[torch.Tensor]:
+        """The parameters in the optimizers that are stepped after the failing call, or else cleared before it."""
+        found = ([p for each in _optimizers(level) for p in parameters(each)] for level in self.failure.users)
+        return next((each for each in found if each), [])
 
     @cached_property
     def suspects(self) -> list[Suspect]:
@@ -62,3 +72,19 @@ class Scene:
     def title(self, because: str) -> str:
         loss = self.loss[0].upper() + self.loss[1:] if self.loss == "the loss" else self.loss
         return f"{loss} does not require grad: {because}."
+
+
+def _optimizers(level: Level) -> list[torch.optim.Optimizer]:
+    """The optimizers that a function steps below the failing line, as far as the next backward, those that it gives to
+    a GradScaler too; if there are none, those that it clears above that line, from the last backward on."""
+    every = list(statements(level.body.node)) if level.body else []
+    at = next((k for k, each in enumerate(every) if each is level.statement), len(every))
+    after = (call for each in every[at + 1 :] for call in calls_in(each))
+    before = (call for each in reversed(every[:at]) for call in calls_in(each))
+    for calls, wanted in ((after, "step"), (before, "zero_grad")):
+        near = itertools.takewhile(lambda call: callee(call)[1] != "backward", calls)
+        nodes = (node for call in near if callee(call)[1] == wanted for node in (callee(call)[0], *call.args))
+        found = [each for node in nodes if isinstance(each := value_of(level, node), torch.optim.Optimizer)]
+        if found:
+            return found
+    return []

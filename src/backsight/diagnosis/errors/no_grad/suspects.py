@@ -230,7 +230,10 @@ def _covers(section: Section, cut: Cut, line: int) -> bool:
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
 
 
-_ONLY_SHAPES = frozenset({"view_as", "reshape_as", "expand_as", "type_as", "to"})
+_ONLY_SHAPES = frozenset(
+    {"view_as", "reshape_as", "expand_as", "type_as", "to"}
+    | {f"{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")}
+)
 """Operations that take no more of a second tensor than its shape or dtype."""
 
 _POSITIONS = frozenset(
@@ -287,7 +290,10 @@ def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
         case "rewrapped":
             return "copy", f"copies the values of {what} into a new tensor, without a graph"
         case "derivative":
-            return "gradient", f"returns the derivative of {what} without a graph: create_graph=True is missing"
+            return (
+                "gradient",
+                f"returns the derivative of {what} without create_graph=True, so it has no graph",
+            )
         case "not differentiable":
             return "rounding", f"has no gradient with respect to {what} ({cut.op})"
     return "detach", f"detaches {what}"

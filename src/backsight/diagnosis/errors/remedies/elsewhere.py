@@ -10,11 +10,13 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.custom import definition
 from backsight.diagnosis.evidence.reentrant import reentrant_call
 from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.returned import returned
 from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body
 from backsight.source.bindings import bound, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.files import user_files
 
 
@@ -26,9 +28,7 @@ def _unpacking(found: Refusal, match: Match) -> Remedy | None:
         return None
     (body,) = hooks.values()
     name, given = getattr(body.node, "name", "the unpack hook"), _parameter(body)
-    returns = [each for each in statements(body.node) if isinstance(each, ast.Return)]
-    bare = [each for each in returns if given and dotted(each.value) == given]
-    wrong = bare[0] if bare else returns[0] if len(returns) == 1 else None
+    wrong, sure = returned(body, match[1])
     dropped = [
         each
         for each in statements(body.node)
@@ -36,26 +36,43 @@ def _unpacking(found: Refusal, match: Match) -> Remedy | None:
     ]
     what = a_kind(match[1])
     lines: list[Fact] = [shown(body.place(each), "computes a value that is not used.") for each in dropped[:1]]
-    lines.append(shown(body.place(wrong) if wrong else definition(body), f"returns {what}."))
+    at = body.place(wrong) if wrong else definition(body)
+    lines.append(shown(at, f"returns {what}.", None if sure or wrong is None else "read"))
     if dropped and given:
         place = body.place(dropped[0])
         return Remedy(f"On line {place.line}, write `return {place.text}`.", tuple(lines), place)
     return Remedy(
-        f"Return a tensor from {name}(): the one that backward is to use in place of what was packed.",
+        _as_tensor(body, wrong, match[1])
+        or f"Return a tensor from {name}(): the one that backward is to use in place of what was packed.",
         tuple(lines),
-        body.place(wrong) if wrong else definition(body),
+        at,
     )
+
+
+def _as_tensor(body: Body, wrong: ast.Return | None, kind: str) -> str:
+    """A return of an array as one of a tensor that shares its memory."""
+    value = wrong.value if wrong is not None and kind == "numpy.ndarray" else None
+    new = rewritten(body, wrong, {value: f"torch.from_numpy({ast.unparse(value)})"}) if wrong and value else ""
+    same = "the tensor must have the dtype, the shape and the device of the one that was packed"
+    return f"On line {wrong.lineno}, write `{new}`: {same}." if wrong and new else ""
 
 
 def _unpack_hooks(found: Refusal) -> Iterator[Body]:
     """The functions that the program's files give as the second hook, as their names tell."""
     bodies = [body for file in user_files(found.failure) for body in functions(file)]
     for body in bodies:
-        for call in (call for each in statements(body.node) for call in calls_in(each)):
+        subclasses = [node for node in ast.walk(body.node) if isinstance(node, ast.ClassDef) and _is_context(node)]
+        own = {id(call) for each in subclasses for call in ast.walk(each)}
+        for call in (node for node in ast.walk(body.node) if isinstance(node, ast.Call)):
             hook = keyword(call, "unpack_hook") or next(iter(call.args[1:]), None)
-            if callee(call)[1] == "saved_tensors_hooks" and hook is not None:
+            made = callee(call)[1] == "saved_tensors_hooks" or (id(call) in own and callee(call)[1] == "__init__")
+            if made and hook is not None:
                 name = (dotted(hook) or "").rpartition(".")[2]
                 yield from (b for b in bodies if isinstance(b.node, SCOPES) and b.node.name == name)
+
+
+def _is_context(cls: ast.ClassDef) -> bool:
+    return any((dotted(each) or "").rpartition(".")[2] == "saved_tensors_hooks" for each in cls.bases)
 
 
 def _parameter(body: Body) -> str:

@@ -23,6 +23,7 @@ from backsight.diagnosis.errors.second_backward.once import (
     computed_outside,
     kept_for_later,
 )
+from backsight.diagnosis.errors.second_backward.unused_copy import copy_thrown_away
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.holders import node_of, results_held
 from backsight.diagnosis.finding import Finding
@@ -37,6 +38,7 @@ CLUES: tuple[Clue, ...] = (
     differentiated_again,
     same_loss,
     another_loss,
+    copy_thrown_away,
     computed_once,
     carried_over,
     computed_before,

@@ -59,7 +59,7 @@ def _finding(case: Case, found: Carried) -> Finding:
         ]
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
     value = results_in(level.value(name))
-    fix = _kept(level, leaf, name, assigned) if leaf else f"{detaching(found)} {_why_not_retain(case)}"
+    fix = _kept(level, leaf, name, assigned) if leaf else f"{detaching(found)} {why_not_retain(case)}"
     fix = _stored_results(case) or fix if leaf is None else fix
     shape = f", {tensor_of(value[0].shape)}," if len(value) == 1 else ""
     return explanation(
@@ -101,7 +101,7 @@ def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
     )
 
 
-def _why_not_retain(case: Case) -> str:
+def why_not_retain(case: Case) -> str:
     if any(optimizer_steps(level) for level in case.failure.users):
         return "retain_graph=True won't help: the optimizer has since modified weights that graph saved."
     return "retain_graph=True won't help: every iteration would backpropagate through all earlier ones."

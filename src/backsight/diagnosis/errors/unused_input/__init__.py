@@ -13,6 +13,7 @@ from backsight.diagnosis.errors.no_grad.sources import trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, suspects, why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
+from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
@@ -146,15 +147,26 @@ def _open_parameter(model: object, call: ast.Call) -> str | None:
 
 
 def _of_beside(case: Unused, names: list[str]) -> str:
-    base, bracket, rest = case.name.partition("[")
+    level = case.failure.user
+    values = values_of(level.body, case.name, level.line) if level and level.body else []
+    written = ast.unparse(values[0]) if len(values) == 1 and isinstance(values[0], ast.Subscript) else case.name
+    base, bracket, rest = written.partition("[")
     if bracket and base in names:
         return f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}."
     return (
         _from_parts(case, names[0])
         or _of_view(case)
         or ((again := written_again(case)) and again.fix)
-        or (f"Take the gradient of {names[0]}. Or compute {case.name} first, then {case.output} from {case.name}.")
+        or f"{_of_whole(case, names[0]) or 'C'}ompute {case.name} first, then {case.output} from {case.name}."
     )
+
+
+def _of_whole(case: Unused, name: str) -> str:
+    """To ask for the gradient of what both are computed from, where that has the shape of the input."""
+    whole = next((leaf.tensor() for leaf in case.graph.leaves if name in (leaf.name, leaf.label)), None)
+    if shape_of(whole) == shape_of(case.tensors[0]):
+        return f"Take the gradient of {name}. Or c"
+    return ""
 
 
 _VIEWS = frozenset(
@@ -488,6 +500,7 @@ def _left_out(case: Unused, names: str) -> str:
 
 CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     computed_before_loop,
+    made_anew,
     made_beside,
     replaced,
     without_graph,
