@@ -3,6 +3,8 @@
 import pytest
 from failures import at, evidence, explained
 
+import backsight as bs
+
 START = """
 import functools
 from torch import nn
@@ -148,3 +150,37 @@ h.register_hook(hook)
 h.sum().backward()
 """
     assert "view_as" not in explained(source).fix
+
+
+HOOKS = {
+    "def hook(g):\n    return (g * 2).sum(0)": ("hook", "3"),
+    "def hook(g):\n    flat = g.norm(dim=1)\n    return flat": ("hook", "5"),
+    "def hook(g):\n    return torch.cat([g, g], 1)": ("hook", "5×6"),
+    "def made(k):\n    return lambda g: g[:k]": ("made(4)", "4×3"),
+    "": ("lambda g: g[:, :2]", "5×2"),
+}
+REGISTERED = """
+def scaled(g):
+    return g * 3
+x = torch.ones(5, 3, requires_grad=True)
+w = x * 2
+w.register_hook(scaled)
+y = w.exp()
+y.register_hook({})
+y.sum().backward()
+"""
+
+
+class TestShapes:
+    @pytest.mark.parametrize("defined", HOOKS)
+    def test_are_both_told_under_a_watch(self, defined):
+        hook, shape = HOOKS[defined]
+        with bs.watch(level="exact"):
+            finding = explained(defined + REGISTERED.format(hook))
+        assert finding.title == f"The hook on y returns a gradient of shape {shape}, but it received one of shape 5×3."
+
+    def test_what_a_function_of_the_program_returns_is_not_told_by_what_it_is_given(self):
+        defined = "def short(g):\n    return g[:2]\ndef hook(g):\n    return short(g * 2)\n"
+        with bs.watch(level="exact"):
+            finding = explained(defined + REGISTERED.format("hook"))
+        assert finding.title.endswith("a different shape than it received: y has shape 5×3.")

@@ -236,6 +236,48 @@ class TestInFunctionsThatHaveReturned:
         assert finding.source == at(source, "s.clamp_")
         assert [each.certainty for each in finding.evidence] == ["read", "read", "held"]
 
+    @pytest.mark.parametrize(
+        "made",
+        [
+            "def energy_of(f):\n    def energy(k):\n        return (f * f * k).sum()  # saved\n    return energy\n"
+            "energy = energy_of(h)",
+            "energy_of = lambda f: lambda k: (f * f * k).sum()  # saved\nenergy = energy_of(h)",
+            "import functools\ndef energy_of(f, k):\n    return (f * f * k).sum()  # saved\n"
+            "energy = functools.partial(energy_of, h)",
+            "def energy(k):\n    return inner(h, k)\ndef inner(f, k):\n    return (f * f * k).sum()  # saved",
+        ],
+    )
+    def test_a_function_that_was_returned_and_called_later_saved_it(self, made):
+        source = """
+from torch import nn
+layer = nn.Linear(3, 3)
+for step in range(2):
+    h = layer(torch.ones(2, 3))
+    MADE
+    loss = energy(1.0) if step else h.sum()
+    h.mul_(0.9)  # here
+    loss.backward()
+"""
+        source = source.replace("    MADE\n", "".join(f"    {line}\n" for line in made.splitlines()))
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert f"{at(source, '# saved')}  " in evidence(finding)
+        assert "no longer known" not in evidence(finding)
+
+    def test_a_function_that_was_called_made_the_result(self):
+        source = """
+from torch import nn
+def squashed(x):
+    return torch.sigmoid(layer(x))  # saved
+layer = nn.Linear(3, 3)
+gate = squashed(torch.ones(2, 3))
+gate *= 2  # here
+gate.sum().backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert f"{at(source, '# saved')}  " in evidence(finding)
+
     def test_a_function_that_is_called_for_its_effect(self):
         source = """
             def close_first(t):

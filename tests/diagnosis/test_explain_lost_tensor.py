@@ -163,3 +163,22 @@ def test_what_a_function_of_the_users_returns_is_read_there():
     finding = explained(source)
     assert finding.title.startswith("loss is a float that error() returns, not a tensor")
     assert "turns model(x).sum() into a Python number." in evidence(finding)
+
+
+def test_one_of_two_attributes_that_another_method_assigns():
+    source = """
+from torch import nn
+class Fit:
+    def __init__(self):
+        self.net, self.loss = nn.Linear(3, 1), None
+    def measure(self, x):
+        out = self.net(x)
+        self.loss, self.hits = out.pow(2).mean().item(), int((out > 0).sum())  # here
+    def step(self, x):
+        self.measure(x)
+        self.loss.backward()
+Fit().step(torch.ones(4, 3))
+"""
+    finding = explained(source)
+    assert finding.source == at(source)
+    assert finding.fix.startswith("Keep the tensor: self.loss, self.hits = out.pow(2).mean(), int((out > 0).sum()).")

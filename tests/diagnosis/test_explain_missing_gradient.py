@@ -63,6 +63,17 @@ search(0.5)
             "noise = bounded(noise - 0.1 * slope).detach().requires_grad_()."
         )
 
+    def test_one_of_two_that_a_loop_makes_anew_is_given_its_own_value(self):
+        source = """
+w, b = torch.ones(3, requires_grad=True), torch.zeros(1, requires_grad=True)
+for step in range(2):
+    (w * 2 + b).sum().backward()
+    w, b = w - 0.1 * w.grad, b - 0.1 * b.grad  # here
+"""
+        finding = explained(source)
+        assert at(source) in evidence(finding)
+        assert finding.fix.endswith("w = (w - 0.1 * w.grad).detach().requires_grad_().")
+
     def test_what_failed_in_the_first_iteration_was_made_before_it(self):
         source = self.SEARCHED.replace("COUNTED", "range(3)").replace("READ", "slope = noise.grad.sign()")
         source = source.replace("  # here", "").replace("noise = begun(4)", "noise = begun(4) * 2  # here")

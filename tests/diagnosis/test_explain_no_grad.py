@@ -64,6 +64,28 @@ class TestExpressionsThatCut:
         finding = explained(f"{SETUP}logits = model(x)\n{lines}\nloss.backward()\n")
         assert finding.fix.endswith("loss.requires_grad_() would only silence the error: nothing would be trained.")
 
+    @pytest.mark.parametrize(
+        ("imported", "grad"),
+        [
+            ("from torch.autograd import grad", "grad"),
+            ("from torch.autograd import grad as derive", "derive"),
+            ("import torch.autograd as ag", "ag.grad"),
+            ("from torch import autograd", "autograd.grad"),
+        ],
+    )
+    def test_a_gradient_without_a_graph_is_blamed_by_any_name_and_a_detach_beside_it_is_not(self, imported, grad):
+        source = f"""{imported}
+{SETUP}
+x = x.requires_grad_()
+target = model(x).mean().detach()
+slope = {grad}(model(x).sum(), x)[0]  # here
+loss = (slope.norm() - target) ** 2
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert f"write `slope = {grad}(model(x).sum(), x, create_graph=True)[0]`" in finding.fix
+
     def test_the_variable_that_had_a_history_is_evidence(self):
         finding = explained(f"{SETUP}logits = model(x)\nloss = logits.detach().sum()\nloss.backward()\n")
         assert "logits is attached to a graph; the result is not." in evidence(finding)

@@ -6,7 +6,7 @@ import linecache
 import pytest
 
 from backsight.source import Place, cells
-from backsight.source.bindings import are_alternatives, assigned, assignments, rebinding
+from backsight.source.bindings import are_alternatives, assigned, assignments, rebinding, targets
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,24 @@ from backsight.source.bindings import are_alternatives, assigned, assignments, r
 def test_an_assignment_gives_each_target_its_value(statement, pairs):
     (parsed,) = ast.parse(statement).body
     assert [f"{ast.unparse(target)}: {ast.unparse(value)}" for target, value in assigned(parsed)] == pairs
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("a, (b, *c) = d = f(x)", ["a 0", "b None", "c None", "d None"]),
+        ("a += f(x)", ["a None"]),
+        ("for k, (a, b) in f(x): pass", ["k None", "a None", "b None"]),
+        ("with f(x) as (a, b), g() as c: pass", ["a 0", "b 1", "c None"]),
+        ("if (a := f(x)) > 0: pass", ["a None"]),
+        ("print((a := f(x)))", ["a None"]),
+    ],
+)
+def test_every_target_of_a_statement_is_read_with_its_place_in_the_value(statement, found):
+    (parsed,) = ast.parse(statement).body
+    assert [f"{ast.unparse(target)} {position}" for target, _, position in targets(parsed)] == found
+    whole = isinstance(parsed, ast.For | ast.With | ast.AugAssign)
+    assert not (whole and list(assigned(parsed)))  # what they bind is not that value
 
 
 class TestAssignments:

@@ -68,11 +68,11 @@ def _refused(error: BaseException) -> Finding | None:
 
 def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
     """Explain an error of which there is only the text: its frames here are those of who passed it on."""
-    finding = _explained(Failure(error, message_of(error), (), ()), entry)
     place = other.place
+    finding = _explained(Failure(error, message_of(error), (), (), told=place), entry)
     raised = (shown(place, f"raised the error, {other.where}."),) if place else ()
     said = f"(Inferred from the error message: it was raised {other.where}, whose variables are not visible from here.)"
-    source = str(place) if place else None
+    source = finding.source or (str(place) if place else None)
     return replace(finding, evidence=(*raised, *finding.evidence, said), source=source, exact=False)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
-from backsight.source.body import Body, callee, dotted, statements
+from backsight.source.body import Body, callee, dotted, given_to, statements
+from backsight.source.imports import library
 from backsight.tracing import Line, Sighting, Spot, Watch, aligned, along, flattened
 
 _Sizes = tuple[int, ...]
@@ -106,9 +107,7 @@ def _named(body: Body, receiver: str, line: int) -> dict[str, int]:
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
-    given = list(call.args)
-    if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "torch":
-        given = given[1:]
+    given = given_to(call)[1:]
     return list(given[0].elts) if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List) else given
 
 
@@ -248,7 +247,7 @@ def _turned(text: str) -> str:
         return ""
     receiver, name = ast.unparse(call.func.value), call.func.attr
     given = ", ".join(ast.unparse(each) for each in (*call.args, *call.keywords))
-    if receiver == "torch" or name not in ("view", "reshape", "flatten"):
+    if library(call.func) or name not in ("view", "reshape", "flatten"):
         return ""
     return f"{receiver}.transpose(0, 1).{'reshape' if name == 'view' else name}({given})"  # what is turned has no view
 

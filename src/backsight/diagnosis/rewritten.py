@@ -19,6 +19,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import body_around, callee, calls_in, dotted, statement_at, statements
+from backsight.source.imports import meaning
 from backsight.tape import modules_in, registered
 from backsight.tracing import Line, Watch
 from backsight.tracing.steps import parameters
@@ -31,7 +32,6 @@ _ENOUGH = 3
 _MOST = 256
 _VALUE = frozenset({"copy_"})
 _DRAWN = frozenset({"normal_", "uniform_", "zero_", "fill_", "trunc_normal_", "exponential_"})
-_INIT = ("init", "nn.init", "torch.nn.init")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _read(
     every = list(statements(body.node)) if line is None else [statement_at(body, *line.place.position)]
     for statement, call in ((each, call) for each in every if each is not None for call in calls_in(each)):
         target, method = callee(call)
-        initial = dotted(target) in _INIT and bool(call.args)
+        initial = (meaning(call.func) or "").startswith("torch.nn.init.") and bool(call.args)
         target = call.args[0] if initial else target
         if dotted(target) not in (f"self.{name}", f"self.{name}.data") or (line is None and not initial):
             continue

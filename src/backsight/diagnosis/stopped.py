@@ -15,6 +15,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place
 from backsight.source.body import callee, dotted, functions, statements
+from backsight.source.imports import library
 from backsight.tracing import Operation, Stop, Watch
 
 
@@ -290,12 +291,8 @@ def _written(statement: ast.stmt) -> Iterator[tuple[str, bool | None]]:
         case ast.Expr(value=ast.Call() as call):
             receiver, method = callee(call)
             given = call.args[0] if call.args else None
-            on = given if isinstance(receiver, ast.Attribute | ast.Name) and _is_init(receiver) else receiver
+            on = given if library(call.func) else receiver
             name = (dotted(on) or "").removesuffix(".data")
             nothing = bool(call.args) and isinstance(call.args[-1], ast.Constant) and call.args[-1].value == 0
             if name and method.endswith("_"):
                 yield name, method in ("zeros_", "zero_") or (method in ("constant_", "fill_") and nothing)
-
-
-def _is_init(receiver: ast.expr) -> bool:
-    return (dotted(receiver) or "").split(".")[-1] == "init"

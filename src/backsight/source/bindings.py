@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, statements
+from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, expressions, statements
 from backsight.source.cells import other_cells
 
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -121,14 +121,34 @@ def bound(statement: ast.stmt) -> set[str]:
     return {use.name for use in uses(statement) if use.binds}
 
 
-def assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield what an assignment gives values to, each with its value: of `best, state = loss, net.state_dict()` both."""
+def targets(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr, int | None]]:
+    """Yield every target of a statement, each with the expression that it is bound to: of an assignment, of a loop, of
+    `with ... as`, of `:=`; with its place in a value that has all of them.
+
+    >>> [(ast.unparse(target), position) for target, _, position in targets(statement)]     # a, (b, *c) = d = f(x)
+    [('a', 0), ('b', None), ('c', None), ('d', None)]
+    """
     match statement:
-        case ast.Assign(targets=targets, value=value):
-            found = (each for target in targets for each in unpacked(target, value))
-            yield from ((target, its_value) for target, its_value, position in found if position is None)
-        case ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield target, value
+        case ast.Assign(targets=every, value=value):
+            for target in every:
+                yield from unpacked(target, value)
+        case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value, None
+        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+            yield from ((each, value, None) for each, _, _ in unpacked(target, value))
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                if item.optional_vars:
+                    yield from unpacked(item.optional_vars, item.context_expr)
+    for node in expressions(statement):
+        if isinstance(node, ast.NamedExpr):
+            yield node.target, node.value, None
+
+
+def assigned(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what a statement gives values to, each with its value: of `best, state = loss, net.state_dict()` both."""
+    if not isinstance(statement, ast.AugAssign | ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
+        yield from ((target, value) for target, value, position in targets(statement) if position is None)
 
 
 def unpacked(

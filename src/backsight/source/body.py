@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from backsight.quiet import quietly
 from backsight.source.cells import cell
+from backsight.source.imports import library, meaning, note_meanings
 
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -316,10 +317,24 @@ def dotted(node: ast.AST | None) -> str | None:
 
 
 def callee(call: ast.Call) -> tuple[ast.expr | None, str]:
-    """What is called, as receiver and name: `(x, "add_")` for `x.add_(1)`, `(None, "print")` for `print()`."""
+    """What is called, as receiver and name: `(x, "add_")` for `x.add_(1)`, `(None, "print")` for `print()`.
+
+    The name is the one that it was imported by: "checkpoint" for `ckpt(f, x)` after `import checkpoint as ckpt`.
+    """
     if isinstance(call.func, ast.Attribute):
         return call.func.value, call.func.attr
-    return None, call.func.id if isinstance(call.func, ast.Name) else ""
+    return None, last_name(call.func)
+
+
+def given_to(call: ast.Call) -> list[ast.expr]:
+    """What a call computes with: `x` and `1` of `x.argmax(1)`, of `torch.argmax(x, 1)` and of an imported `argmax`."""
+    receiver, _ = callee(call)
+    return [*call.args] if receiver is None or library(call.func) else [receiver, *call.args]
+
+
+def last_name(node: ast.expr) -> str:
+    """The last part of what a name or a chain of attributes means: "no_grad" for `torch.no_grad`; empty for others."""
+    return (meaning(node) or dotted(node) or "").rpartition(".")[2]
 
 
 def keyword(call: ast.Call, *names: str) -> ast.expr | None:
@@ -354,6 +369,7 @@ def _scopes(source: str) -> dict[tuple[str, int], Scope]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply for the parser
         return {}
+    note_meanings(tree)
     found: dict[tuple[str, int], Scope] = {("<module>", 0): tree}
     stack: list[Scope] = [tree]
     while stack:

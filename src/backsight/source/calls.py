@@ -15,6 +15,7 @@ from backsight.source.body import (
     statement_at,
     statements,
 )
+from backsight.source.imports import is_gradient_call, meaning
 
 # Objects that run backward on a tensor handed to them: Accelerate, Lightning and Fabric, DeepSpeed, Colossal-AI.
 _ENGINES = re.compile(r"^self$|accelerat|fabric|engine|strateg|trainer|booster|plugin|model$|optimizer$", re.IGNORECASE)
@@ -81,10 +82,8 @@ def _root_of_backward(call: ast.Call) -> ast.expr | None:
     owner = dotted(receiver) if receiver is not None else ""
     last = (owner or "").split(".")[-1]
     argument = _single(call.args[0]) if call.args else _single(keyword(call, "tensors", "outputs", "tensor", "loss"))
-    if name == "manual_backward" or (name in ("backward", "grad") and last == "autograd"):
+    if name == "manual_backward" or is_gradient_call(call) or meaning(call.func) == "torch.autograd.backward":
         return argument
-    if name == "grad" and receiver is None:  # from torch.autograd import grad; torch.func's grad takes one function
-        return argument if len(call.args) > 1 or keyword(call, "outputs", "inputs") else None
     if name != "backward":
         return None
     if argument is not None and (receiver is None or last == "Tensor" or _ENGINES.search(last)):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from backsight.source.body import Body, Place, callee, dotted, expressions, is_constant, keyword, statements
+from backsight.source.imports import library
 
 # Attributes and methods whose result shares memory with the tensor: to change the one is to change the other.
 _VIEW_ATTRIBUTES = frozenset({"T", "H", "mT", "mH", "real", "imag"})
@@ -25,11 +26,8 @@ HARMLESS = frozenset(
 )
 """What ends in an underscore and leaves the values as they are."""
 
-LIBRARIES = frozenset({"torch", "F", "nn", "functional", "init", "special"})
-"""What functions of PyTorch's are called on; `init.zeros_(x)` changes `x`."""
-
 # What has a `data` attribute and is no tensor.
-_NOT_TENSORS = frozenset({"self", "cls", "torch.utils", "utils"})
+_NOT_TENSORS = frozenset({"self", "cls", "utils"})
 
 
 def inplace_changes(body: Body | None, name: str) -> tuple[Place, ...]:
@@ -59,14 +57,15 @@ def makes_new(statement: ast.stmt, name: str) -> bool:
         case ast.Call(keywords=keywords) if not any(each.arg in ("inplace", "out") for each in keywords):
             receiver, function = callee(value)
             owner = dotted(receiver) if receiver is not None else None
-            of_tensor = owner is not None and (owner == name or owner.split(".")[-1] in LIBRARIES)
-            return of_tensor and function in _NEW
+            return function in _NEW and (owner == name or library(value.func) == "torch")
     return False
 
 
 def is_tensor_data(node: ast.expr) -> TypeGuard[ast.Attribute]:
     """Whether `node` is written like the `.data` of a tensor; `self.data` and `torch.utils.data` are not."""
-    return isinstance(node, ast.Attribute) and node.attr == "data" and dotted(node.value) not in _NOT_TENSORS
+    if not isinstance(node, ast.Attribute) or node.attr != "data":
+        return False
+    return dotted(node.value) not in _NOT_TENSORS and not library(node)
 
 
 def changed_names(statement: ast.stmt) -> set[str]:
@@ -87,7 +86,7 @@ def _changed_by(call: ast.Call) -> Iterator[ast.expr]:
     receiver, name = callee(call)
     first = call.args[0] if call.args else keyword(call, "input", "tensor")
     if name.endswith("_") and not name.endswith("__") and name not in HARMLESS:
-        if receiver is not None and (dotted(receiver) or "").split(".")[-1] not in LIBRARIES:
+        if receiver is not None and not library(receiver):
             yield receiver
         elif first is not None:
             yield first

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from backsight.source.bindings import COMPREHENSIONS, target_names
-from backsight.source.body import callee, dotted, is_constant, keyword
+from backsight.source.body import callee, is_constant, keyword, last_name
 from backsight.source.changes import is_tensor_data
+from backsight.source.imports import is_gradient_call, library
 
 Kind: TypeAlias = Literal[
     "detach",  # .detach(), .data
@@ -77,8 +78,6 @@ _FUNCTIONS = {
     **_each("array asarray", "number", "{} leaves PyTorch for NumPy, which records no graph"),
 }
 _WITHOUT_ARGUMENTS = frozenset({"item", "tolist", "detach", "detach_", "long", "int", "short", "byte", "char", "bool"})
-_NAMESPACES = frozenset({"torch", "np", "numpy", "F", "nn.functional", "torch.nn.functional"})
-_WITH_FUNCTION_GRAD = frozenset({"torch.autograd", "autograd", "torch.func", "func", "functorch"})
 
 _ORDERINGS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 # The second result of these is a tensor of positions.
@@ -122,7 +121,7 @@ def rule_of(node: ast.expr) -> Rule | None:
     match node:
         case ast.Attribute(attr="data") if is_tensor_data(node):
             return _DATA
-        case ast.Attribute(attr="grad", value=value) if dotted(value) not in _WITH_FUNCTION_GRAD:
+        case ast.Attribute(attr="grad") if not library(node):
             return _GRAD
         case ast.Attribute(attr="indices", value=value) if gives_indices(value, 1):
             return _INDICES
@@ -145,7 +144,7 @@ def gives_indices(value: ast.expr, position: int | None) -> Rule | None:
 def grad_mode(context: ast.expr) -> Rule | Literal["on"] | None:
     """What a context manager or decorator does to grad mode: a rule where it turns recording off, "on" where on."""
     call = context if isinstance(context, ast.Call) else None
-    name = callee(call)[1] if call else (dotted(context) or "").split(".")[-1]
+    name = last_name(call.func if call else context)
     argument = call.args[0] if call and call.args else keyword(call, "mode") if call else None
     if name == "enable_grad":
         return "on"
@@ -187,18 +186,17 @@ def reads_form(node: ast.expr) -> bool:
 
 def _rule_of_call(call: ast.Call) -> Rule | None:
     receiver, name = callee(call)
-    place = dotted(receiver) if receiver is not None else ""
     if name == "requires_grad_":
         return FROZEN if is_constant(call.args[0] if call.args else keyword(call, "requires_grad"), False) else None
-    if name == "grad" and place in ("torch.autograd", "autograd"):
+    if is_gradient_call(call):
         return None if is_constant(keyword(call, "create_graph"), True) else _AUTOGRAD_GRAD
     if name in ("to", "type") and receiver is not None:
         wanted = [*call.args, keyword(call, "dtype")]
-        return _CAST if any((dotted(each) or "").split(".")[-1] in _INTEGER_TYPES for each in wanted) else None
+        return _CAST if any(each is not None and last_name(each) in _INTEGER_TYPES for each in wanted) else None
     values = [each for each in call.args if not _is_literal(each)]
-    if place == "math":  # only the rounding ones: math.sqrt(d) is nearly always of a number
+    if library(call.func) == "math":  # only the rounding ones: math.sqrt(d) is nearly always of a number
         return _MATH if name in _METHODS and values else None
-    if receiver is None or place in _NAMESPACES:
+    if receiver is None or library(receiver):
         # A tensor made of constants is a new leaf that cuts nothing.
         return _FUNCTIONS.get(name) or _METHODS.get(name) if values else None
     if name in _WITHOUT_ARGUMENTS and call.args:
@@ -212,7 +210,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 def _carrying_arguments(call: ast.Call) -> Iterator[ast.expr]:
     receiver, name = callee(call)
-    is_function = receiver is None or dotted(receiver) in _NAMESPACES
+    is_function = receiver is None or bool(library(receiver))
     bare = _BARE_ARGUMENT.get(name, len(call.args)) + is_function
     yield call.func
     yield from (each for position, each in enumerate(call.args) if position != bare)

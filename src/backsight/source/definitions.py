@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import takewhile
 from operator import itemgetter
 
-from backsight.source.bindings import Spot, bound, spots, target_names, unpacked
+from backsight.source.bindings import Spot, bound, spots, target_names, targets
 from backsight.source.body import LOOPS, Body, Scope, callee, dotted, expressions, is_constant, statement_at
 
 MOST = 200
@@ -125,7 +125,7 @@ def gathers(value: ast.expr) -> bool:
 
 def _names(spot: Spot) -> set[str]:
     """The names for which `definitions` has something to say at `spot`, and perhaps a few more."""
-    named = [target.value if isinstance(target, ast.Subscript) else target for target, _, _ in _targets(spot.node)]
+    named = [target.value if isinstance(target, ast.Subscript) else target for target, _, _ in targets(spot.node)]
     match spot.node:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver))):
             named.append(receiver)
@@ -136,7 +136,7 @@ def definitions(spot: Spot, name: str) -> Iterator[Definition]:
     """What the statement at `spot` does to the value of `name`."""
     statement = spot.node
     complete = False
-    for target, value, position in _targets(statement):
+    for target, value, position in targets(statement):
         if dotted(target) == name:
             complete = True
             values = (target, value) if isinstance(statement, ast.AugAssign) else (value,)
@@ -149,25 +149,6 @@ def definitions(spot: Spot, name: str) -> Iterator[Definition]:
         yield Definition(spot, replaces=False, freezes=True)
     if not complete and name in bound(statement):  # an import, a def, a match pattern: no value to follow
         yield Definition(spot)
-
-
-def _targets(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr, int | None]]:
-    """Every target of the statement with the expression it is bound to."""
-    match statement:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                yield from unpacked(target, value)
-        case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield target, value, None
-        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-            yield from ((each, value, None) for each, _, _ in unpacked(target, value))
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            for item in items:
-                if item.optional_vars:
-                    yield from unpacked(item.optional_vars, item.context_expr)
-    for node in expressions(statement):
-        if isinstance(node, ast.NamedExpr):
-            yield node.target, node.value, None
 
 
 def _by_method(spot: Spot, call: ast.Call, name: str) -> Iterator[Definition]:

@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from backsight.source.body import SCOPES, Body, Place, callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import SCOPES, Body, Place, callee, calls_in, expressions, keyword, statements
+from backsight.source.imports import library
 
 _DATA = frozenset({"val", "valid", "validation", "eval", "test", "te", "dev", "holdout", "heldout"})
 _FUNCTIONS = _DATA | {"validate", "evaluate", "evaluation", "testing", "accuracy", "metrics", "auc", "rmse"}
@@ -89,14 +90,13 @@ def chance(call: ast.Call) -> ast.expr | None:
 
 
 def _drops(call: ast.Call) -> bool:
-    receiver, name = callee(call)
+    _, name = callee(call)
     if name == "scaled_dot_product_attention":
         return keyword(call, "dropout_p") is not None
     if isinstance(call.func, ast.Call):  # nn.Dropout(0.5)(x): a new module is in training mode
         return bool(_MODULES.match(callee(call.func)[1]))
-    of = dotted(receiver) or ""
-    functional = of == "F" or of.endswith("functional") or of == ""
-    return name in _DROPOUTS and functional and len(call.args) < 3 and keyword(call, "training") is None
+    functional = not isinstance(call.func, ast.Attribute) or library(call.func)
+    return name in _DROPOUTS and bool(functional) and len(call.args) < 3 and keyword(call, "training") is None
 
 
 def _is_a_call_alone(statement: ast.stmt) -> bool:

@@ -6,6 +6,7 @@ import ast
 
 from backsight.source.bindings import Use, uses
 from backsight.source.body import Body, callee, dotted, statement_at
+from backsight.source.imports import library
 from backsight.source.out_of_place import OPERATORS, arguments
 
 
@@ -49,7 +50,7 @@ def _call(body: Body, name: str, call: ast.Call) -> str | None:
     given = arguments(body, call)
     if dotted(receiver) == name:
         return f"{name}.{function}_({', '.join(given)})"
-    if dotted(receiver) == "torch" and given and given[0] == name:
+    if library(receiver) == "torch" and given and given[0] == name:
         return f"{name}.{function}_({', '.join(given[1:])})"
     return None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from backsight.source.body import Body, callee, dotted, is_constant, keyword, statement_at
-from backsight.source.changes import HARMLESS, LIBRARIES
+from backsight.source.changes import HARMLESS
+from backsight.source.imports import library, meaning
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -60,10 +61,9 @@ def _call(body: Body, call: ast.Call) -> tuple[str | None, str]:
         return first, f"{body.text(call.func)}({', '.join(arguments(body, call, but='inplace'))})"
     if owner is None or not _is_in_place(call) or call.keywords:
         return None, ""
-    library = owner.split(".")[-1]
-    if library == "init":  # where no function has a namesake without underscore
+    if meaning(receiver) == "torch.nn.init":  # where no function has a namesake without underscore
         return None, ""
-    return first if library in LIBRARIES else owner, f"{owner}.{name[:-1]}({', '.join(arguments(body, call))})"
+    return first if library(receiver) else owner, f"{owner}.{name[:-1]}({', '.join(arguments(body, call))})"
 
 
 def _is_in_place(call: ast.Call) -> bool:

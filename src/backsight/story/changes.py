@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -20,10 +20,11 @@ from backsight.source import (
 )
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.changes import LIBRARIES, changed_names, is_tensor_data, makes_new, read_before_written
+from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
+from backsight.source.imports import library
 from backsight.story.memory import storage_of
-from backsight.story.scenes import Scene, scenes
-from backsight.story.sections import Section
+from backsight.story.scenes import Scene, called_function, scenes
+from backsight.story.sections import Section, arguments, function_called, results_of, undecorated
 from backsight.story.spelling import is_spelled
 from backsight.story.stepping import open_step, steps_in
 from backsight.story.subject import Subject
@@ -130,7 +131,7 @@ def _name(line: Line, body: Body | None) -> str:
     match expression(line.segment):
         case ast.Call() as call:
             receiver, name = callee(call)
-            if name.endswith("_") and receiver is not None and dotted(receiver) not in LIBRARIES:
+            if name.endswith("_") and receiver is not None and not library(receiver):
                 return ast.unparse(receiver)
             if name == "load_state_dict":  # its argument is what it reads
                 return ""
@@ -194,7 +195,8 @@ def _changing(subject: Subject, scene: Scene, names: Collection[str]) -> Iterato
         place = scene.section.body.place(statement)
         sure = name in scene.held or name in scene.running
         if sure or not _holds_another(scene, name, place):
-            saver = _saver(subject, scene, name, place)
+            saving = _saving(subject, scene, name, place)
+            saver = saving.at if saving else None
             if _ran_before(scene, name, place, saver) or (not sure and _is_another(scene, name, place, saver)):
                 continue
             yield Changed(
@@ -202,7 +204,7 @@ def _changing(subject: Subject, scene: Scene, names: Collection[str]) -> Iterato
                 scene,
                 name,
                 "held" if sure else "read",
-                saver=saver,
+                saver=saving.place if saving else None,
                 module=module,
                 score=_score(subject, scene, place, saver),
             )
@@ -275,13 +277,21 @@ def _is_another(scene: Scene, name: str, place: Place, saver: Place | None) -> b
     )
 
 
-def _saver(subject: Subject, scene: Scene, name: str, place: Place) -> Place | None:
+class _Saving(NamedTuple):
+    """The statement that saved the tensor, and that of the function which changes it: the call, where a function that
+    it has called saved it."""
+
+    place: Place
+    at: Place
+
+
+def _saving(subject: Subject, scene: Scene, name: str, place: Place) -> _Saving | None:
     """The statement that may have run the operation on `name`, or with `name` as its result: the last before `place`.
 
     A function that is called for its effect changes what its caller has saved.
     """
     if scene.caller and scene.call:
-        return _saver(subject, scene.caller, scene.given.get(name, name), scene.call)
+        return _saving(subject, scene.caller, scene.given.get(name, name), scene.call)
     section = scene.section
     repeated = loop_facts(section.body, place.line) is not None
     others = [
@@ -291,9 +301,45 @@ def _saver(subject: Subject, scene: Scene, name: str, place: Place) -> Place | N
     ]
     for each in (name, *sorted(scene.held - {name})):
         for statement in sorted(others, key=lambda one: (one.lineno >= place.line, -one.lineno)):
-            takes_part = any(use.name == each and use.binds == subject.is_result for use in uses(statement))
-            if takes_part and is_spelled(subject.node.op, statement, section.value):
-                return section.body.place(statement)
+            at = section.body.place(statement)
+            if _saves(subject, section, statement, {each}):
+                return _Saving(at, at)
+            inner = _saved_inside(subject, section, statement, {each}) if statement.lineno < place.line else None
+            if inner is not None:
+                return _Saving(inner, at)
+    return None
+
+
+def _saves(subject: Subject, section: Section, statement: ast.stmt, names: Collection[str]) -> bool:
+    """Whether a statement may have run the operation on one of some names, or with it as the result."""
+    takes_part = any(use.name in names and use.binds == subject.is_result for use in uses(statement))
+    return takes_part and is_spelled(subject.node.op, statement, section.value)
+
+
+def _saved_inside(
+    subject: Subject, section: Section, statement: ast.stmt, names: Collection[str], depth: int = 3
+) -> Place | None:
+    """The statement that saved the tensor in a function which a statement calls: by a parameter, by a variable of its
+    closure, or by what a partial holds."""
+    if subject.is_result and not any(use.binds and use.name in names for use in uses(statement)):
+        return None
+    for call in calls_in(statement):
+        function, owner = function_called(section, call)
+        inner = called_function(section, call)
+        if inner is None:
+            continue
+        given = arguments(undecorated(function), owner, call).items()
+        known = {each for each, outer in given if outer in names}
+        read = {use.name for each in statements(inner.body.node) for use in uses(each)}
+        known |= {each for each in read if subject.is_held_by(inner.value(each))}
+        if subject.is_result:
+            known = {expression for expression, _ in results_of(inner.body)}
+        for each in reversed([*statements(inner.body.node)] if known else []):
+            returns = subject.is_result and isinstance(each, ast.Return)
+            if _saves(subject, inner, each, known) or (returns and is_spelled(subject.node.op, each, inner.value)):
+                return inner.body.place(each)
+            if depth > 1 and (found := _saved_inside(subject, inner, each, known, depth - 1)) is not None:
+                return found
     return None
 
 

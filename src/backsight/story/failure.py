@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
@@ -83,6 +83,7 @@ class Failure:
     users: those of the user's own code, innermost first; of a backward only what called it.
     call: which of PyTorch's functions started the engine, if the engine raised.
     roots: the tensors that it was called on.
+    told: the user's line that raised in another process, of which the text of a traceback tells, and no level.
 
     Holds frames: to be dropped as soon as the explanation is written.
     """
@@ -94,6 +95,7 @@ class Failure:
     call: Literal["backward", "grad"] | None = None
     roots: tuple[Any, ...] = ()
     inputs: tuple[Any, ...] = ()
+    told: Place | None = None
 
     @property
     def user(self) -> Level | None:
@@ -181,6 +183,7 @@ def follow(held: object, attributes: list[str]) -> object:
 
 def function_of(value: object) -> Any:
     """Return the Python function that a call of `value` runs: a method's, a module's `forward`, `__call__`; or None."""
+    value = value.func if type(value) is partial else value
     value = getattr(value, "__func__", value) if type(value).__name__ in ("method", "staticmethod") else value
     if type(value).__name__ == "function":
         return value
@@ -188,10 +191,21 @@ def function_of(value: object) -> Any:
 
 
 def owner_of(value: object) -> object:
-    """Return the object that a call of `value` gives to its function as `self`; None for a plain function."""
+    """Return the object that a call of `value` gives to its function as `self`, and what gives it more than that, a
+    partial; None for a plain function."""
     if type(value).__name__ == "method":
         return getattr(value, "__self__", None)
     return None if issubclass(type(value), type) or type(value).__name__ == "function" else value
+
+
+def bound_to(function: Any, owner: object) -> dict[str, object]:
+    """Return what the parameters of a function stand for in each call: `self`, and what a partial has been given."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    if type(owner) is not partial:
+        return {} if owner is None else dict(zip(names[:1], [owner], strict=False))
+    first = owner_of(owner.func)
+    given = owner.args if first is None else (first, *owner.args)
+    return {**dict(zip(names, given, strict=False)), **owner.keywords}
 
 
 def method(cls: type, name: str) -> Any:

@@ -18,7 +18,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.evaluated import Variables, value_of
-from backsight.story.failure import Failure, Level, follow, function_of, method, owner_of
+from backsight.story.failure import Failure, Level, bound_to, follow, function_of, method, owner_of
 
 MOST = 60
 
@@ -87,12 +87,13 @@ def section_of(level: Level, goals: tuple[tuple[str, int], ...] = ()) -> Section
     return Section(level.body, goals, level.variables, level.frame.f_globals, level, own) if level.body else None
 
 
-def run_by(function: Any, owner: object) -> Iterator[Section]:
-    """Yield a function and those that it may run, whole; `owner` is the object that it is a method of."""
+def run_by(function: Any, owner: object, *, whole: bool = True) -> Iterator[Section]:
+    """Yield a function and those that it may run, whole or as far as they lead to what it returns; `owner` is the
+    object that it is a method of."""
     function = undecorated(function)
     body = None if _is_foreign(function) else function_at(function.__code__)
     if body is not None:
-        yield from _followed([_of_function(function, owner, body, whole=True)])
+        yield from _followed([_of_function(function, owner, body, whole)])
 
 
 def _followed(queue: list[Section]) -> Iterator[Section]:
@@ -160,7 +161,8 @@ def arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
 def passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]:
     """For each parameter of a function what a call gives for it, or its default if that is a text."""
     code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount][owner is not None :]
+    bound = bound_to(function, owner)
+    parameters = [each for each in code.co_varnames[: code.co_argcount] if each not in bound]
     given = dict(zip(parameters, itertools.takewhile(_is_one, call.args), strict=False))
     given |= {each.arg: each.value for each in call.keywords if each.arg}
     if len(call.keywords) + len(call.args) > len(given):  # what is unpacked may stand in place of any default
@@ -213,8 +215,10 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
 
 
 def results_of(body: Body, only: tuple[int, int, int] | None = None) -> tuple[tuple[str, int], ...]:
-    """The expressions that a function returns, each with its line; of tuples that `taken` knows, the parts it names."""
-    found = [each.value for each in statements(body.node) if isinstance(each, ast.Return) and each.value]
+    """The expressions that a function returns or yields, each with its line; of tuples that `taken` knows, the parts
+    it names."""
+    every = [each if isinstance(each, ast.Return) else getattr(each, "value", None) for each in statements(body.node)]
+    found = [each.value for each in every if isinstance(each, ast.Return | ast.Yield) and each.value]
     first, end, count = only or (0, 0, -1)
     parts = (
         each.elts[first:end] if isinstance(each, ast.Tuple) and len(each.elts) == count else [each] for each in found
@@ -312,7 +316,7 @@ def _forwards(module: object) -> Iterator[tuple[object, object]]:
 
 
 def held_by(function: object, owner: object) -> dict[str, object]:
-    """What the names of a function that is not running stand for: its closure, and `self`."""
+    """What the names of a function that is not running stand for: its closure, `self`, what a partial was given."""
     code, closure = getattr(function, "__code__"), getattr(function, "__closure__") or ()  # noqa: B009
     found: dict[str, object] = {}
     for name, cell in zip(code.co_freevars, closure, strict=False):
@@ -320,9 +324,7 @@ def held_by(function: object, owner: object) -> dict[str, object]:
             found[name] = cell.cell_contents
         except ValueError:  # not bound yet
             continue
-    if owner is not None and code.co_argcount:
-        found[code.co_varnames[0]] = owner
-    return found
+    return {**found, **bound_to(function, owner)}
 
 
 def _is_foreign(function: object) -> bool:

@@ -49,6 +49,7 @@ class Functions(TorchFunctionMode):
     def __init__(self, log: Log, births: Births | None = None):
         super().__init__()
         self.ended = False
+        self._running = 0
         self._log = log
         self._notes = Notes(log, births)
         self._looks = births is not None
@@ -113,6 +114,8 @@ class Functions(TorchFunctionMode):
     def _note(self, func: Any, args: Sequence[Any], result: Any, kind: Kind, first: int, frame: FrameType) -> int:
         """Note what a call did that has only made nodes; return the site at which it made some."""
         end, name, site = next_number(), name_of(func), 0
+        if self._running:
+            self._lightly(self._log.inside.note, frame, result)
         if end != first:
             site = self._notes.made(name, args, _NONE, first, end, frame)
         elif type(result) is torch.Tensor:
@@ -169,6 +172,8 @@ class Functions(TorchFunctionMode):
     def _tell(self, call: Call, result: Any, written: Written) -> None:
         """Note what a call did."""
         self._notes.done(call, result, written)
+        if self._running and call.caller is not None:
+            self._log.inside.note(call.caller, result)
         look = LOOKS.get(name := name_of(call.function)) if call.caller is not None else None
         if look is not None and call.caller is not None and self._log.peculiarities.wants(look, call.args):
             self._log.peculiarities.note(look, name, call.args, call.kwargs, result, call.caller)
@@ -198,6 +203,7 @@ class Functions(TorchFunctionMode):
             ends.append(self._guarded(self._log.stops.before_backward, call.args[0]))
         begun = done = False
         outcome: list[Any] = []
+        self._running += 1
 
         def run(*given: Any) -> Any:
             nonlocal begun
@@ -218,6 +224,7 @@ class Functions(TorchFunctionMode):
                 self._guarded(self._notes.differentiated, call, result)
             return result
         finally:
+            self._running -= 1
             self._guarded(self._log.backwards.end, entry, done)
             for end in ends:
                 if end is not None:
@@ -226,6 +233,8 @@ class Functions(TorchFunctionMode):
 
     def _begin(self, call: Call, site: int) -> Entry | None:
         name = "grad" if call.function is torch.autograd.grad else "backward"
+        if not self._running:
+            self._log.inside.begin()
         return self._log.backwards.begin(name, site, call.kwargs)  # type: ignore[arg-type]  # one of two
 
     def _made_by_backward(self, site: int) -> None:

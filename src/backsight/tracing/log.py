@@ -12,6 +12,7 @@ from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
 from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
 from backsight.tracing.flow import DETACHED, Cut, Flow
+from backsight.tracing.inside import Inside
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.peculiar import Peculiarities
@@ -49,6 +50,7 @@ class Log:
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
         self.peculiarities = Peculiarities(self.sites)
         self.stops = Stops(fail)
+        self.inside = Inside()
 
     def line_of(self, sequence: int, thread: int | None = None) -> Line | None:
         """Return the line that made a node."""

@@ -13,6 +13,7 @@ from typing import Any
 from backsight.naming.roots import qualname
 from backsight.source import Body, function_at, statement_at
 from backsight.source.body import body_around
+from backsight.source.imports import library
 from backsight.tape import Living
 from backsight.tracing.facts import Line, Operand
 from backsight.tracing.program import innermost, is_programs, known
@@ -267,10 +268,7 @@ def _arguments(call: ast.Call, site: Site) -> list[tuple[int | str, ast.expr]]:
     given: list[ast.expr] = list(call.args)
     if isinstance(call.func, ast.Attribute) and not site.via and call.func.attr == site.op.split(".")[-1]:
         root = call.func.value
-        if not (isinstance(root, ast.Name) and root.id in _NAMESPACES):
+        if not library(root):
             given.insert(0, root)
     named = [(each.arg, each.value) for each in call.keywords if each.arg is not None]
     return [*enumerate(given), *named]
-
-
-_NAMESPACES = frozenset({"torch", "F", "functional", "nn", "linalg", "special", "fft"})

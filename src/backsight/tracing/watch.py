@@ -19,6 +19,7 @@ from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Part, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
+from backsight.tracing.inside import Shape
 from backsight.tracing.log import Errors, Log
 from backsight.tracing.orders import Disordered
 from backsight.tracing.peculiar import Told
@@ -439,6 +440,12 @@ def ended(watch: Watch, by: Literal["numpy", "item"] = "numpy") -> list[End]:
 def repeated(watch: Watch) -> list[tuple[Severed, list[Part], int]]:
     """Return what was detached more than once, with the first times, and the number of the next node at the latest."""
     return watch._log.repeated()
+
+
+def shapes_inside(watch: Watch, file: str, first: int, last: int) -> tuple[Shape | None, Shape | None]:
+    """Return the shape of the tensor that the function at some lines was given in the latest backward, a hook for one,
+    and the shape of what these lines computed; None for what was not seen."""
+    return watch._log.inside.shapes(file, first, last)
 
 
 def find_stops(watch: Watch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from backsight.source.imports import library
+
 _WHERE = frozenset({"where"})
 
 
@@ -40,7 +42,7 @@ def condition_around(statement: str, expression: str) -> str:
         if not isinstance(node, ast.Call) or _name(node.func) not in _WHERE:
             continue
         arguments = list(node.args)
-        if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value):
+        if isinstance(node.func, ast.Attribute) and not library(node.func):
             arguments = [arguments[0], node.func.value, *arguments[1:]] if arguments else []  # x.where(condition, y)
         if len(arguments) == 3:
             for branch, negated in ((arguments[1], False), (arguments[2], True)):
@@ -99,7 +101,3 @@ def _statement(text: str) -> ast.AST | None:
 
 def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_module(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "torch"

@@ -16,7 +16,7 @@ from backsight.findings.evidence import Evidence
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import callee, calls_in, dotted, expressions
+from backsight.source.body import callee, calls_in, dotted, expressions, given_to
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
@@ -161,24 +161,18 @@ def _base(node: ast.expr) -> ast.expr | None:
             return base
         case ast.BinOp(left, ast.Mult(), right) if ast.dump(_conjugated(left)) == ast.dump(_conjugated(right)):
             return _conjugated(left)
-        case ast.Call(func=ast.Attribute(ast.Name("torch"), "square"), args=[base]):
-            return base
-        case ast.Call(func=ast.Attribute(ast.Name("torch"), "pow"), args=[base, ast.Constant(2)]):
-            return base
-        case ast.Call(func=ast.Attribute(base, "square"), args=[]):
-            return base
-        case ast.Call(func=ast.Attribute(base, "pow"), args=[ast.Constant(2)]):
-            return base
+        case ast.Call() as call:
+            match callee(call)[1], given_to(call):
+                case ("square", [base]) | ("pow", [base, ast.Constant(2)]):
+                    return base
     return None
 
 
 def _conjugated(node: ast.expr) -> ast.expr:
     """`e` of `e.conj()`; any other expression itself."""
     match node:
-        case ast.Call(func=ast.Attribute(base, "conj"), args=[]):
-            return base
-        case ast.Call(func=ast.Attribute(ast.Name("torch"), "conj"), args=[base]):
-            return base
+        case ast.Call() as call if callee(call)[1] == "conj" and len(given_to(call)) == 1:
+            return given_to(call)[0]
     return node
 
 

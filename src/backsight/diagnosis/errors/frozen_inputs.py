@@ -9,6 +9,7 @@ from typing import Any
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shown
@@ -102,7 +103,7 @@ def _fix(failure: Failure) -> str:
 
 def _call(level: Level) -> ast.Call | None:
     for node in expressions(level.statement) if level.statement else ():
-        if isinstance(node, ast.Call) and callee(node)[1] in ("checkpoint", "checkpoint_sequential"):
+        if isinstance(node, ast.Call) and callee(node)[1] in CHECKPOINTS:
             return node
     return None
 

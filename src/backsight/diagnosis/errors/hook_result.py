@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
 
+import torch
+
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
@@ -17,11 +19,13 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
 from backsight.story.memory import is_tensor, shape_of
+from backsight.tracing import current, shapes_inside
 
 _OF_MODULES = {
     "register_full_backward_hook",
@@ -51,7 +55,7 @@ class Registered:
     @property
     def name(self) -> str:
         """The name that PyTorch's message has for it."""
-        if isinstance(self.hook, ast.Lambda):
+        if isinstance(self.function, ast.Lambda):
             return "<lambda>"
         return getattr(self.function, "name", "") or (dotted(self.hook) or "").rpartition(".")[2]
 
@@ -166,13 +170,16 @@ def _registered(body: Body, statement: ast.stmt, call: ast.Call, named: dict[str
     on = body.text(receiver) if receiver is not None else ""
     if isinstance(hook, ast.Lambda):
         at = body.place(hook, body.text(statement)) if hook.lineno != statement.lineno else place
-        return Registered(place, on, method, hook, () if _is_none(hook.body) else ((at, hook.body),), hook)
+        return Registered(place, on, method, hook, _of_lambda(hook, at), hook)
     name = (dotted(hook.func if isinstance(hook, ast.Call) else hook) or "").rpartition(".")[2]
     inner = hook.args[0] if isinstance(hook, ast.Call) and name == "partial" and hook.args else None
     name = (dotted(inner) or "").rpartition(".")[2] if inner is not None else name
     own, node = named.get(name, (None, None))
     if isinstance(hook, ast.Call) and inner is None and own is not None:  # a function that makes the hook
         made = [each for each in statements(own.node) if isinstance(each, ast.FunctionDef)]
+        lambdas = [node for each in statements(own.node) for node in expressions(each) if isinstance(node, ast.Lambda)]
+        if len(lambdas) == 1 and not made:
+            return Registered(place, on, method, hook, _of_lambda(lambdas[0], own.place(lambdas[0])), lambdas[0])
         own, node = named.get(made[0].name, (None, None)) if len(made) == 1 else (None, None)
     results = tuple(
         (own.place(each), each.value)
@@ -180,6 +187,10 @@ def _registered(body: Body, statement: ast.stmt, call: ast.Call, named: dict[str
         if own is not None and isinstance(each, ast.Return) and each.value is not None and not _is_none(each.value)
     )
     return Registered(place, on, method, hook, results, node)
+
+
+def _of_lambda(hook: ast.Lambda, at: Place) -> tuple[tuple[Place, ast.expr], ...]:
+    return () if _is_none(hook.body) else ((at, hook.body),)
 
 
 def _is_none(value: ast.expr) -> bool:
@@ -205,6 +216,9 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
     who = f"The hook on {one.on}" if one and one.on else "A hook"
     due = _due(failure, one)
     if said.get("what") == "size":
+        given, result = _shapes(one)
+        if given is not None and result is not None and given != result:
+            return f"{who} returns a gradient of shape {shaped(result)}, but it received one of shape {shaped(given)}."
         return f"{who} returns a gradient of a different shape than it received{due}."
     if said.get("what") == "type":
         got, was = _dtype(said.get("got", "")), _dtype(said.get("was", ""))
@@ -231,6 +245,32 @@ def _returned_tensor(failure: Failure) -> str:
         if is_tensor(held) and level not in failure.users:
             return f"tensor of shape {shaped(shape_of(held))}"
     return ""
+
+
+def _shapes(one: Registered | None) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """The shapes of the gradient that a hook was given and of what it returned, as a watch has seen them."""
+    found, watch = _refused(one), current()
+    body = body_around(found[0].file, found[0].line) if found else None
+    if found is None or body is None or watch is None:
+        return None, None
+    (place, value), name = found, dotted(found[1])
+    if name is not None:  # computed by the statement that assigns it
+        made = assignments(body, name, before=place.line)
+        statement = statement_at(body, *made[-1].position) if made else None
+        if not isinstance(statement, ast.Assign) or [*map(dotted, statement.targets)] != [name]:
+            return None, None
+        place, value = made[-1], statement.value
+    if not _is_an_operation(value):
+        return None, None
+    return shapes_inside(watch, place.file, place.line, place.last)
+
+
+def _is_an_operation(value: ast.expr) -> bool:
+    """Whether PyTorch computes the value of an expression last, and no function of the program's."""
+    if not isinstance(value, ast.Call):
+        return isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript)
+    receiver, name = callee(value)
+    return library(value.func) == "torch" or (receiver is not None and hasattr(torch.Tensor, name))
 
 
 def _due(failure: Failure, one: Registered | None) -> str:

@@ -21,6 +21,7 @@ from backsight.source import Place, assignments
 from backsight.source.bindings import bound, target_names, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
+from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import too
@@ -119,7 +120,7 @@ def _computes_with(statement: ast.stmt, held: str) -> bool:
 
 def _derives(statement: ast.stmt) -> bool:
     """Whether a statement takes a derivative without a graph of its own."""
-    calls = (each for each in calls_in(statement) if callee(each)[1] == "grad")
+    calls = (each for each in calls_in(statement) if is_gradient_call(each))
     return any(keyword(each, "create_graph") is None for each in calls)
 
 
@@ -391,7 +392,7 @@ def _reads_own_gradient(found: Written) -> bool:
     if statement is None or body is None:
         return False
     attributes = [node for node in expressions(statement) if isinstance(node, ast.Attribute) and node.attr == "grad"]
-    if any(dotted(node) != "torch.autograd.grad" for node in attributes):
+    if any(not library(node) for node in attributes):
         return True
     before = (each for each in statements(body.node) if each.lineno < statement.lineno)
     return any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each))

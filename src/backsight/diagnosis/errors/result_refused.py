@@ -17,6 +17,7 @@ from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact
@@ -50,7 +51,7 @@ def result_refused(failure: Failure, match: re.Match[str]) -> Finding:
         refused.title,
         tuple(refused.evidence()),
         refused.fix,
-        source=failure.source,
+        source=str(refused.in_worker.place) if refused.in_worker else failure.source,
         exact=bool(refused.text or refused.tensor is not None),
     )
 
@@ -76,7 +77,16 @@ class Refused:
         return self._found[1]
 
     @cached_property
+    def in_worker(self) -> Computed | None:
+        """What a worker of a DataLoader computed, whose frames are not here."""
+        return computed_in_worker(self.failure) if self.failure.user is None else None
+
+    @cached_property
     def name(self) -> str:
+        if self.use == "values" and (told := told_of(self.failure)):
+            return told[0][0]
+        if self.in_worker is not None:
+            return self.in_worker.name
         if self.tensor is None or self.failure.user is None:
             return self.text
         if self.text:
@@ -173,7 +183,8 @@ class Refused:
                     "its inputs do."
                 )
         if self._is_sample:
-            return "A sample of the dataset requires grad, but DataLoader workers can only pass values."
+            name = as_code(self.name) or "A sample of the dataset"
+            return f"{name} requires grad, but DataLoader workers can only pass values."
         return f"{name} requires grad, but a result written to out= has no gradient."
 
     @property
@@ -200,6 +211,8 @@ class Refused:
     def evidence(self) -> Iterator[Fact]:
         """Where it is computed, and where it is refused."""
         level = self.failure.user
+        if self.in_worker is not None and self.in_worker.place != self.failure.told:
+            yield shown(self.in_worker.place, self.in_worker.why, "read")
         if self.made is not None and (level is None or self.made.position != level.place.position):
             shape = f", {tensor_of(shape_of(self.tensor))}" if self.tensor is not None else ""
             yield shown(self.made, f"computes {as_code(self.name) or 'it'}{shape}.")
@@ -222,6 +235,8 @@ class Refused:
 
     @property
     def fix(self) -> str:
+        if self.in_worker is not None:
+            return self.in_worker.fix
         name = self.name or "tensor"
         plain, level = simple(name), self.failure.user
         match self.use:

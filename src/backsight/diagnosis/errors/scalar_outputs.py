@@ -21,7 +21,7 @@ from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import callee, dotted, expressions, is_constant, keyword, statements
+from backsight.source.body import callee, dotted, expressions, given_to, is_constant, keyword, statements
 from backsight.source.choices import Choice, literals
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -86,9 +86,7 @@ def _would_reduce(section: Section, choice: Choice) -> bool:
 
 
 def _reduces(section: Section, call: ast.Call) -> bool:
-    receiver, name = callee(call)
-    of_torch = dotted(receiver) == "torch"
-    return name in ("mean", "sum") and not call.keywords and len(call.args) == of_torch
+    return callee(call)[1] in ("mean", "sum") and not call.keywords and len(given_to(call)) == 1
 
 
 def _many(root: torch.Tensor | None) -> str:

@@ -20,7 +20,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import callee, dotted, keyword, statements
+from backsight.source.body import callee, dotted, given_to, keyword, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
@@ -131,13 +131,12 @@ def _joined(found: Written, join: str) -> str:
     anew = out_of_place(body, found.level.line)
     if body is None or not isinstance(loop, ast.For) or len(loop.body) > 1 or not isinstance(loop.iter, ast.Call):
         return ""
-    receiver, _ = callee(loop.iter)
-    of_torch = dotted(receiver) == "torch"
-    source = loop.iter.args[0] if of_torch and loop.iter.args else receiver
-    dim = keyword(loop.iter, "dim") or next(iter(loop.iter.args[-1:] if len(loop.iter.args) > of_torch else []), None)
+    given = given_to(loop.iter)
+    source, rest = next(iter(given), None), given[1:]
+    dim = keyword(loop.iter, "dim") or next(iter(rest[-1:]), None)
     if dotted(loop.target) != found.here or dotted(source) is None or anew is None:
         return ""
-    along = callee(loop.iter)[1] == "unbind" or keyword(loop.iter, "dim") or len(loop.iter.args) > 1 + of_torch
+    along = callee(loop.iter)[1] == "unbind" or keyword(loop.iter, "dim") or len(rest) > 1
     axis = f", dim={body.text(dim)}" if along and dim is not None and body.text(dim) != "0" else ""
     each = anew.removeprefix(f"{found.here} = ")
     return f"{dotted(source)} = {join}([{each} for {found.here} in {body.text(loop.iter)}]{axis})"

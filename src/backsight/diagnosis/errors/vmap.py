@@ -23,6 +23,7 @@ from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import values_of
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
@@ -205,13 +206,13 @@ def _batched(mapped: Mapped, body: Body, made: Place, name: str) -> str:
     x = mapped.sample
     if not isinstance(value, ast.Call):
         return f"Give each sample its own before writing to it: {name} = {name} + torch.zeros_like({x})."
-    receiver, maker = callee(value)
+    _, maker = callee(value)
     given = ", ".join(body.text(each) for each in value.args)
     named = ", ".join(f"{each.arg}={body.text(each.value)}" for each in value.keywords if each.arg)
-    if dotted(receiver) == "torch" and maker in _LIKE:
+    if library(value.func) == "torch" and maker in _LIKE:
         size = ", ".join(filter(None, [given, named]))
         return f"Create it from a per-sample tensor: {name} = {_LIKE[maker].format(x=x, size=size)}."
-    if dotted(receiver) == "torch" and maker.endswith("_like"):
+    if library(value.func) == "torch" and maker.endswith("_like"):
         return f"Create it like a per-sample tensor of the same shape: {name} = torch.{maker}({x})."
     return f"Give each sample its own: {name} = {body.text(value)} + {x}.new_zeros(())."
 

@@ -11,7 +11,8 @@ import torch
 
 from backsight.diagnosis.evidence.holders import given, kept
 from backsight.source import Place
-from backsight.source.body import callee, calls_in, functions, keyword, statements
+from backsight.source.body import callee, calls_in, functions, given_to, keyword, statements
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
 from backsight.tape import Node
 
@@ -128,8 +129,8 @@ def triangle_of(file: str, what: Seen) -> Triangle | None:
 def _mended(call: ast.Call, what: Seen) -> ast.Call | None:
     """Return a call with the diagonal before its own, or of the other triangle; None if its diagonal is no number."""
     receiver, name = callee(call)
-    of_tensor = not (receiver is None or (isinstance(receiver, ast.Name) and receiver.id in ("torch", "np", "numpy")))
-    given = call.args[0 if of_tensor else 1 :]
+    of_tensor = receiver is not None and not library(call.func)
+    given = given_to(call)[1:]
     try:
         diagonal = ast.literal_eval(keyword(call, "diagonal", "k") or (given[0] if given else ast.Constant(0)))
     except ValueError:

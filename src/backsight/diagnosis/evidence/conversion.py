@@ -12,6 +12,7 @@ import torch
 
 from backsight.diagnosis.wording import counted
 from backsight.source import Place
+from backsight.source.bindings import targets
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, Definition, flow_of, reaching
 from backsight.story.evaluated import value_of
@@ -176,11 +177,11 @@ class _Search:
             if body.node is section.body.node:
                 continue
             for each in statements(body.node):
-                if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign) and each.value is not None:
-                    targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-                    if any(dotted(target) == f"self.{attribute}" for target in targets):
+                for target, value, position in targets(each):
+                    if dotted(target) == f"self.{attribute}":
                         inner = Section(body, (), {"self": held}, section.globals)
-                        if (found := self.of_value(inner, each.value, each, each.lineno, depth - 1)) is not None:
+                        found = self.of_value(inner, value, each, each.lineno, depth - 1, position)
+                        if found is not None:
                             return replace(found, sure=False)
         return None
 

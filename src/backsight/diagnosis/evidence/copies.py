@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.program import bodies
 from backsight.naming import search
 from backsight.source import Body, Place
-from backsight.source.bindings import parameters_of
+from backsight.source.bindings import assigned, parameters_of, targets
 from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 
 
@@ -46,19 +46,22 @@ def copied_anew(
     found = []
     for body in bodies(frame):
         for statement in statements(body.node):
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=variable)], value=ast.Call(args=[given]) as call):
-                    original = dotted(given)
-                    if callee(call)[1] != "deepcopy" or original is None or not (nameless or variable in owners):
+            for pair in assigned(statement):
+                match pair:
+                    case ast.Name(id=variable), ast.Call(args=[given]) as call if callee(call)[1] == "deepcopy":
+                        original = dotted(given)
+                    case _:
                         continue
-                    is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
-                    if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
-                        continue
-                    copy = Copy(body.place(statement), original, variable, _updated(body, statement))
-                    if variable in owners:
-                        return copy
-                    if copy.update is not None or _is_called(body, variable):
-                        found.append(copy)
+                if original is None or not (nameless or variable in owners):
+                    continue
+                is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
+                if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
+                    continue
+                copy = Copy(body.place(statement), original, variable, _updated(body, statement))
+                if variable in owners:
+                    return copy
+                if copy.update is not None or _is_called(body, variable):
+                    found.append(copy)
     return found[0] if len(found) == 1 else None
 
 
@@ -77,9 +80,9 @@ def _updated(body: Body, copy: ast.stmt) -> Place | None:
     for statement in statements(body.node):
         if statement.lineno <= copy.lineno:
             continue
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        goals = (target for target, _, _ in targets(statement))
         written = [callee(call)[0] for call in calls_in(statement) if callee(call)[1].endswith("_")]
-        if any(isinstance(each, ast.Attribute) and each.attr == "data" for each in (*targets, *written)):
+        if any(isinstance(each, ast.Attribute) and each.attr == "data" for each in (*goals, *written)):
             return body.place(statement)
     return None
 
@@ -92,5 +95,5 @@ def _runs_often(body: Body, statement: ast.stmt, optimizer: str) -> bool:
         return False
     # who runs the training within the same function copies once; the steps of a copy's own optimizer are another's
     steps = [n for s in every for n in ast.walk(s) if isinstance(n, ast.Call) and callee(n)[1] == "step"]
-    inner = {dotted(t) for s in every if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) for t in s.targets}
+    inner = {dotted(target) for s in every for target, value in assigned(s) if isinstance(value, ast.Call)}
     return all((called := dotted(callee(n)[0])) in inner and (called or "").split(".")[-1] != optimizer for n in steps)

@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.diagnosis.evidence.hardened import hardened, is_accuracy, parsed
+from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import uses
+from backsight.source.bindings import targets, uses
 from backsight.source.body import (
     body_around,
     callee,
@@ -68,8 +69,12 @@ def where(cut: Severed) -> Place | None:
 
 def _checkpoint(cut: Severed) -> Place | None:
     """Return the statement that runs a function under a checkpoint, if a cut without gradients was made in there."""
-    lines = (cut.line, *cut.callers) if cut.by == "no_grad" else ()
-    return next((each.place for each in lines if each is not None and "checkpoint(" in each.place.text), None)
+    for line in (cut.line, *cut.callers) if cut.by == "no_grad" else ():
+        body = body_around(line.file, line.line) if line is not None else None
+        statement = statement_at(body, *line.place.position) if line is not None and body is not None else None
+        if line is not None and any(callee(call)[1] in CHECKPOINTS for call in calls_in(statement)):
+            return line.place
+    return None
 
 
 def undoing(cut: Severed) -> str:
@@ -150,7 +155,7 @@ def _state(cut: Severed) -> str | None:
 def _joined(cut: Severed) -> str | None:
     """Return how to join the tensors whose values `torch.tensor([a, b])` copies."""
     match parsed(cut.line.segment if cut.line is not None else ""):
-        case ast.Call(func=ast.Attribute(attr="tensor" | "as_tensor"), args=[given, *_]):
+        case ast.Call(args=[given, *_]) as call if callee(call)[1] in ("tensor", "as_tensor"):
             return f"torch.stack({ast.unparse(given)})"
     return None
 
@@ -275,5 +280,4 @@ def _is_hook(call: ast.Call) -> bool:
 def _stores(cut: Severed) -> bool:
     """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
     statement = statement_of(cut)
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
+    return any(isinstance(target, ast.Subscript | ast.Attribute) for target, _, _ in targets(statement))

@@ -11,7 +11,7 @@ import torch
 
 from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import body_around, calls_in, dotted, statements
+from backsight.source.body import body_around, calls_in, dotted, expressions, last_name, statements
 from backsight.source.cut_rules import grad_mode
 from backsight.story.failure import Failure, Level
 from backsight.story.sections import function_called, methods_of, undecorated
@@ -100,8 +100,9 @@ def _is_in(block: Sequence[ast.stmt], line: int) -> bool:
 def _disables(body: Body, node: ast.expr, modes: Sequence[str]) -> bool | None:
     """Whether a context disables gradients, or enables them; None if it does neither. It may be held by a variable."""
     name = dotted(node)
-    written = [body.text(node), *(each.text for each in (assignments(body, name) if name else ()))]
-    named = any(mode in text for mode in modes for text in written)
+    held = (statement_at(body, *each.position) for each in (assignments(body, name) if name else ()))
+    written = [node, *(part for each in held for part in expressions(each))]
+    named = any(last_name(each.func if isinstance(each, ast.Call) else each) in modes for each in written)
     if grad_mode(node) == "on":  # within inference mode, `enable_grad` alone records nothing
         return False if named or "no_grad" in modes else None
     return True if named else None

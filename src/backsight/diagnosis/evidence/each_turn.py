@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from backsight.source import Body, Place
-from backsight.source.bindings import bound, target_names, uses
+from backsight.source.bindings import assigned, bound, target_names, uses
 from backsight.source.body import (
     body_around,
     callee,
@@ -69,12 +69,11 @@ def _cells(body: Body) -> set[str]:
     """Return what the file calls the modules whose `forward` this is: `cell` of `self.cell = Cell(4)`."""
     every = list(functions(body.file))
     classes = {c.name for c in ast.walk(every[0].node) if isinstance(c, ast.ClassDef) and body.node in c.body}
-    made = (s for each in every for s in statements(each.node) if isinstance(s, ast.Assign))
+    pairs = (pair for each in every for s in statements(each.node) for pair in assigned(s))
     return {
         (dotted(target) or "").split(".")[-1]
-        for s in made
-        if isinstance(s.value, ast.Call) and callee(s.value)[1] in classes
-        for target in s.targets
+        for target, value in pairs
+        if isinstance(value, ast.Call) and callee(value)[1] in classes
     }
 
 

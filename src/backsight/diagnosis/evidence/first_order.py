@@ -11,7 +11,8 @@ import torch
 from backsight.diagnosis.evidence.cuts import statement_of
 from backsight.source import Body, Place, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
+from backsight.source.body import body_around, calls_in, is_constant, keyword
+from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
@@ -46,7 +47,7 @@ def _seen(graph: Graph, tensors: Sequence[torch.Tensor]) -> FirstOrder | None:
             statement = statement_of(cut)
             if cut.by == "derivative" and lost and cut.line is not None and statement is not None:
                 body = body_around(cut.line.file, cut.line.line)
-                call = next((node for node in calls_in(statement) if callee(node)[1] == "grad"), None)
+                call = next((node for node in calls_in(statement) if is_gradient_call(node)), None)
                 mended = with_graph(body, statement, call) if body is not None and call is not None else ""
                 return FirstOrder(cut.line.place, lost, each.line.place, mended)
     return None
@@ -56,9 +57,8 @@ def _read(failure: Failure, tensors: Sequence[torch.Tensor]) -> FirstOrder | Non
     asked = failure.user.place if failure.user else None
     for section in sections(failure):
         for call, place in section.calls():
-            receiver, name = callee(call)
-            is_ours = name == "grad" and (receiver is None or (dotted(receiver) or "").endswith("autograd"))
-            if not is_ours or place == asked or not call.args or is_constant(keyword(call, "create_graph"), True):
+            first_order = is_gradient_call(call) and not is_constant(keyword(call, "create_graph"), True)
+            if not first_order or place == asked or not call.args:
                 continue
             names = ancestors(section.body, section.body.text(call.args[0]), place.line)
             behind = [section.value(each) for each in names]

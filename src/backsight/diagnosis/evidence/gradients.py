@@ -16,8 +16,9 @@ from backsight.naming.frames import is_function
 from backsight.snapshot import survey
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import target_names, uses
+from backsight.source.bindings import assigned, target_names, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, keyword
+from backsight.source.imports import library
 from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -89,9 +90,10 @@ def made(held: Held) -> Made | None:
 
 def updated_by_hand(body: Body, name: str, statement: ast.stmt) -> str | None:
     """The statement of an update, `w = w - lr * w.grad`, so that it leaves a leaf; None for any other."""
-    if not isinstance(statement, ast.Assign) or body.text(statement.targets[0]) != name:
+    given = next((value for target, value in assigned(statement) if body.text(target) == name), None)
+    if given is None:
         return None
-    value = body.text(statement.value)
+    value = body.text(given)
     if value.endswith("…") or not any(body.text(node) == f"{name}.grad" for node in expressions(statement)):
         return None
     return f"{name} = ({value}).detach().requires_grad_()"
@@ -112,12 +114,13 @@ def _made_in_loop(held: Held) -> Made | None:
     asked = asks_for_gradient(first) and not leaf_last(body, held.text, first.lineno)
     if not asked and not _is_seen_made(held, place, before[-1]) and not _has_gone_round(held, facts):
         return None
-    value = body.text(again.value)
+    given = next((each for target, each in assigned(again) if body.text(target) == held.text), again.value)
+    value = body.text(given)
     if not asked and held.text not in _comes_from(body, again):
         return Made(place, None)
     if value.endswith("…"):  # it is shortened
         value = held.text
-    plain = value == held.text or isinstance(again.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    plain = value == held.text or isinstance(given, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     return Made(place, f"{held.text} = {value if plain else f'({value})'}.detach().requires_grad_()")
 
 
@@ -191,7 +194,7 @@ def _is_plain(value: ast.expr | None) -> bool:
     receiver, name = callee(value)
     if name in ("detach", "new_zeros", "new_ones", "new_empty", "new_full"):
         return receiver is not None
-    return dotted(receiver) == "torch" and name in _FACTORIES and keyword(value, "requires_grad") is None
+    return bool(library(value.func)) and name in _FACTORIES and keyword(value, "requires_grad") is None
 
 
 _FACTORIES = frozenset(
@@ -202,11 +205,7 @@ _FACTORIES = frozenset(
 
 def _given(statement: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:
     """What an assignment gives a variable: `None` of `self.layer, self.hidden = layer, None`."""
-    value = statement.value
-    for target in statement.targets if isinstance(statement, ast.Assign) else ():
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            return next((v for t, v in zip(target.elts, value.elts, strict=True) if dotted(t) == name), value)
-    return value
+    return next((value for target, value in assigned(statement) if dotted(target) == name), statement.value)
 
 
 def _candidates(held: Held) -> Iterator[tuple[Body, str]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from backsight.source import Body
-from backsight.source.body import callee, dotted, expressions, statement_at, statements
+from backsight.source.bindings import assigned
+from backsight.source.body import callee, dotted, expressions, given_to, statement_at, statements
 from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import values_of
 
@@ -23,9 +24,7 @@ def hardened(body: Body, expression: str, line: int) -> str | None:
         if isinstance(node, ast.Name):
             stack += [each for each in values_of(body, node.id, line) if each not in stack]
         elif isinstance(node, ast.Call) and callee(node)[1] == "argmax":
-            receiver = callee(node)[0]
-            given = node.args[0] if dotted(receiver) == "torch" and node.args else receiver
-            name = dotted(given)
+            name = dotted(next(iter(given_to(node)), None))
             if name is None:
                 return None
             made = (callee(c)[1] for v in values_of(body, name, line) for c in ast.walk(v) if isinstance(c, ast.Call))
@@ -98,4 +97,4 @@ def parsed(expression: str) -> ast.expr | None:
 def _assigned(body: Body, line: int) -> str:
     """Return the variable that a statement gives its value."""
     statement = statement_at(body, line)
-    return (dotted(statement.targets[0]) or "") if isinstance(statement, ast.Assign) else ""
+    return next((name for target, _ in assigned(statement) if (name := dotted(target))), "")

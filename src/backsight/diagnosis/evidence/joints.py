@@ -9,6 +9,7 @@ from backsight.diagnosis.evidence.carried import Carried
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.holders import below, needs_saved, node_of, results_held
 from backsight.source import Body, statement_at
+from backsight.source.bindings import targets
 from backsight.source.body import body_around, callee, expressions
 from backsight.tape import Node
 from backsight.tracing import Line
@@ -108,10 +109,9 @@ def assigned(joint: Joint) -> str:
         return ""
     outermost = callee(statement.value)[1] if isinstance(statement.value, ast.Call) else ""
     is_all = line.segment == body.text(statement.value) if line.segment else outermost == joint.old.op.lower()
-    targets = _targets(body, statement)
-    return targets.pop() if is_all and len(targets) == 1 else ""
+    every = _targets(body, statement)
+    return every.pop() if is_all and len(every) == 1 else ""
 
 
 def _targets(body: Body, statement: ast.Assign) -> set[str]:
-    parts = [part for each in statement.targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
-    return {body.text(each) for each in parts if not isinstance(each, ast.Starred)}
+    return {body.text(target) for target, _, _ in targets(statement)}

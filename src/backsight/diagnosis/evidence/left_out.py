@@ -14,7 +14,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Cut, Place, backward_roots, cuts, function_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, bound, parameters_of, spots, uses
+from backsight.source.bindings import Spot, bound, parameters_of, spots, targets, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
 from backsight.story.failure import Failure, follow, function_of
@@ -127,9 +127,10 @@ def _grown(statement: ast.stmt) -> set[str]:
     match statement:
         case ast.AugAssign(target=target, op=ast.Add()):
             return {dotted(target) or ""} - {""}
-        case ast.Assign(targets=[ast.Subscript(value=value)]):
-            return {dotted(value) or ""} - {""}
         case ast.Assign(value=value):
+            items = (target for target, _, _ in targets(statement) if isinstance(target, ast.Subscript))
+            if filled := {name for each in items if (name := dotted(each.value))}:
+                return filled
             return bound(statement) & {use.name for use in uses(value) if not use.binds}
         case ast.Expr(value=ast.Call() as call) if callee(call)[1] in ("append", "extend"):
             return {dotted(callee(call)[0]) or ""} - {""}

@@ -12,7 +12,7 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at
-from backsight.source.bindings import parameters_of, target_names, uses
+from backsight.source.bindings import assigned, parameters_of, target_names, uses
 from backsight.source.body import callee, dotted, expressions, functions, statements
 from backsight.source.out_of_place import arguments
 from backsight.story.failure import method
@@ -66,11 +66,14 @@ def _lost_in(body: Body, *, is_helper: bool) -> Iterator[LostUpdate]:
                     text = body.text(receiver)
                     given = ", ".join(arguments(body, call))
                     yield LostUpdate(body.place(statement), text, op, f"Change it in place: {text}.{op}_({given}).")
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=op, right=right)) if (
-                    name in held and _root(left) == name and type(op) in _KINDS and not _is_read(body, statement, name)
-                ):
-                    fix = f"Change it in place: {name}.{_KINDS[type(op)]}_({body.text(right)})."
-                    yield LostUpdate(body.place(statement), name, _KINDS[type(op)], fix)
+            for target, value in assigned(statement):
+                match target, value:
+                    case ast.Name(id=name), ast.BinOp(left=left, op=operator, right=right) if (
+                        name in held and _root(left) == name and not _is_read(body, statement, name)
+                    ):
+                        if kind := _KINDS.get(type(operator)):
+                            fix = f"Change it in place: {name}.{kind}_({body.text(right)})."
+                            yield LostUpdate(body.place(statement), name, kind, fix)
 
 
 def _root(node: ast.expr) -> str:

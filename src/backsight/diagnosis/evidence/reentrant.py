@@ -11,6 +11,8 @@ from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
 
+CHECKPOINTS = frozenset({"checkpoint", "checkpoint_sequential"})
+
 
 class Reentrant(NamedTuple):
     """The statement of the call, the name of the function, and the statement with use_reentrant=False; empty where that
@@ -26,7 +28,7 @@ def reentrant_call(failure: Failure) -> Reentrant | None:
     for section in sections(failure):
         for call, place in section.calls():
             name, given = callee(call)[1], keyword(call, "use_reentrant")
-            if name not in ("checkpoint", "checkpoint_sequential") or is_constant(given, False):
+            if name not in CHECKPOINTS or is_constant(given, False):
                 continue
             statement, text = statement_at(section.body, *place.position), section.body.text(call)
             new = f"{text[:-1].rstrip(', ')}, use_reentrant=False)"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Evidence
 from backsight.source import Body, Place
+from backsight.source.bindings import assigned, targets
 from backsight.source.body import callee, dotted, functions, statements
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -21,36 +23,42 @@ def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple
     """
     built, every = list(_assigned(failure, optimizer)), list(_assigned(failure, model))
     found = [
-        (body, each)
-        for body, each in every
-        if not any(body.node is b.node and each.lineno < one.lineno for b, one in built)
+        given
+        for given in every
+        if not any(given.body.node is one.body.node and given.statement.lineno < one.statement.lineno for one in built)
     ]
     if len(found) != 1 or len(built) != 1 or len(every) == 1:  # the only one replaces nothing
         return None
-    body, statement = found[0]
-    place, building = body.place(statement), built[0][0].place(built[0][1])
+    body, statement, target, value = found[0]
+    place, building = body.place(statement), built[0].body.place(built[0].statement)
     evidence = (
         shown(building, f"builds {optimizer} for the model that {model} is then."),
         shown(place, f"replaces it by another one, whose parameters {optimizer} does not hold."),
     )
-    target = dotted(statement.targets[0])
-    match statement.value:
+    match value:
         case ast.Call(args=[copied, *_]) as call if callee(call)[1] == "deepcopy":
             loading = f"{target}.load_state_dict({body.text(copied)}.state_dict())"
-            fix = (
-                f"On line {place.line}, write `{loading}`: it changes the values of the weights that {optimizer} holds."
-            )
+            alone = len(list(targets(statement))) == 1
+            how = f"write `{loading}`" if alone else f"leave {target} out, and write `{loading}` above it"
+            fix = f"On line {place.line}, {how}: it changes the values of the weights that {optimizer} holds."
         case _:
             fix = f"Build {optimizer} again below line {place.line}, as line {building.line} does."
     return place, evidence, fix
 
 
-def _assigned(failure: Failure, name: str) -> Iterator[tuple[Body, ast.Assign]]:
+class _Assigned(NamedTuple):
+    body: Body
+    statement: ast.stmt
+    target: str
+    value: ast.expr
+
+
+def _assigned(failure: Failure, name: str) -> Iterator[_Assigned]:
     """The statements of the program's files that assign an attribute by this name, or a variable."""
     last = name.rpartition(".")[2]
     for body in (body for file in user_files(failure) for body in functions(file)):
         for each in statements(body.node):
-            target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
-            fits = target is not None and ("." in target) == ("." in name) and target.rpartition(".")[2] == last
-            if isinstance(each, ast.Assign) and fits:
-                yield body, each
+            for goal, value in assigned(each):
+                target = dotted(goal)
+                if target is not None and ("." in target) == ("." in name) and target.rpartition(".")[2] == last:
+                    yield _Assigned(body, each, target, value)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.births.safe import replaced, root_kept_away
 from backsight.source import Place, statement_at
-from backsight.source.body import body_around, callee, dotted, expressions
+from backsight.source.body import body_around, callee, expressions, given_to
 from backsight.tape import Edge, Graph, Node
 from backsight.tracing import current
 
@@ -119,11 +119,9 @@ def _operand(node: ast.expr, op: str) -> ast.expr | None:
         return node.right
     if not isinstance(node, ast.Call) or callee(node)[1] not in (op, "divide" if op == "div" else op):
         return None
-    receiver = callee(node)[0]
     if op in ("div", "atan2", "xlogy"):
         return node.args[-1] if op == "div" and node.args else None
-    is_function = receiver is None or dotted(receiver) in ("torch", "torch.special")
-    return (node.args[0] if node.args else None) if is_function else receiver
+    return next(iter(given_to(node)), None)
 
 
 def _chooses(statement: ast.stmt) -> bool:

@@ -11,7 +11,8 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.roots import is_library
-from backsight.source.body import Body, callee, calls_in, keyword
+from backsight.source.body import Body, calls_in, keyword
+from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
 
@@ -47,7 +48,7 @@ def differentiated(failure: Failure) -> list[str]:
     if statement is None or level is None or level.body is None:
         return []
     for node in calls_in(statement):
-        if callee(node)[1] == "grad":
+        if is_gradient_call(node):
             inputs = node.args[1] if len(node.args) > 1 else keyword(node, "inputs")
             if inputs is not None:
                 return _texts(level.body, inputs)

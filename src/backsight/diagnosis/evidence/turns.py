@@ -9,8 +9,7 @@ from typing import NamedTuple
 from backsight.source import Body, Place
 from backsight.source.bindings import bound, prefixes
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, statements
-
-_AUTOGRAD = frozenset({"torch.autograd", "autograd", "torch.func", "func"})
+from backsight.source.imports import library
 
 
 class Turns(NamedTuple):
@@ -65,7 +64,7 @@ def _uses_gradients(file: str) -> bool:
     module = body_around(file, 0)
     attributes = [each for each in ast.walk(module.node) if isinstance(each, ast.Attribute)] if module else []
     return any(
-        (each.attr == "grad" and dotted(each.value) not in _AUTOGRAD)
+        (each.attr == "grad" and not library(each))
         or (each.attr.startswith("register_") and each.attr.endswith("hook"))
         for each in attributes
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from backsight.diagnosis.scene import Scene
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place
-from backsight.source.bindings import uses
+from backsight.source.bindings import targets, uses
 from backsight.source.body import (
     LOOPS,
     body_around,
@@ -23,6 +23,7 @@ from backsight.source.body import (
     statement_at,
     statements,
 )
+from backsight.source.imports import is_gradient_call, meaning
 from backsight.tape import Leaf, modules_in, parameters_in
 from backsight.tracing import current
 
@@ -68,8 +69,7 @@ def _told(found: Iterable[tuple[Body, ast.stmt]]) -> tuple[Anew, ...]:
 
 
 def _anew(body: Body, statement: ast.stmt, call: ast.Call) -> Anew:
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    name = next((text for target in targets if (text := dotted(target))), "")
+    name = next((text for target, _, _ in targets(statement) if (text := dotted(target))), "")
     value = body.text(call)
     own = name.removeprefix("self.") or "layer"
     return Anew(body.place(statement), name or value, f"{'self.' if _is_method(body) else ''}{own} = {value}")
@@ -85,7 +85,9 @@ def _constructor(value: ast.expr | None) -> ast.Call | None:
     found = [
         node
         for node in (ast.walk(value) if value is not None else ())
-        if isinstance(node, ast.Call) and callee(node)[1][:1].isupper() and (dotted(node.func) or "")[:1] != "F"
+        if isinstance(node, ast.Call)
+        and callee(node)[1][:1].isupper()
+        and not (meaning(node.func) or "").startswith("torch.nn.functional")
     ]
     return found[0] if found else None
 
@@ -127,8 +129,7 @@ def _names_in(segment: str) -> set[str]:
 
 
 def _binds(statement: ast.stmt, names: set[str]) -> bool:
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(dotted(target) in names for target in targets)
+    return any(dotted(target) in names for target, _, _ in targets(statement))
 
 
 def _constructs(statement: ast.stmt, kind: str) -> bool:
@@ -148,7 +149,7 @@ def _holding(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
     root, *inner = leaf.name.split(".")
     for body in functions(scene.site[0]):
         for statement in statements(body.node) if getattr(body.node, "name", "") != "__init__" else ():
-            for target in statement.targets if isinstance(statement, ast.Assign) else ():
+            for target, _, _ in targets(statement):
                 if isinstance(target, ast.Attribute) and dotted(target.value) == "self" and target.attr in inner:
                     yield body, statement
     place = scene.assigned(scene.models.get(root)) if root in scene.models else None
@@ -286,7 +287,7 @@ def _differentiates(file: str, function: str) -> bool:
         return True
     bodies = (each for each in functions(file) if getattr(each.node, "name", "") == function)
     calls = (node for body in bodies for s in statements(body.node) for node in expressions(s))
-    return any(isinstance(n, ast.Call) and (dotted(n.func) or "").endswith("autograd.grad") for n in calls)
+    return any(isinstance(n, ast.Call) and is_gradient_call(n) for n in calls)
 
 
 def _given(call: ast.Call) -> set[str | None]:

@@ -12,7 +12,7 @@ from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, class_name, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at, statement_at
-from backsight.source.bindings import bound, parameters_of, spots, uses
+from backsight.source.bindings import bound, parameters_of, spots, targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING
 from backsight.source.rewriting import rewritten
@@ -129,7 +129,7 @@ def _in_torch(call: ast.Call) -> str:
 
 def _origin(section: Section, call: ast.Call) -> str:
     """The module or class of random numbers, or clock, that a call asks; empty if it asks none."""
-    receiver, name = callee(call)
+    receiver, name = callee(call)[0], dotted(call.func)
     path = dotted(receiver) if receiver is not None else None
     holder = section.value(path) if path else getattr(section.value(name), "__self__", None) if name else None
     if issubclass(type(holder), ModuleType):
@@ -148,8 +148,7 @@ def _counts(section: Section) -> Iterator[Unsteady]:
     outer = {name for each in every if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
     for each in every:
         changed = {name for name in bound(each) if name.startswith("self.") or name in outer}
-        targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
-        for target in (part for whole in targets for part in getattr(whole, "elts", [whole])):
+        for target, _, _ in targets(each):
             if isinstance(target, ast.Subscript):
                 changed |= {dotted(target.value) or ""} - section.own
         calls = calls_in(each) if isinstance(each, ast.Expr) else ()
@@ -245,8 +244,7 @@ def _assigned_at(body: Body, node: ast.expr, name: str) -> Place | None:
     """The last statement of a function, in a loop or not, that assigns to the same item, or the same variable."""
     found = None
     for each in statements(body.node):
-        targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
-        for target in targets:
+        for target, _, _ in targets(each):
             is_item = isinstance(target, ast.Subscript) and dotted(target.value) == name
             if is_item if isinstance(node, ast.Subscript) else dotted(target) == name:
                 found = body.place(each)

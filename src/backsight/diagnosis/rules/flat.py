@@ -11,7 +11,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.source import Body
-from backsight.source.body import body_around, callee, calls_in, dotted, statement_at
+from backsight.source.body import body_around, callee, calls_in, dotted, given_to, statement_at
 from backsight.tape import Graph, Leaf, Node
 from backsight.tape.ops import op_name
 
@@ -98,11 +98,8 @@ def _fix(node: Node, op: str, given: str) -> str:
 def _given(body: Body | None, line: int, op: str) -> str:
     """Return what the operation is given, if the statement says it in one name: `torch.round(score)`, `h.sign()`."""
     for call in calls_in(statement_at(body, line)):
-        receiver, method = callee(call)
-        if method == op:
-            name = dotted(receiver)
-            given = call.args[0] if call.args and name in ("torch", None) else receiver
-            return dotted(given) or ""
+        if callee(call)[1] == op:
+            return dotted(next(iter(given_to(call)), None)) or ""
     return ""
 
 

@@ -14,7 +14,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
-from backsight.source.body import callee, keyword
+from backsight.source.body import callee, given_to, keyword
 from backsight.tape import Node
 
 _LAYERS = frozenset({"Addmm", "Mm"})
@@ -207,10 +207,7 @@ def _written(text: str) -> object:
     found = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and callee(n)[1] in ("softmax", "log_softmax")]
     if len(found) != 1:
         return None
-    receiver, _ = callee(found[0])
-    method = receiver is not None and not (isinstance(receiver, ast.Name) and receiver.id in ("F", "torch"))
-    place = 0 if method else 1
-    given = keyword(found[0], "dim") or (found[0].args[place] if len(found[0].args) > place else None)
+    given = keyword(found[0], "dim") or next(iter(given_to(found[0])[1:]), None)
     return given.value if isinstance(given, ast.Constant) else None
 
 

@@ -10,7 +10,8 @@ from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.source import Body, Cut, assignments, statement_at
 from backsight.source.bindings import bound, uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, statements
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 
@@ -47,8 +48,8 @@ def _changes(body: Body, statement: ast.stmt, bare: Mapping[ast.expr, str]) -> d
     """What to replace by what, so that these expressions keep their graph, and what makes a new tensor of them, too."""
     changes = {node: simple(text) for node, text in bare.items()}
     for call in calls_in(statement):
-        receiver, name = callee(call)
-        given = call.args[0] if dotted(receiver) == "torch" and name in _COPYING and call.args else None
+        copies = library(call.func) == "torch" and callee(call)[1] in _COPYING
+        given = call.args[0] if copies and call.args else None
         if given is not None and given in bare:
             changes[call] = simple(bare[given])
         elif isinstance(given, ast.List | ast.ListComp) and any(node in bare for node in ast.walk(given)):
@@ -186,8 +187,7 @@ def passed_through(suspect: Suspect) -> str:
         return ""
     inner = callee(node)[0]
     while isinstance(inner, ast.Call) and callee(inner)[1] in ("round", "floor", "ceil", "trunc", "sign", "detach"):
-        receiver, _ = callee(inner)
-        inner = inner.args[0] if dotted(receiver) == "torch" and inner.args else receiver
+        inner = next(iter(given_to(inner)), None)
     if isinstance(suspect.section.value(dotted(inner) or ""), ModuleType) or isinstance(inner, ast.Constant):
         return ""
     if inner is None or any(_selects(body, statement, name) for name in bound(statement)) or _is_index(statement, node):
@@ -204,8 +204,8 @@ def of_second_class(suspect: Suspect) -> str:
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
     if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Call) or callee(node)[1] != "argmax":
         return ""
-    receiver, name = callee(node)[0], dotted(statement.targets[0])
-    scores, *rest = [*node.args] if dotted(receiver) == "torch" else [receiver, *node.args]
+    name, every = dotted(statement.targets[0]), given_to(node)
+    scores, rest = next(iter(every), None), every[1:]
     given = next((each.value for each in node.keywords if each.arg == "dim"), next(iter(rest), None))
     outer = _as_float(statement, node)
     if name is None or scores is None or given is None or outer is node or _selects(body, statement, name):

@@ -24,7 +24,17 @@ from backsight.diagnosis.wording import listed
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source.body import (
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    given_to,
+    keyword,
+    last_name,
+    statements,
+)
 from backsight.source.definitions import gathers, values_of
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
@@ -179,10 +189,9 @@ def _one_hot(suspect: Suspect) -> str:
     if cut is None or not isinstance(made, ast.Assign) or not any(cut in ast.walk(each) for each in calls):
         return ""
     call = next((each for each in calls_in(made) if callee(each)[1] == "argmax"), None)
-    scores = call and (call.args[0] if dotted(callee(call)[0]) == "torch" and call.args else callee(call)[0])
-    if scores is None or call is None:
+    if call is None or not (given := given_to(call)):
         return ""
-    dim = keyword(call, "dim") or next(iter(call.args[dotted(callee(call)[0]) == "torch" :]), None)
+    scores, dim = given[0], keyword(call, "dim") or next(iter(given[1:]), None)
     soft = probabilities(body, body.text(scores), body.text(dim) if dim is not None else "-1", made.lineno)
     target, axis = body.text(made.targets[0]), body.text(dim) if dim is not None else "-1"
     library = suspect.section.value(dotted(calls[0].func) or "") is torch.nn.functional.one_hot  # the classes come last
@@ -235,11 +244,9 @@ def _of_classes(suspect: Suspect, function: str) -> str:
     made = statement_at(body, line)
     call = made.value if isinstance(made, ast.Assign) and isinstance(made.value, ast.Call) else None
     target = dotted(made.targets[0]) if isinstance(made, ast.Assign) else None
-    receiver, name = callee(call) if call is not None else (None, "")
-    if call is None or target is None or name != "argmax" or receiver is None:
+    if call is None or target is None or callee(call)[1] != "argmax" or not (given := given_to(call)):
         return ""
-    scores, *rest = [*call.args] if dotted(receiver) == "torch" else [receiver, *call.args]
-    dim = keyword(call, "dim") or next(iter(rest), None)
+    scores, dim = given[0], keyword(call, "dim") or next(iter(given[1:]), None)
     axis, text = body.text(dim) if dim is not None else "", body.text(scores)
     soft = probabilities(body, text, axis, line)
     for each in (each for each in statements(body.node) if each.lineno > line and axis):
@@ -412,9 +419,7 @@ def _records_nothing(block: ast.stmt) -> bool:
 
 def _is_decorated(body: Body) -> bool:
     marks = getattr(body.node, "decorator_list", [])
-    return any(
-        (dotted(each.func if isinstance(each, ast.Call) else each) or "").rpartition(".")[2] in _OFF for each in marks
-    )
+    return any(last_name(each.func if isinstance(each, ast.Call) else each) in _OFF for each in marks)
 
 
 _OFF = ("no_grad", "inference_mode")

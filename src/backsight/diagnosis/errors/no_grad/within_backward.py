@@ -16,6 +16,7 @@ from backsight.source import Body
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, keyword, statements
+from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Level
 from backsight.story.memory import holds_gradient
 from backsight.tape import ENGINE_CALLS
@@ -104,7 +105,7 @@ def _computing(scene: Scene, level: Level) -> list[ast.stmt]:
 
 def _asked(level: Level, statement: ast.stmt) -> set[str]:
     """The names of what the gradient is asked for; else of what requires one."""
-    calls = [node for node in calls_in(statement) if callee(node)[1] == "grad"]
+    calls = [node for node in calls_in(statement) if is_gradient_call(node)]
     given = next((call.args[1] if len(call.args) > 1 else keyword(call, "inputs") for call in calls), None)
     if given is not None:
         return {use.name for use in uses(given) if not use.binds}

@@ -15,6 +15,7 @@ from backsight.source import Body, function_at
 from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.changes import changed_names
+from backsight.source.imports import library
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -141,7 +142,8 @@ def _without_underscore(body: Body, statement: ast.stmt) -> str:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         receiver, name = callee(statement.value)
         given = body.text(statement.value)[len(body.text(statement.value.func)) :]
-        if dotted(receiver) not in (None, "torch", "F") and hasattr(torch.Tensor, name[:-1]) and name.endswith("_"):
+        is_method = dotted(receiver) is not None and not library(receiver)
+        if is_method and hasattr(torch.Tensor, name[:-1]) and name.endswith("_"):
             return f"{dotted(receiver)} = {dotted(receiver)}.{name[:-1]}{given}"
     if not isinstance(statement, ast.Return | ast.Assign):
         return out_of_place(body, statement.lineno) or ""

@@ -15,6 +15,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body
 from backsight.source.bindings import uses
 from backsight.source.body import callee, calls_in, dotted, keyword, statements
+from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -103,9 +104,9 @@ def _made(level: Level, node: ast.expr) -> tuple[ast.stmt, ast.Call] | None:
 
 
 def _like(call: ast.Call, text: str) -> str:
-    receiver, name = callee(call)
+    _, name = callee(call)
     known = {"ones", "zeros", "rand", "randn"}
-    return f"torch.{name}_like({text})" if name in known and dotted(receiver) == "torch" else ""
+    return f"torch.{name}_like({text})" if name in known and meaning(call.func) == f"torch.{name}" else ""
 
 
 def _broadcasts(small: tuple[int, ...] | None, large: tuple[int, ...] | None) -> bool:

@@ -11,14 +11,14 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place, statement_at
-from backsight.source.body import body_around, calls_in, dotted, is_constant, keyword, statements
+from backsight.source.body import body_around, calls_in, is_constant, keyword, statements
 from backsight.source.changes import changed_names
+from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, needs_gradient
 from backsight.story.stepping import optimizer_steps
 
-_GRAD = ("torch.autograd.grad", "autograd.grad", "grad")
 _POSITIONS = 3
 """Arguments of `autograd.grad` before `retain_graph`, the last of them `grad_outputs`."""
 
@@ -123,7 +123,7 @@ def _freeing(case: Case, level: Level) -> tuple[Body, ast.stmt, ast.Call] | None
 def _call(body: Body | None, place: Place) -> tuple[Body, ast.stmt, ast.Call] | None:
     """The call of `torch.autograd.grad` in a statement."""
     statement = statement_at(body, *place.position) if body else None
-    call = next((each for each in calls_in(statement) if (dotted(each.func) or "") in _GRAD), None)
+    call = next((each for each in calls_in(statement) if is_gradient_call(each)), None)
     return (body, statement, call) if body is not None and statement is not None and call is not None else None
 
 

@@ -21,6 +21,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
+from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, function_of
 from backsight.story.handed import handed
@@ -421,7 +422,7 @@ def keeping_graph(level: Level, assigned: Collection[str] = ()) -> str:
     """Return the statement of a level with `retain_graph=True` in its one call of `grad`; empty if it has none, or one
     that says already what becomes of the graph, or if it asks for what is `assigned` anew."""
     body, statement = level.body, level.statement
-    calls = [each for each in calls_in(statement) if callee(each)[1] == "grad"] if statement is not None else []
+    calls = [each for each in calls_in(statement) if is_gradient_call(each)] if statement is not None else []
     if body is None or statement is None or len(calls) != 1 or len(calls[0].args) > 3:
         return ""
     asked = {use.name for each in calls[0].args[1:2] for use in uses(each)}

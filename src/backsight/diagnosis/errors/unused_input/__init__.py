@@ -29,6 +29,7 @@ from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import values_of
+from backsight.source.imports import is_gradient_call, library
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
@@ -171,7 +172,7 @@ def _of_view(case: Unused) -> str:
     written = differentiated(case.failure)
     if level is None or body is None or statement is None or len(written) != 1:
         return ""
-    call = next((each for each in calls_in(statement) if callee(each)[1] == "grad"), None)
+    call = next((each for each in calls_in(statement) if is_gradient_call(each)), None)
     asked = call and (call.args[1] if len(call.args) > 1 else keyword(call, "inputs"))
     asked = asked.elts[0] if isinstance(asked, ast.Tuple | ast.List) else asked
     value: ast.expr | None = asked
@@ -208,7 +209,7 @@ def _viewed(value: ast.expr | None) -> tuple[ast.expr | None, list[str]]:
     methods: list[str] = []
     while isinstance(value, ast.Call):
         receiver, name = callee(value)
-        if receiver is None or name not in _VIEWS | {"requires_grad_"} or dotted(receiver) in ("torch", "F"):
+        if receiver is None or name not in _VIEWS | {"requires_grad_"} or library(receiver):
             return None, []
         if name in _VIEWS:
             methods.insert(0, ast.unparse(value)[len(ast.unparse(receiver)) :])

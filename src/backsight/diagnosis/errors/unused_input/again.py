@@ -12,7 +12,7 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, given_to, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.sections import Section, function_called, passed, section_of, sections, undecorated
@@ -66,7 +66,7 @@ def _copied(value: ast.expr | None) -> ast.expr | None:
         return None
     receiver, name = callee(value)
     if name in _SAME_VALUES and receiver is not None:
-        return receiver if dotted(receiver) != "torch" else next(iter(value.args), None)
+        return next(iter(given_to(value)), None)
     return value.args[0] if name in _WRAPPING and value.args else None
 
 

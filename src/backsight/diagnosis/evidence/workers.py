@@ -1,0 +1,135 @@
+"""What a worker of a DataLoader has computed that requires grad: read from the functions that it runs.
+
+Its frames are in another process, but the dataset and the collate function are here too, with all that they hold.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from backsight.diagnosis.evidence.disabled import disabled_at
+from backsight.diagnosis.evidence.spoken import simple
+from backsight.naming.plain import class_dict, namespace
+from backsight.naming.roots import is_user_class
+from backsight.source import Body, Place, cuts, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions
+from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, failure_of, function_of, method, owner_of
+from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.sections import Section, run_by
+from backsight.tape import parameters_in
+
+_DEEPEST = 10
+_SEVERAL = ("list", "tuple", "dict", "zip")
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A value that requires grad, and why: `spec`, computed by the module `self.stem`; the tensor `self.samples`.
+
+    mended: the statement with the value detached; empty where that is not plain.
+    """
+
+    name: str
+    place: Place
+    by: str
+    mended: str
+
+    @property
+    def fix(self) -> str:
+        """To pass its values, and how what computed it can be trained nevertheless."""
+        line = self.place.line
+        if not self.by:
+            return (
+                f"On line {line}, write `{self.mended}`." if self.mended else f"Pass its values: {self.name}.detach()."
+            )
+        values = f"On line {line}, write `{self.mended}`" if self.mended else f"Detach what {self.by} returns"
+        return (
+            f"{values}, or put the line inside `with torch.no_grad():`. That does not train {self.by}: to train it, "
+            f"return what it is given, and call {self.by} on the batch in the training loop."
+        )
+
+    @property
+    def why(self) -> str:
+        if self.by:
+            return f"computes {self.name or 'it'} with {self.by}, whose parameters require grad."
+        return f"reads {self.name}, which requires grad."
+
+
+def computed_in_worker(failure: Failure) -> Computed | None:
+    """Return what a worker has computed, on the way to the line that raised or else to what the dataset returns."""
+    every = [section for run in _functions(failure) for section in run]
+    goals, body = told_of(failure), body_around(failure.told.file, failure.told.line) if failure.told else None
+    if body is not None:
+        inside = [replace(each, goals=goals) for each in every if each.body.node is body.node]
+        every = [*inside, *(each for each in every if each.body.node is not body.node)] if inside else []
+    return next((found for section in every for found in _requiring(section)), None)
+
+
+def _functions(failure: Failure) -> Iterator[Iterator[Section]]:
+    """What a worker runs: the collate function, and the method of the dataset that gives a sample."""
+    every = (namespace(each.variables.get("self")) or {} for each in failure_of(failure.error).levels)
+    loader = next((held for held in every if "_dataset" in held and "_collate_fn" in held), None)
+    if loader is None:
+        return
+    collate, dataset = loader.get("_collate_fn"), loader.get("_dataset")
+    if (function := function_of(collate)) is not None:
+        yield run_by(function, owner_of(collate), whole=False)
+    for _ in range(_DEEPEST):  # a Subset of a Subset
+        if is_user_class(class_dict(type(dataset)).get("__module__")):
+            break
+        dataset = (namespace(dataset) or {}).get("dataset")
+    for name in ("__getitem__", "__getitems__", "__iter__"):
+        if (function := method(type(dataset), name)) is not None:
+            yield run_by(function, dataset, whole=False)
+
+
+def told_of(failure: Failure) -> tuple[tuple[str, int], ...]:
+    """What the line that raised works on, as it is written there: `x` of `x.numpy()`, else what its calls are given."""
+    raised = failure.told
+    body = body_around(raised.file, raised.line) if raised is not None else None
+    if raised is None or body is None:
+        return ()
+    calls = list(calls_in(statement_at(body, *raised.position)))
+    methods = [receiver for call in calls if callee(call)[1] == "numpy" and (receiver := callee(call)[0]) is not None]
+    return tuple((body.text(each), raised.line) for each in methods or [each for call in calls for each in call.args])
+
+
+def _requiring(section: Section) -> Iterator[Computed]:
+    """What a function computes with trainable parameters, or reads of tensors that require grad."""
+    every = [cut for goal, line in section.goals for cut in cuts(section.body, goal, line)]
+    for call, place in section.calls():
+        module = value_of(section, call.func)
+        trains = is_module(module) and any(map(needs_gradient, parameters_in(module)))
+        statement = statement_at(section.body, *place.position)
+        is_cut = any(cut.place == place and section.body.text(call) in cut.expression for cut in every)
+        if trains and statement is not None and not is_cut and not disabled_at(section.body, place.line):
+            names = sorted(bound(statement))
+            name = names[0] if len(names) == 1 else ""
+            yield Computed(name, place, section.body.text(call.func), _detached(section.body, statement, call))
+    for goal, line in section.goals:
+        for name, ancestor in ancestors(section.body, goal, line).items():
+            place = ancestor.read
+            value = section.value(name)
+            is_cut = any(cut.place == place and name in cut.expression for cut in every)
+            if is_tensor(value) and needs_gradient(value) and not is_cut:
+                statement = statement_at(section.body, *place.position)
+                nodes = (n for n in expressions(statement) if section.body.text(n) == goal or dotted(n) == name)
+                node = next(nodes, None)
+                new = {node: f"{simple(section.body.text(node))}.detach()"} if node is not None else {}
+                mended = rewritten(section.body, statement, new) if statement is not None and new else ""
+                yield Computed(name, place, "", mended)
+
+
+def _detached(body: Body, statement: ast.stmt, call: ast.Call) -> str:
+    """The statement with what it assigns detached, or with what the call returns."""
+    value = statement.value if isinstance(statement, ast.Assign) and dotted(statement.targets[0]) else call
+    several = isinstance(value, ast.Call) and value is not call and callee(value)[1] in _SEVERAL
+    if several or not isinstance(value, ast.BinOp | ast.Call):
+        value = call
+    return rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
