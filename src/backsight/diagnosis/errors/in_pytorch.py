@@ -90,7 +90,12 @@ class _InPyTorch(ast.NodeTransformer):
             return receiver if known else ast.Call(ast.Attribute(receiver, "float", ast.Load()), [], [])
         if function in _BACK and dotted(receiver) == "torch" and node.args:
             return _of_torch("stack", node.args[:1]) if isinstance(node.args[0], _SEVERAL) else node.args[0]
-        return self._of_numpy(node) if self._is_numpy(receiver) else node
+        return self._of_numpy(node) if self._is_numpy(receiver) and not self._is_number(node) else node
+
+    def _is_number(self, node: ast.Call) -> bool:
+        """Whether a function of NumPy is given nothing but numbers, `np.sqrt(np.pi)`: those of torch take tensors."""
+        names = [each for given in node.args for each in ast.walk(given) if isinstance(each, ast.Name)]
+        return bool(node.args) and all(self._is_numpy(each) for each in names)
 
     def _of_numpy(self, node: ast.Call) -> ast.expr:
         _, function = callee(node)

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy
 import torch
+from torch.autograd.function import FunctionCtx
 
 from backsight.diagnosis.errors.copied import Kept, copied_in, detaching, pruned, results_kept, told_of_pruning
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
@@ -31,6 +32,7 @@ from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
+from backsight.tape import ENGINE_CALLS
 from backsight.text import as_code
 from backsight.tracing import current
 
@@ -208,9 +210,29 @@ class Refused:
         files = [level.frame.f_code.co_filename for level in self.failure.levels]
         return any(_COLLATE in each for each in (self.failure.message, *files))
 
+    @cached_property
+    def differentiated(self) -> tuple[Level, Level] | None:
+        """The backward of a custom Function in which it is refused, and the line that runs it to take a gradient with a
+        graph of its own: what that backward computes must be differentiable, too."""
+        levels = self.failure.levels
+        at = next((k for k in range(len(levels) - 1, -1, -1) if _is_backward(levels[k])), None)
+        if at is None or self.failure.user not in levels[at:]:
+            return None
+        engine = next((k for k in range(at, -1, -1) if levels[k].frame.f_code in ENGINE_CALLS), None)
+        if engine is None or levels[engine].variables.get("create_graph") is not True:
+            return None
+        asking = next((each for each in reversed(levels[:engine]) if each in self.failure.users), None)
+        return (levels[at], asking) if asking is not None else None
+
     def evidence(self) -> Iterator[Fact]:
         """Where it is computed, and where it is refused."""
         level = self.failure.user
+        if self.differentiated is not None and level is not None:
+            backward, asking = self.differentiated
+            function = backward.function.rpartition("<locals>.")[2]
+            yield shown(asking.place, f"runs {function} with create_graph=True, so it is differentiated as well.")
+            yield shown(level.place, "passes it to NumPy.")
+            return
         if self.in_worker is not None and self.in_worker.place != self.failure.told:
             yield shown(self.in_worker.place, self.in_worker.why, "read")
         if self.made is not None and (level is None or self.made.position != level.place.position):
@@ -245,6 +267,8 @@ class Refused:
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
                 values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
+                if self.differentiated is not None and level is not None:
+                    return _differentiable(level, self.text or name)
                 other = "Compute a loss that depends on them in PyTorch instead."
                 beside = reaches_otherwise(self.failure)
                 if beside is False and level is not None:
@@ -279,6 +303,21 @@ class Refused:
                 "torch.no_grad()."
             )
         return f"Drop out=. Or pass only values, {plain}.detach(), if you need no gradient."
+
+
+def _is_backward(level: Level) -> bool:
+    given = next(iter(level.variables.values()), None)
+    return level.frame.f_code.co_name == "backward" and issubclass(type(given), FunctionCtx)
+
+
+def _differentiable(level: Level, text: str) -> str:
+    """How a backward computes what is differentiated again."""
+    lines = in_pytorch(level.body, level.line, text, _arrays(level)) if level.body else ""
+    return (
+        f"Compute the gradient with PyTorch operations, which can be differentiated again"
+        f"{f': {lines}' if lines else f', from {text} on'}. {simple(text)}.detach() would silence the error, but the "
+        "second derivative would take what is computed from it as constant."
+    )
 
 
 def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | None]]:
