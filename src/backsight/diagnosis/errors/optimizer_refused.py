@@ -32,7 +32,7 @@ from backsight.source.body import (
     is_constant,
     statements,
 )
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
 from backsight.story.memory import gradient_of, is_tensor
 from backsight.text import as_code
@@ -169,11 +169,7 @@ class _Asked:
         """Its statement; of one over several lines, which may be a whole config, the line that has the value."""
         if self.value.lineno == self.statement.lineno or self.call is not None:
             return self.body.place(self.statement)
-        return self.body.place(self.value, self._line.strip())
-
-    @property
-    def _line(self) -> str:
-        return self.body.lines[self.value.lineno - 1]
+        return self.body.place(self.value, self.body.lines[self.value.lineno - 1].strip())
 
     @property
     def targets(self) -> set[str]:
@@ -195,9 +191,7 @@ class _Asked:
         if self.place.line == self.statement.lineno:
             changes = {each.value: new for each in (self, *others) if each.statement is self.statement}
             return rewritten(self.body, self.statement, changes)
-        line = self._line.encode()
-        end = self.value.end_col_offset if self.value.end_lineno == self.value.lineno else None
-        return (line[: self.value.col_offset] + new.encode() + line[end:]).decode().strip() if end else ""
+        return rewritten_line(self.body, self.value, new)
 
 
 def _asked(case: _Case, *names: str) -> Iterator[_Asked]:
