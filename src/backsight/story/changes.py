@@ -23,7 +23,7 @@ from backsight.source.body import Body, blocks, body_around, callee, calls_in, d
 from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
 from backsight.source.imports import library
 from backsight.story.memory import storage_of
-from backsight.story.scenes import Scene, called_function, scenes
+from backsight.story.scenes import Scene, called_function, operator_called, scenes
 from backsight.story.sections import Section, arguments, function_called, results_of, undecorated
 from backsight.story.spelling import is_spelled
 from backsight.story.stepping import open_step, steps_in
@@ -224,8 +224,9 @@ def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, 
             yield statement, renormalized, ""
             continue
         used = [use.name for use in uses(statement) if use.name in names]
-        if not used:
-            continue
+        operator = operator_called(statement)
+        if not used or (operator is not None and called_function(scene.section, operator) is not None):
+            continue  # of an operator of the user's, what it does is told in its own function
         alone = Body(body.file, ast.Module([statement], []), body.lines)
         called = {dotted(call.args[0]): value(dotted(call.func) or "") for call in calls}
         through_data = any(is_tensor_data(node) for node in expressions(statement))

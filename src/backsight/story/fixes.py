@@ -281,7 +281,7 @@ def _written_anew(subject: Subject, changed: Changed) -> str | None:
         return f"Remove inplace=True: {fixed}"
     if out and isinstance(statement, ast.Expr):
         return f"Write {out[1]} = {_OUT.sub('', text)}: that creates a new tensor."
-    if body is None or statement is None or (changed.scene and changed.scene.call):
+    if body is None or statement is None or (changed.scene and changed.scene.call and "." not in name):
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
         if _at_places(subject, body, statement, changed):

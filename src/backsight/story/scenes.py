@@ -123,14 +123,38 @@ def _forwards(subject: Subject) -> Iterator[Section]:
 
 
 def _called_for_effect(scene: Scene) -> Iterator[tuple[Section, Place, Mapping[str, str]]]:
-    """The functions that a statement calls without using what they return."""
+    """The functions that a statement calls without using what they return, the `__iadd__` of an object, too."""
     section = scene.section
     for statement in statements(section.body.node):
+        call = operator_called(statement)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            function, owner = function_called(section, statement.value)
-            inner = called_function(section, statement.value)
-            if inner is not None:
-                yield inner, section.body.place(statement), arguments(function, owner, statement.value)
+            call = statement.value
+        inner = called_function(section, call) if call is not None else None
+        if inner is not None and call is not None:
+            function, owner = function_called(section, call)
+            yield inner, section.body.place(statement), arguments(function, owner, call)
+
+
+def operator_called(statement: ast.stmt) -> ast.Call | None:
+    """What `state += rate` calls of an object that has it: `state.__iadd__(rate)`; None for another statement."""
+    name = _OPERATORS.get(type(statement.op)) if isinstance(statement, ast.AugAssign) else None
+    if not isinstance(statement, ast.AugAssign) or name is None:
+        return None
+    return ast.copy_location(
+        ast.Call(ast.Attribute(statement.target, name, ast.Load()), [statement.value], []), statement
+    )
+
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "__iadd__",
+    ast.Sub: "__isub__",
+    ast.Mult: "__imul__",
+    ast.Div: "__itruediv__",
+    ast.MatMult: "__imatmul__",
+    ast.Pow: "__ipow__",
+    ast.BitOr: "__ior__",
+    ast.BitAnd: "__iand__",
+}
 
 
 def called_function(section: Section, call: ast.Call) -> Section | None:
