@@ -25,8 +25,9 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
-from backsight.source.bindings import bound, uses
-from backsight.source.body import body_around, callee, calls_in, functions, statements
+from backsight.source.bindings import assigned, bound, uses
+from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -111,7 +112,22 @@ class Refused:
             return None
         if self.made is not None and self._binds(self.made):
             return self.made
-        return self._read
+        return self.filled[0] if self.filled is not None else self._read
+
+    @cached_property
+    def filled(self) -> tuple[Place, str] | None:
+        """The only statement that puts an entry into the dict or list that holds it, `self.maps[name] = attention`, and
+        the same with the entry detached."""
+        container, bracket, _ = self.name.rpartition("[")
+        attribute, found = container.rpartition(".")[2], list[tuple[Place, str]]()
+        for body in (each for file in user_files(self.failure) for each in functions(file)) if bracket else ():
+            for each in statements(body.node):
+                for target, value in assigned(each):
+                    held = dotted(target.value) if isinstance(target, ast.Subscript) else None
+                    if held is not None and held.rpartition(".")[2] == attribute:
+                        new = rewritten(body, each, {value: f"{simple(body.text(value))}.detach()"})
+                        found.append((body.place(each), new))
+        return found[0] if len(found) == 1 else None
 
     @cached_property
     def _read(self) -> Place | None:
@@ -375,10 +391,11 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
     if refused.are_several and not refused.is_pruned:
         return f"Detach each before the copy: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
-        return (
-            f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, store each "
-            "detached."
-        )
+        if _reads_back(refused):
+            return f"Detach all of them before the copy: {several}."
+        filled = refused.filled
+        how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
+        return f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, {how}."
     if owner:
         kept = refused.kept or [Kept(owner, attribute, torch.Tensor)]
         before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
@@ -386,6 +403,7 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             line = f" above line {refused.failure.user.line}" if refused.failure.user else ""
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
+        detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
         if refused.stored is not None and not _is_read(refused, attribute):
             return (
                 f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
@@ -418,14 +436,25 @@ def _held_together(refused: Refused) -> str:
     return f"{container} = [value.detach() for value in {container}]"
 
 
+def _reads_back(refused: Refused) -> bool:
+    """Whether the function that fills a dict or a list reads it as well, as a state that it carries on."""
+    place, attribute = refused.filled[0] if refused.filled else None, refused.name.partition("[")[0].rpartition(".")[2]
+    body = body_around(place.file, place.line) if place else None
+    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
+    read = (n.value for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
+    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in read)
+
+
 def _is_read(refused: Refused, attribute: str) -> bool:
-    """Whether any line of the user's files reads an attribute of this name, other than to detach it."""
+    """Whether any line of the user's files reads an attribute of this name, or an entry of it, but to detach it."""
+    held = attribute.partition("[")[0]
     for body in (each for file in user_files(refused.failure) for each in functions(file)):
         inside = [node for each in statements(body.node) for node in ast.walk(each)]
-        detached = {id(node.value) for node in inside if isinstance(node, ast.Attribute) and node.attr == "detach"}
+        spared = {id(node.value) for node in inside if isinstance(node, ast.Attribute) and node.attr == "detach"}
+        spared |= {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
         for node in inside:
             match node:
-                case ast.Attribute(attr=name, ctx=ast.Load()) if name == attribute and id(node) not in detached:
+                case ast.Attribute(attr=name, ctx=ast.Load()) if name == held and id(node) not in spared:
                     return True
     return False
 
