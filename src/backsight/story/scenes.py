@@ -25,6 +25,7 @@ from backsight.story.sections import (
     sections,
     undecorated,
 )
+from backsight.story.shared import shared_by
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 
@@ -91,10 +92,17 @@ def _gives_nothing(section: Section) -> bool:
 
 def _scene(subject: Subject, section: Section, **called: Any) -> Scene:
     every = {use.name for statement in statements(section.body.node) for use in uses(statement)}
-    held = frozenset(name for name in every if subject.is_held_by(section.value(name)))
+    held = frozenset(name for name in every if _holds(subject, section, name))
     loops = [each for each in statements(section.body.node) if isinstance(each, ast.For)]
     running = [target_names(each.target) for each in loops if _runs_over(subject, section, each.iter)]
     return Scene(section, held, frozenset().union(*running), **called)
+
+
+def _holds(subject: Subject, section: Section, name: str) -> bool:
+    """Whether a name stands for the memory that was saved: its value, or what a property returns."""
+    value = section.value(name)
+    shared = shared_by(section, name) if value is None and "." in name else ()
+    return subject.is_held_by(value) or any(subject.is_held_by(each.value) for each in shared)
 
 
 def _runs_over(subject: Subject, section: Section, iterated: ast.expr) -> bool:

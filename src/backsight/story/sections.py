@@ -241,12 +241,12 @@ def _read_properties(section: Section) -> Iterator[tuple[Any, object, ast.Call]]
     for node in (each for statement in lines for each in expressions(statement)):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             owner = value_of(section, node.value)
-            found = _property(type(owner), node.attr) if owner is not None else None
+            found = property_of(type(owner), node.attr) if owner is not None else None
             if found is not None:
                 yield found, owner, ast.copy_location(ast.Call(node, [], []), node)
 
 
-def _property(cls: type, name: str) -> Any:
+def property_of(cls: type, name: str) -> Any:
     """What a property of a class runs when it is read; None where that name is none."""
     if not is_user_class(class_dict(cls).get("__module__")):
         return None
