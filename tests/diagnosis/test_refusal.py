@@ -196,6 +196,14 @@ def test_why_an_optimizer_refuses_sparse_gradients(optimizer):
 
 
 @needs_columns
+def test_a_variable_called_sparse_is_no_setting():
+    source = SPARSE.replace("OPTIMIZER", "Adam(tables.parameters())")
+    finding = explained(source + "sparse = [each for each in tables.parameters() if each.grad.is_sparse]\n")
+    assert finding.source == at(source)
+    assert "each for each" not in finding.fix
+
+
+@needs_columns
 @pytest.mark.parametrize("clip", ["clip_grad_norm_", "clip_grad_value_"])
 def test_neither_way_to_clip_takes_sparse_gradients(clip):
     source = SPARSE.replace("OPTIMIZER", "SGD(tables.parameters(), 0.1)").replace(

@@ -214,7 +214,8 @@ def _own_statements(body: Body) -> Iterator[ast.stmt]:
 
 def _settings(body: Body, statement: ast.stmt) -> Iterator[_Asked]:
     for target, value in assigned(statement):
-        yield _Asked(body, statement, (dotted(target) or "").rpartition(".")[2], value)
+        if isinstance(value, ast.Constant):  # `sparse = [p for p in ...]` is no setting
+            yield _Asked(body, statement, (dotted(target) or "").rpartition(".")[2], value)
     for node in expressions(statement):
         if isinstance(node, ast.Call):
             yield from (_Asked(body, statement, each.arg, each.value, node) for each in node.keywords if each.arg)
