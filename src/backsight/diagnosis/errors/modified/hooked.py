@@ -72,7 +72,8 @@ def stepped_by_hook(subject: Subject, case: Case, steps: Sequence[Changed]) -> F
             for step in steps_in(section):
                 if seen and str(step.place) in {str(each.place) for each in seen}:
                     return _told(subject, case, hook, step, exact=True)
-                if not seen and step.optimizer in (None, subject.optimizer):
+                known = step.optimizer is subject.optimizer is not None
+                if not seen and (known or (step.optimizer is None and hook.late)):
                     return _told(subject, case, hook, step, exact=False)
     return None
 
