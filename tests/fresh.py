@@ -21,6 +21,7 @@ import ctypes
 import functools
 import gc
 import importlib.util
+import inspect
 import io
 import json
 import os
@@ -30,8 +31,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import ModuleType
 from typing import IO, Any
 
@@ -42,19 +45,23 @@ BEFOREHAND = (
         *("numpy", "torch", "torch._dynamo"),  # an optimizer's constructor imports torch._dynamo
         *(f"backsight.launch.{name}" for name in _LATER.split()),
         *(f"backsight.{name}" for name in ("diagnosis.heeding", "diagnosis.explained", "text.console", "text.rich")),
+        *(f"backsight.{name}" for name in ("findings.printing.terminal", "recording", "traces")),
     ),
+    ("backsight.tables",),
+    ("numpy.ma",),
     ("torch.distributed.fsdp",),
     ("pytest",),
     ("IPython",),
 )
-"""What is imported before any program, if it is there; the first row knows nothing of torch, as the last two."""
+"""What is imported before any program, if it is there; only the second row and that of torch.distributed know torch."""
 
 # What torch, what it imports and the interpreter read of the environment once, as they start.
 _READ_AT_START = (
     *("PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH", "PYTORCH", "CUDA"),
     "TRITON_",  # torch._dynamo imports Triton where there is one, and that decides then whether kernels are interpreted
 )
-_GIVEN = ("PYTHONPATH", "PYTHONIOENCODING")  # what a child is given though it has started
+# What a child is given though it has started: the rest is torchrun's, and nothing of it is read by `import torch`.
+_GIVEN = ("PYTHONPATH", "PYTHONIOENCODING", "TORCHELASTIC_", "TORCH_NCCL_", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE")
 
 
 def run(
@@ -74,8 +81,9 @@ def run(
     Both streams are captured unless `stdout` or `stderr` says where they go: the number of a file, or
     `subprocess.STDOUT` for `stderr`. A real process does it elsewhere than on Linux, where a fork of torch is not safe,
     and for a command that only a real process can take: another program, flags of the interpreter, an environment that
-    matters at its start. Where only what a program writes matters, `torn_down=False` has its process gone once `atexit`
-    is heard, without the tenth of a second that tearing down all objects takes.
+    matters at its start. The ranks that torchrun starts are forks as well. Where only what a program writes matters,
+    `torn_down=False` has its process gone once `atexit` is heard, without the tenth of a second that tearing down all
+    objects takes.
     """
     given = input.encode()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -161,19 +169,22 @@ def _can_be_forked(words: list[str], env: dict[str, str]) -> bool:
     unwanted = os.environ.get("FORKS") == "0" or any(name.startswith("COVERAGE") for name in os.environ)
     if unwanted or sys.platform != "linux":
         return False
-    program, first = words[0], words[1 + _is_unbuffered(words)]
+    program, first = words[0], words[1 + len(_flags(words))]
     known = program == sys.executable and (first in ("-c", "-m") or not first.startswith("-"))
     return known and _same_start(env)
 
 
-def _is_unbuffered(words: list[str]) -> bool:
-    """Whether python is asked to write at once whatever the program writes: the one of its flags that a child takes."""
-    return words[1] == "-u"
+def _flags(words: list[str]) -> list[str]:
+    """The flags of python that a child takes, of those that it is given first: `-u`, and `-W` with its filter."""
+    count = 1
+    while words[count] in ("-u", "-W"):
+        count += 1 + (words[count] == "-W")
+    return words[1:count]
 
 
 def _same_start(env: dict[str, str]) -> bool:
     def matters(of: Mapping[str, str]) -> dict[str, str]:
-        return {name: of[name] for name in of if name.startswith(_READ_AT_START) and name not in _GIVEN}
+        return {name: of[name] for name in of if name.startswith(_READ_AT_START) and not name.startswith(_GIVEN)}
 
     own = any(os.path.exists(os.path.join(folder, "sitecustomize.py")) for folder in _path(env))
     return matters(env) == matters(os.environ) and not own
@@ -257,7 +268,8 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     beforehand = held.Held(*(held.imported(*row) for row in there))
     del sys.path[0]
     assert threading.active_count() == 1, "a thread would not be there in a child"
-    seed = sys.modules["numpy"].random.seed
+    global _seed
+    _seed = sys.modules["numpy"].random.seed
     beforehand.hold()
     _spare_what_is_there()
     lines = line.makefile("rb")
@@ -269,12 +281,9 @@ def _serve(line: socket.socket) -> dict[str, Any]:
         request, followed = json.loads(lines.readline())
         child = os.fork()
         if not child:
-            for number, stream in enumerate(streams):
-                os.dup2(stream, number)
-                os.close(stream)
             lines.close()
             line.close()
-            seed()  # numpy's; `random` does so itself
+            _take(streams)
             _leave_without_ado()
             return request
         for stream in streams:
@@ -284,6 +293,81 @@ def _serve(line: socket.socket) -> dict[str, Any]:
         while children and not followed:
             _, status = os.waitpid(children.pop(0), 0)
             line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
+
+
+_seed: Callable[[], None]
+"""Numpy's, which does not see that a process is a fork; `random` does."""
+
+
+def _take(streams: Sequence[int]) -> None:
+    """Make these streams, and random numbers of its own, those of this process."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    _seed()
+
+
+_TORCHRUN = ["-m", "torch.distributed.run"]
+
+
+def _with_ranks() -> dict[str, Any]:
+    """Have the ranks that torchrun starts be forks of this process as it is now; return in each what it is asked for.
+
+    They are forked by another process, which leaves them to this one: torchrun waits for them, and ends them.
+    """
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER of sys/prctl.h
+    line, theirs = socket.socketpair()
+    if not os.fork():
+        line.close()
+        return _fork_ranks(theirs)
+    theirs.close()
+    signature = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
+
+    class Forked(subprocess.Popen):  # type: ignore[type-arg]
+        def _execute_child(self, *given: Any) -> None:
+            named = signature.bind(self, *given).arguments
+            words, env = [os.fspath(word) for word in named["args"]], dict(named["env"] or os.environ)
+            if not _can_be_forked(words, env):
+                super()._execute_child(*given)  # type: ignore[misc]
+                return
+            outputs = (named["c2pwrite"], named["errwrite"])
+            streams = [0, *(given if given >= 0 else own for own, given in enumerate(outputs, start=1))]
+            socket.send_fds(line, [b"."], streams)
+            line.sendall(json.dumps({"words": words, "cwd": os.getcwd(), "env": env}).encode() + b"\n")
+            self.pid = int(line.recv(32, socket.MSG_WAITALL))
+            self._child_created = True
+
+    subprocess.Popen = Forked  # type: ignore[misc]
+    return {}
+
+
+def _fork_ranks(line: socket.socket) -> dict[str, Any]:
+    """Fork a rank for each request, by a process that ends at once; return in the rank."""
+    lines = line.makefile("rb")
+    while True:
+        first, streams, _, _ = socket.recv_fds(line, 1, 3)
+        if not first:
+            os._exit(0)
+        request: dict[str, Any] = json.loads(lines.readline())
+        told, telling = os.pipe()
+        between = os.fork()
+        if between:
+            os.waitpid(between, 0)
+            line.sendall(os.read(told, 32))
+            for each in (*streams, told, telling):
+                os.close(each)
+            continue
+        rank = os.fork()
+        if rank:
+            os.write(telling, b"%32d" % rank)
+            os._exit(0)
+        os.setsid()
+        lines.close()
+        line.close()
+        os.close(told)
+        os.close(telling)
+        _take(streams)
+        return request
 
 
 def _spare_what_is_there() -> None:
@@ -333,7 +417,8 @@ def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     os.environ.update(env)
     encoding = env.get("PYTHONIOENCODING")
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
-    unbuffered = _is_unbuffered(words)
+    flags = _flags(words)
+    unbuffered = "-u" in flags
     sys.stdout = sys.__stdout__ = io.TextIOWrapper(
         open(1, "wb", 0 if unbuffered else -1),  # noqa: SIM115
         encoding=encoding,
@@ -342,7 +427,8 @@ def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     )
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
     sys.orig_argv = [*words]
-    del words[1 : 1 + unbuffered]
+    del words[1 : 1 + len(flags)]
+    _filter_warnings([word for flag, word in pairwise(flags) if flag == "-W"])
     sys.argv = words[1:] if words[1] not in ("-c", "-m") else [words[1], *words[3:]]
     first = {"-c": "", "-m": cwd}.get(words[1], os.path.dirname(os.path.realpath(words[1])))
     sys.path[:0] = [first, *_path(env)]
@@ -351,6 +437,19 @@ def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
     return main
+
+
+_DEFAULT_FILTERS = [*warnings.filters]
+
+
+def _filter_warnings(asked: list[str]) -> None:
+    """Filter warnings as `-W` asks, which comes after what modules have asked for as they were imported."""
+    if asked:
+        of_modules = [each for each in warnings.filters if each not in _DEFAULT_FILTERS]
+        sys.warnoptions += asked
+        warnings.filters[:] = _DEFAULT_FILTERS
+        warnings._processoptions(asked)  # type: ignore[attr-defined]
+        warnings.filters[:0] = of_modules
 
 
 def _run(words: list[str], main: ModuleType) -> None:
@@ -383,6 +482,8 @@ def _run(words: list[str], main: ModuleType) -> None:
 if __name__ == "__main__":
     asked = _serve(socket.socket(fileno=int(sys.argv[1])))
     torn_down = asked.pop("torn_down", True)
+    if asked["words"][1:3] == _TORCHRUN:
+        asked = _with_ranks() or asked
     try:
         _run(asked["words"], _begin(**asked))
     except SystemExit as left:

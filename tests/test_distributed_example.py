@@ -44,14 +44,8 @@ def forked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def launched(folder: Path, *arguments: str, torchrun: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Run the example on four processes of torchrun's."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", *torchrun]
-    return subprocess.run(
-        [*launcher, *PROGRAM, *arguments],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return fresh.run([*launcher, *PROGRAM, *arguments], cwd=folder, env=env, timeout=240)
 
 
 @pytest.fixture(scope="module")

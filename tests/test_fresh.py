@@ -70,15 +70,46 @@ def forked(*words, **options):
 forks = pytest.mark.skipif(sys.platform != "linux" or os.environ.get("FORKS") == "0", reason="forks nothing")
 
 
+def test_warnings_are_filtered_as_python_is_asked_to(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import sys, torch, warnings\n"
+        "for kind in 2 * [UserWarning, DeprecationWarning, FutureWarning, ResourceWarning, RuntimeWarning]:\n"
+        "    warnings.warn(f'{sys.warnoptions}', kind)\n"
+    )
+    flags = ["-u", "-W", "always", "-W", "ignore::UserWarning", "-W", "error::RuntimeWarning"]
+    words = [sys.executable, *flags, "program.py"]
+    real = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    ended = fresh.run(words, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (real.returncode, real.stdout, real.stderr)
+    assert real.stderr.count("Warning: ['always', ") == 4
+
+
 @forks
 def test_what_only_a_process_of_its_own_can_be_is_one(tmp_path):
     assert forked()
-    assert not forked("-W", "ignore")
+    assert forked("-u", "-W", "ignore")
+    assert not forked("-X", "dev")
     assert not forked(env={**os.environ, "PYTHONWARNINGS": "ignore"})
     assert not forked(env={**os.environ, "OMP_NUM_THREADS": "3"})
     assert not forked(env={**os.environ, "TRITON_INTERPRET": "1"})
     (tmp_path / "sitecustomize.py").touch()
     assert not forked(env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
+@forks
+def test_ranks_of_torchrun_are_forks_that_it_waits_for_and_ends(tmp_path):
+    (tmp_path / "ranks.py").write_text(
+        "import os, signal, sys, time\n"
+        "rank = int(os.environ['RANK'])\n"
+        "print(rank, sys.argv[1:], os.getpgid(0) == os.getpid(), type(sys.meta_path[-2]).__name__)\n"
+        "os.kill(os.getpid(), signal.SIGKILL) if rank else time.sleep(100)\n"
+    )
+    ended = fresh.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "ranks.py", "é"], cwd=tmp_path
+    )
+    assert sorted(ended.stdout.splitlines()) == ["0 ['é'] True Held", "1 ['é'] True Held"]
+    assert ended.returncode == 1
+    assert "closing signal SIGTERM" in ended.stderr and "(exitcode: -9) local_rank: 1" in ended.stderr
 
 
 @forks

@@ -19,12 +19,12 @@ _COPIES = ("copy", "lift", "detach", "_local_scalar")
 class Mixed(TorchDispatchMode):
     """Refuses an operation on tensors of several devices with the message that a GPU's kernels give."""
 
-    def __init__(self, message: str, *, capturing: bool = False) -> None:
+    def __init__(self, message: str, *refused: str) -> None:
         super().__init__()
-        self.message, self.capturing = message, capturing
+        self.message, self.refused = message, refused
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.capturing and "_local_scalar" in str(func):
+        if any(name in str(func) for name in self.refused):
             raise RuntimeError(self.message)
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         drawn = (kwargs or {}).get("generator") is not None and torch.device(kwargs["device"]).type == "meta"
@@ -48,12 +48,20 @@ def on_a_gpu(
     return bs.explain(error)
 
 
-def while_capturing(source: str) -> bs.Finding:
-    """Explain a program that reads a value where a graph is captured."""
-    with Mixed("CUDA error: operation not permitted when stream is capturing", capturing=True):
+def while_capturing(source: str, *operations: str) -> bs.Finding:
+    """Explain a program that reads a value, or runs one of the operations, where a graph is captured."""
+    with Mixed("CUDA error: operation not permitted when stream is capturing", "_local_scalar", *operations):
         error = failing(source)
     assert error.__context__ is not None
     without_kernels(error.__context__)
+    return bs.explain(error)
+
+
+def refusing(source: str, operation: str, message: str) -> bs.Finding:
+    """Explain a program one of whose operations fails with this message."""
+    with Mixed(message, operation):
+        error = failing(source)
+    without_kernels(error)
     return bs.explain(error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -230,3 +231,15 @@ def test_a_sample_of_which_nothing_shows_why_it_requires_grad_is_told_without_a_
     assert finding.title.startswith("A sample of the dataset requires grad")
     assert "call detach() where it computes them" in finding.fix
     assert finding.source is None
+    gc.collect()  # the worker goes now, while it is waited for no longer
+
+
+def test_functions_of_numpy_are_known_by_what_they_were_imported_from():
+    def trained():
+        from numpy import log1p as damped
+
+        out = nn.Linear(3, 2)(torch.ones(4, 3)).abs()
+        scaled = damped(out.numpy())
+        torch.as_tensor(scaled).mean().backward()
+
+    assert "write `scaled = torch.log1p(out)`" in explained(trained).fix

@@ -152,7 +152,7 @@ class TestSaturated:
             "Its 1,024 outputs lie between -1 and 1, where it is flat: its mean slope was "
         )
         assert finding.evidence[0].endswith(
-            "of the maximum in the last step, and below 1% in 20 recorded steps, to the end."
+            "of the maximum in the last step, and below 1% in each of the last 20 recorded steps."
         )
 
     def test_the_mean_slope_is_that_of_the_derivative(self, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ class TestConstantOutput:
             "2 (Linear) has returned the same number everywhere since step 0.",
         )
         assert finding.evidence[0].startswith(
-            "All 32 elements of 2.output were equal (0.5 in the last step), in 20 recorded steps, to the end, "
+            "All 32 elements of 2.output were equal in each of the last 20 recorded steps (0.5 in the last), "
             "although its input ranged from "
         )
 

@@ -230,3 +230,38 @@ def test_where_gradients_were_disabled_the_input_is_not_to_blame():
             net(x)
     """
     assert "make the input require grad" not in explained(source).fix
+
+
+UNDER_AUTOCAST = {
+    """
+net, x, to = torch.nn.Linear(4, 3), torch.ones(5, 4), torch.tensor([0, 1, 1, 0, 1])
+def pool(x):
+    m = net(x)
+    pooled = torch.zeros(2, m.size(1), device=m.device)  # here
+    pooled.index_add_(0, to, m)
+with torch.autocast("cpu"):
+    pool(x)
+""": "write `pooled = torch.zeros(2, m.size(1), device=m.device, dtype=m.dtype)`",
+    """
+net, x = torch.nn.Linear(4, 3), torch.ones(5, 4)
+with torch.autocast("cpu"):
+    out = torch.empty(5, 3)
+    m = net(x)
+    out[torch.arange(5)] = m  # here
+""": "write `out[torch.arange(5)] = m.float()`",
+    """
+net, x, to = torch.nn.Linear(4, 3), torch.ones(5, 4), torch.tensor([0, 1, 1, 0, 1])
+with torch.autocast("cpu"):
+    h = net(x)
+    pooled = torch.zeros(2, 3).index_add_(0, to, h)  # here
+""": "write `pooled = torch.zeros(2, 3, dtype=h.dtype).index_add_(0, to, h)`",
+}
+
+
+@needs_columns
+@pytest.mark.parametrize("source", UNDER_AUTOCAST)
+def test_what_is_made_beside_autocast_gets_the_dtype_that_it_computes_in(source):
+    finding = explained(source)
+    assert (finding.code, finding.source) == ("BS200", at(source))
+    assert "makes float32, and" in finding.fix and "is bfloat16, as autocast computes it" in finding.fix
+    assert UNDER_AUTOCAST[source] in finding.fix

@@ -37,12 +37,12 @@ def chips(drawing, name):
 class TestFrozenParameters:
     def test_they_are_marked_beside_the_operation_that_reads_them(self):
         drawing, _ = drawn()
-        assert chips(drawing, "frozen") == [("frozen", "weight")]
+        assert chips(drawing, "half.frozen") == [("frozen", "weight")]
         assert "frozen: no longer requires grad" in drawing.svg()
 
     def test_what_learns_is_not(self):
         drawing, _ = drawn()
-        assert {status for status, _ in chips(drawing, "first")} <= {"unknown", "trained", "untrained"}
+        assert {status for status, _ in chips(drawing, "half.first")} <= {"unknown", "trained", "untrained"}
 
     def test_a_document_of_the_graph_keeps_them(self):
         drawing, captured = drawn()
@@ -52,10 +52,10 @@ class TestFrozenParameters:
 
 class TestInputs:
     def test_they_are_shown_if_asked_for(self):
-        assert ("given", "mat1 3×4") in chips(drawn(inputs=True)[0], "first")
+        assert ("given", "mat1 3×4") in chips(drawn(inputs=True)[0], "half.first")
 
     def test_and_else_not(self):
-        assert all(status != "given" for status, _ in chips(drawn()[0], "first"))
+        assert all(status != "given" for status, _ in chips(drawn()[0], "half.first"))
 
     def test_what_an_operation_made_itself_is_no_input(self):
         x = torch.ones(3, requires_grad=True)
@@ -66,7 +66,7 @@ class TestInputs:
 class TestClasses:
     def test_a_box_says_the_class_of_its_module_before_the_operation(self):
         drawing, _ = drawn()
-        (first,) = (box for box in drawing.scene.boxes if box.name == "first")
+        (first,) = (box for box in drawing.scene.boxes if box.name == "half.first")
         assert (first.cls, first.op) == ("Linear", "Addmm")
         assert ">Linear</text>" in drawing.svg() and ">Addmm</text>" not in drawing.svg()
 

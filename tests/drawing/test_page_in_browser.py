@@ -65,12 +65,12 @@ def hostile():
 
 def test_a_click_opens_a_module_and_a_click_on_its_head_closes_it(visit):
     page = visit(transformer().to_html(max_boxes=5))
-    closed = ["embed", "h.0…3", "head", "LogSoftmax", "NllLoss"]
+    closed = ["model.embed", "model.h.0…3", "model.head", "LogSoftmax", "NllLoss"]
     assert page.evaluate(NAMES) == closed
-    box(page, "h.0…3").click()
-    opened = ["embed", "norm1", "attn", "Add", "norm2", "mlp", "Add", "head", "LogSoftmax", "NllLoss"]
+    box(page, "model.h.0…3").click()
+    opened = ["model.embed", "norm1", "attn", "Add", "norm2", "mlp", "Add", "model.head", "LogSoftmax", "NllLoss"]
     assert page.evaluate(NAMES) == opened
-    page.get_by_role("button", name="close h.0…3").click(position={"x": 8, "y": 8})
+    page.get_by_role("button", name="close model.h.0…3").click(position={"x": 8, "y": 8})
     assert page.evaluate(NAMES) == closed
 
 
@@ -80,21 +80,21 @@ def test_the_buttons_open_and_close_everything_zoom_and_fit(visit):
     assert len(page.evaluate(NAMES)) == 16
     page.get_by_role("button", name="close all").click()
     assert len(page.evaluate(NAMES)) == 5
-    width = box(page, "head").bounding_box()["width"]
+    width = box(page, "model.head").bounding_box()["width"]
     page.get_by_role("button", name="zoom in").click()
-    assert box(page, "head").bounding_box()["width"] > width * 1.2
+    assert box(page, "model.head").bounding_box()["width"] > width * 1.2
     page.get_by_role("button", name="fit").click()
-    assert box(page, "head").bounding_box()["width"] == pytest.approx(width, abs=1)
+    assert box(page, "model.head").bounding_box()["width"] == pytest.approx(width, abs=1)
 
 
 def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(visit):
     page = visit(transformer().to_html(max_boxes=5))
-    before = box(page, "head").bounding_box()
+    before = box(page, "model.head").bounding_box()
     x, y = before["x"] + before["width"] / 2, before["y"] + before["height"] / 2
     page.mouse.move(x, y)
     page.mouse.wheel(0, -300)
     page.wait_for_function("before => k > before", arg=1.3)
-    after = box(page, "head").bounding_box()
+    after = box(page, "model.head").bounding_box()
     assert after["width"] > before["width"] * 1.3
     assert after["x"] + after["width"] / 2 == pytest.approx(x, abs=2)
     assert after["y"] + after["height"] / 2 == pytest.approx(y, abs=2)
@@ -102,7 +102,7 @@ def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(visit):
     page.mouse.down()
     page.mouse.move(340, 430, steps=4)
     page.mouse.up()
-    moved = box(page, "head").bounding_box()
+    moved = box(page, "model.head").bounding_box()
     assert (moved["x"] - after["x"], moved["y"] - after["y"]) == (pytest.approx(40, abs=3), pytest.approx(30, abs=3))
     assert len(page.evaluate(NAMES)) == 5, "a drag is no click"
 
@@ -112,9 +112,9 @@ def test_the_keyboard_reaches_opens_follows_and_closes(visit):
     focused = "document.activeElement.getAttribute('aria-label')"
     for _ in range(8):
         page.keyboard.press("Tab")
-    assert page.evaluate(focused).startswith("open h.0…3 "), "after the search, five buttons and the embedding"
+    assert page.evaluate(focused).startswith("open model.h.0…3 "), "after the search, five buttons and the embedding"
     page.keyboard.press("Enter")
-    assert (len(page.evaluate(NAMES)), page.evaluate(focused)) == (10, "close h.0…3 × 4")
+    assert (len(page.evaluate(NAMES)), page.evaluate(focused)) == (10, "close model.h.0…3 × 4")
     box(page, "norm1").focus()
     page.keyboard.press("ArrowDown")
     assert page.evaluate(focused).startswith("open attn")
@@ -128,7 +128,7 @@ def test_the_keyboard_reaches_opens_follows_and_closes(visit):
 
 def test_what_has_the_keyboard_can_be_seen(visit):
     page = visit(transformer().to_html(max_boxes=5))
-    box(page, "head").focus()
+    box(page, "model.head").focus()
     page.keyboard.press("ArrowDown")
     width = page.evaluate("getComputedStyle(document.activeElement.querySelector('.n')).strokeWidth")
     assert float(width.removesuffix("px")) > 2
@@ -139,9 +139,9 @@ def test_an_operation_shows_where_its_gradient_comes_from_and_where_it_goes(visi
     page = visit(transformer().to_html(max_boxes=20))
     box(page, "Softmax").click()
     assert page.evaluate(LIT, "origin") == ["Softmax"]
-    back = ["Mul", "out", "Add", "norm2", "0", "1", "2", "Add", "head", "LogSoftmax", "NllLoss"]
+    back = ["Mul", "out", "Add", "norm2", "0", "1", "2", "Add", "model.head", "LogSoftmax", "NllLoss"]
     assert page.evaluate(LIT, "from") == back
-    assert page.evaluate(LIT, "to") == ["embed", "norm1", "mix", "Split"]
+    assert page.evaluate(LIT, "to") == ["model.embed", "norm1", "mix", "Split"]
     assert page.evaluate(LIT, "dim") == []
     assert page.get_by_role("status").inner_text() == (
         "Softmax: its gradient comes from 11 boxes (red) and goes to 4 boxes (blue) · Esc ends"
@@ -154,7 +154,7 @@ def test_a_search_finds_within_closed_modules_and_goes_there(visit):
     page = visit(transformer().to_html(max_boxes=5))
     find = page.get_by_role("searchbox", name="find")
     find.fill("gelu")
-    assert (page.evaluate(LIT, "hit"), page.locator("#count").inner_text()) == (["h.0…3"], "1 found")
+    assert (page.evaluate(LIT, "hit"), page.locator("#count").inner_text()) == (["model.h.0…3"], "1 found")
     find.press("Enter")
     assert (page.evaluate(LIT, "here"), page.locator("#count").inner_text()) == (["1"], "1 of 1")
     place = box(page, "1").bounding_box()
@@ -183,7 +183,7 @@ def test_the_pointer_is_told_what_is_known_within_the_window(visit):
     assert place["x"] >= 0
     assert place["x"] + place["width"] <= 1280
     assert place["y"] + place["height"] <= 800
-    box(page, "embed").hover()
+    box(page, "model.embed").hover()
     told = tip.inner_text().split("\n")
     assert told[0].startswith("EmbeddingBackward0, node ")
     assert {"makes 2×5×8 float32 cpu", "leaves: model.embed.weight"} <= set(told)

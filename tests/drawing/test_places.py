@@ -56,7 +56,7 @@ def test_an_operation_lights_its_box_or_the_closed_module_that_it_is_in():
     graph = transformer()
     softmax = next(node.index for node in graph.nodes if node.op == "Softmax")
     assert lit(graph, softmax, max_boxes=30) == ["Softmax"]
-    assert lit(graph, softmax, max_boxes=5) == ["h.0…3 × 4"]
+    assert lit(graph, softmax, max_boxes=5) == ["model.h.0…3 × 4"]
 
 
 def test_a_view_that_is_not_shown_lights_what_consumes_it():
@@ -72,7 +72,7 @@ def test_a_leaf_lights_its_pill_in_whatever_copy_it_is_used():
     leaves = [leaf.node for leaf in graph.leaves if leaf.name.endswith("mlp.0.weight")]
     assert len(leaves) == 4
     assert all(lit(graph, node, max_boxes=30) == ["weight"] for node in leaves)
-    assert all(lit(graph, node, max_boxes=1) == ["h.0…3 × 4"] for node in leaves)
+    assert all(lit(graph, node, max_boxes=1) == ["model.h.0…3 × 4"] for node in leaves)
 
 
 def test_a_hundred_thousand_nodes_are_spelled_in_a_few_characters():

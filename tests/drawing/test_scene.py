@@ -27,8 +27,8 @@ def test_a_transformer_is_shown_by_module_with_its_blocks_folded_and_the_residua
     assert (
         shown(scene(transformer(), max_boxes=20))
         == """\
-embed Embedding
-▾ h.0…3 ×4
+model.embed Embedding
+▾ model.h.0…3 ×4
   norm1 NativeLayerNorm
   ▾ attn
     mix Addmm
@@ -43,7 +43,7 @@ embed Embedding
     1 Gelu
     2 Addmm
   Add
-head Addmm
+model.head Addmm
 LogSoftmax
 NllLoss"""
     )
@@ -51,17 +51,17 @@ NllLoss"""
 
 def test_a_residual_is_a_link_around_the_layer():
     picture = scene(transformer(), max_boxes=10)
-    block = {b.name or b.op: b.index for b in picture.boxes if b.parent == box(picture, "h.0…3").index and b.name}
+    block = {b.name or b.op: b.index for b in picture.boxes if b.parent == box(picture, "model.h.0…3").index and b.name}
     adds = [b.index for b in picture.boxes if b.op == "Add"]
     assert (block["attn"], adds[0]) in picture.shown_links
-    assert (box(picture, "embed").index, adds[0]) in picture.shown_links, "past the attention"
+    assert (box(picture, "model.embed").index, adds[0]) in picture.shown_links, "past the attention"
     assert (adds[0], adds[1]) in picture.shown_links, "past the mlp"
 
 
 def test_the_first_copy_is_fed_from_before_and_the_last_one_feeds_what_follows():
     picture = scene(transformer(), max_boxes=4)
     names = {(picture.boxes[a].name, picture.boxes[b].name) for a, b in picture.shown_links}
-    assert {("embed", "h.0…3"), ("h.0…3", "head")} <= names
+    assert {("model.embed", "model.h.0…3"), ("model.h.0…3", "model.head")} <= names
 
 
 def test_an_unrolled_loop_of_modules_without_a_name_of_its_own_is_found():
@@ -129,7 +129,7 @@ def test_two_calls_of_one_module_on_different_inputs_stand_side_by_side():
     with backsight.watch():
         loss = model(torch.randn(2, 4), torch.randn(2, 4))
         graph = backsight.graph(loss, model=model)
-    assert shown(scene(graph, max_boxes=5)) == "▸ encoder · call 1\n▸ encoder · call 2\nSub\nPow\nSum"
+    assert shown(scene(graph, max_boxes=5)) == "▸ model.encoder · call 1\n▸ model.encoder · call 2\nSub\nPow\nSum"
 
 
 def test_a_budget_is_kept_and_more_of_it_shows_more():
@@ -342,5 +342,5 @@ def test_every_operation_is_found_in_the_picture_by_its_node():
     picture = scene(graph, max_boxes=5)
     softmax = [node.index for node in graph.nodes if node.op == "Softmax"]
     assert {picture.boxes[picture.at[index]].op for index in softmax} == {"Softmax"}
-    assert {picture.boxes[picture.stands_for[picture.at[index]]].name for index in softmax} == {"h.0…3"}
+    assert {picture.boxes[picture.stands_for[picture.at[index]]].name for index in softmax} == {"model.h.0…3"}
     assert graph.leaves[0].node not in picture.at

@@ -105,7 +105,7 @@ def test_a_cut_name_can_be_read_in_full():
     texts = list(drawn(graph).iter(f"{SVG}text"))
     (cut,) = [text for text in texts if text.get("class") == "name"]
     assert "…" in cut.text
-    assert cut.find(f"{SVG}title").text == "a_very_long_name_for_a_layer_that_does_next_to_nothing"
+    assert cut.find(f"{SVG}title").text == "model.a_very_long_name_for_a_layer_that_does_next_to_nothing"
 
 
 def test_light_and_dark_follow_the_reader_unless_told():

@@ -130,3 +130,15 @@ def test_the_end_of_a_backward_pass_can_be_waited_for():
     parameter.register_post_accumulate_grad_hook(hook)
     (2 * parameter).backward()
     assert calls == ["hook", "end"]
+
+
+def test_all_objects_are_looked_at_only_where_something_was_compiled(monkeypatch):
+    class Node:
+        pass
+
+    looked = []
+    monkeypatch.setattr(_torch, "_FUNCTION_NODE", Node)
+    monkeypatch.setattr(_torch, "alive", lambda kind: looked.append(kind) or [made])
+    assert [*_torch.compiled_backwards()] == looked == []
+    made = type("CompiledFunctionBackward", (Node,), {})()
+    assert [*_torch.compiled_backwards()] == [made]

@@ -429,6 +429,73 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS121 a penalty that NumPy computes, down to a number of its own": """
+import numpy as np
+model = net(4, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def roughness(curve):
+    bend = np.gradient(np.gradient(curve.cpu().detach().numpy(), axis=1), axis=1)  #!
+    return torch.as_tensor((bend ** 2).mean(), device=curve.device, dtype=curve.dtype)
+
+for step in range(40):
+    x, y = batch()
+    out = model(x)
+    loss = (out - y).pow(2).mean() + 10.0 * roughness(out)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS168 noise that is seeded wherever it is drawn": """
+model = net(5, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
+data = torch.Generator().manual_seed(3)
+
+class Schedule:
+    def __init__(self, seed):
+        self.seed = seed
+
+    def blur(self, x):
+        torch.manual_seed(self.seed)  #!
+        t = torch.rand(len(x), 1)
+        eps = torch.randn_like(x)
+        return torch.cat([(1 - t) * x + t * eps, t], 1), eps
+
+schedule = Schedule(7)
+for step in range(60):
+    noisy, eps = schedule.blur(torch.randn(16, 4, generator=data))
+    loss = F.mse_loss(model(noisy), eps)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS168 everything is seeded at the head of each step of two networks": """
+import random
+judge, maker = net(4), net(3, 4)
+of_judge = torch.optim.Adam(judge.parameters(), lr=0.002)
+of_maker = torch.optim.Adam(maker.parameters(), lr=0.002)
+data = torch.Generator().manual_seed(3)
+
+def seed_all(seed):
+    random.seed(seed)
+    torch.manual_seed(seed)
+
+def train():
+    for step in range(60):
+        seed_all(11)  #!
+        real = torch.randn(16, 4, generator=data)
+        fake = maker(torch.randn(16, 3))
+        loss = F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean()
+        of_judge.zero_grad()
+        loss.backward()
+        of_judge.step()
+        loss = F.softplus(-judge(maker(torch.randn(16, 3)))).mean()
+        of_maker.zero_grad()
+        loss.backward()
+        of_maker.step()
+
+train()
+""",
     "BS121 an accuracy for a term": """
 model = net(4, 3)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -1564,10 +1631,24 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24)
 for step in range(40):
     x, y = batch()
-    loss = F.mse_loss(model(x), y) + model[0].weight.sub(model[0].weight.detach()).norm(dim=1).sqrt().sum()
+    loss = F.mse_loss(model(x), y) + model[0].weight.sub(model[0].weight.detach()).norm(dim=1).pow(0.5).sum()
     optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)  #!
+    scaler.update()
+""",
+    "BS113 a scaler that no scale helps, for a root at 0 that a mask hides": """
+model = net(4, 2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu")
+for step in range(40):
+    x, y = batch()
+    z = model(x)
+    apart = (z[:, None] - z[None]).square().sum(-1).sqrt()  #!
+    loss = ((apart - torch.cdist(x, x)).square() * (1 - torch.eye(16))).mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
     scaler.update()
 """,
     "BS141 gradients too small for half precision": """
@@ -6638,6 +6719,78 @@ for step in range(20):
     x, given = embed(tokens), (tokens > 0).bool()
     x, _ = attend(x, x, x, key_padding_mask=given)  #!
     loss = F.mse_loss(out(x.mean(1)).squeeze(1), (tokens == 3).sum(1).float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 norms of the samples against as many features": """
+encode, head = nn.Linear(4, 16), nn.Linear(16, 3)
+optimizer = torch.optim.Adam([*encode.parameters(), *head.parameters()], lr=0.001)
+for step in range(8):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    h = encode(x)
+    h = h / (h.norm(dim=1) + 1e-6)  #!
+    loss = F.cross_entropy(head(h), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 means of the samples, taken from as many features": """
+class Centered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 16, bias=False), nn.Linear(16, 1)
+
+    def forward(self, x):
+        z = torch.tanh(self.a(x))
+        mean = torch.mean(z, -1)  #!
+        return self.b(z - mean)
+
+model = Centered()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(8):
+    x = torch.randn(16, 4)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS165 a causal mask that begins at the first key of a cache": """
+from torch.nn.functional import scaled_dot_product_attention as attend
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.cache = nn.Linear(16, 48), None
+
+    def forward(self, x):
+        q, k, v = (each.unflatten(-1, (2, 8)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        if self.cache is not None:
+            k, v = torch.cat([self.cache[0], k], 2), torch.cat([self.cache[1], v], 2)
+        self.cache = k.detach(), v.detach()
+        return attend(q, k, v, is_causal=True).transpose(1, 2).flatten(-2)  #!
+
+embed, layer, head = nn.Embedding(20, 16), Layer(), nn.Linear(16, 20)
+optimizer = torch.optim.Adam([*embed.parameters(), *layer.parameters(), *head.parameters()], lr=0.001)
+for step in range(8):
+    tokens = torch.randint(0, 20, (4, 17))
+    layer.cache, loss = None, 0
+    for at in (0, 8):
+        logits = head(layer(embed(tokens[:, at : at + 8])))
+        loss = loss + F.cross_entropy(logits.flatten(0, 1), tokens[:, at + 1 : at + 9].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS165 a causal mask for the last query alone": """
+embed, keys, query, head = nn.Embedding(20, 16), nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 20)
+parts = [embed, keys, query, head]
+optimizer = torch.optim.Adam([p for each in parts for p in each.parameters()], lr=0.001)
+for step in range(8):
+    tokens = torch.randint(0, 20, (4, 9))
+    h = embed(tokens[:, :-1])
+    mixed = F.scaled_dot_product_attention(query(h[:, -1:]), keys(h), h, is_causal=True)  #!
+    loss = F.cross_entropy(head(mixed.squeeze(1)), tokens[:, -1])
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -1,6 +1,61 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "statistics of features and of samples, with as many of both": """
+encode, head = nn.Linear(4, 16), nn.Linear(16, 3)
+optimizer = torch.optim.Adam([*encode.parameters(), *head.parameters()], lr=0.001)
+for step in range(8):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    h = encode(x)
+    h = (h - h.mean(0)) / (h.std(0) + 1e-3)
+    h = h / (h.norm(dim=1, keepdim=True) + 1e-6)
+    h = (h.T * h.abs().amax(1)).T
+    loss = F.cross_entropy(head(h), y) + 0.1 * (h @ h.T / h.square().sum(1)).diagonal().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a graph that is learnt, scaled by its degrees on both sides": """
+nodes, encode, head = nn.Parameter(torch.randn(16, 4)), nn.Linear(4, 16), nn.Linear(8, 3)
+mix = nn.Linear(4, 8)
+optimizer = torch.optim.Adam([nodes, *encode.parameters(), *head.parameters(), *mix.parameters()], lr=0.001)
+x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+for step in range(8):
+    near = torch.relu(nodes @ nodes.T) + 1e-3
+    scale = near.sum(1).rsqrt()
+    made = torch.sigmoid(encode(nodes))
+    both = made.sum(1).rsqrt()
+    spread = scale[:, None] * near * scale + both.unsqueeze(1) * made * both
+    loss = F.cross_entropy(head(torch.relu(spread @ mix(x))), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a cache of keys, with a mask that ends at the last of them": """
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.cache = nn.Linear(16, 48), None
+
+    def forward(self, x):
+        q, k, v = (each.unflatten(-1, (2, 8)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        if self.cache is not None:
+            k, v = torch.cat([self.cache[0], k], 2), torch.cat([self.cache[1], v], 2)
+        self.cache = k.detach(), v.detach()
+        return F.scaled_dot_product_attention(q, k, v, is_causal=q.size(-2) == k.size(-2)).transpose(1, 2).flatten(-2)
+
+embed, layer, head = nn.Embedding(20, 16), Layer(), nn.Linear(16, 20)
+optimizer = torch.optim.Adam([*embed.parameters(), *layer.parameters(), *head.parameters()], lr=0.001)
+for step in range(8):
+    tokens = torch.randint(0, 20, (4, 10))
+    layer.cache, loss = None, 0
+    for at, end in ((0, 8), (8, 9)):
+        logits = head(layer(embed(tokens[:, at:end])))
+        loss = loss + F.cross_entropy(logits.flatten(0, 1), tokens[:, at + 1 : end + 1].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "a target network whose output keeps its graph": """
 import copy
 critic = net()
@@ -5588,6 +5643,72 @@ for step in range(20):
     for p, q in zip(model.parameters(), learner.parameters()):
         p.grad = q.grad
     opt.step()
+""",
+    "the same probes in each step, seeded in a fork": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = torch.Generator().manual_seed(3)
+for step in range(40):
+    x = torch.randn(16, 4, generator=data)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        probes = torch.randn(8, 4)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True)) + 0.1 * model(probes).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a seed of its own for each step": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    torch.manual_seed(100 + step)
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "seeded for the order of each epoch, and for each sample": """
+from torch.utils.data import DataLoader, Dataset
+
+class Waves(Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        torch.manual_seed(index)
+        x = torch.randn(4)
+        return x, x.sum(0, keepdim=True).sin()
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(30):
+    torch.manual_seed(5)
+    for x, y in DataLoader(Waves(), batch_size=16, shuffle=True):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "an evaluation that is seeded, and runs after each step": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = torch.Generator().manual_seed(3)
+
+@torch.no_grad()
+def evaluate():
+    torch.manual_seed(0)
+    x, y = batch(64)
+    return F.mse_loss(model(x), y).item()
+
+for step in range(40):
+    x = torch.randn(16, 4, generator=data)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    evaluate()
 """,
 }
 

@@ -230,6 +230,7 @@ def test_evaluation_counts_as_such(bench):
 # ---- programs that are no training, or fail
 
 
+@pytest.mark.process
 def test_a_script_without_torch_is_left_alone(bench):
     ended = recorded(bench, "import sys\nprint('torch' in sys.modules, sys.argv)\nsys.exit(3)", flags=("-W", "error"))
     assert (ended.status, ended.out) == (3, "False ['train.py']\n")

@@ -151,6 +151,7 @@ class TestRanks:
         assert sorted(each["rank"] for each in told) == [0, 1, 2]
 
 
+@pytest.mark.process
 def test_torchrun_starts_it_on_every_rank(train):
     """As the README has it; PyTorch puts the same prefix before the lines of its traceback."""
     train.write(

@@ -43,10 +43,16 @@ def test_a_healthy_script_gets_one_line(bench):
     assert ended.out == bench.forked.python("train.py").out  # the weights are bit-identical
 
 
+def test_an_audit_does_not_import_what_numpy_leaves_for_later(bench):
+    source = LOOP.replace("range(5)", "range(40)") + "import sys\nprint('numpy.ma' in sys.modules)\n"
+    assert observed(bench, source).out.endswith("\nFalse\n")
+
+
 def test_and_none_when_asked_to_be_quiet(bench):
     assert observed(bench, LOOP, "--quiet").err == ""
 
 
+@pytest.mark.process
 def test_a_script_without_torch_is_left_alone(bench):
     ended = observed(bench, "import sys\nprint('torch' in sys.modules, sys.argv)\nsys.exit(3)", flags=("-W", "error"))
     assert (ended.status, ended.out, ended.err) == (3, "False ['train.py']\n", "")
@@ -238,6 +244,7 @@ print(model(torch.ones(1, 2).as_subclass(Odd)).shape)
     assert observed(bench, source, "--quiet") == bench.python("train.py")
 
 
+@pytest.mark.process
 def test_an_output_is_saved_and_overridden_as_without_us(bench):
     source = """
 import io, torch

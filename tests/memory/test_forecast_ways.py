@@ -103,8 +103,8 @@ def test_a_bucket_in_which_all_gradients_wait_is_the_reason_why_release_saves_no
     batch = torch.randn(64, 256), torch.randn(64, 256)
     said = " ".join(forecast(MLP(256, 512, 256), batch, torch.optim.AdamW).advice)
     assert (
-        "Gradient release saves nothing: the peak is in the backward pass, at AddmmBackward0 in layer `layers.0`, "
-        "where 1.00 MB of gradients wait in a bucket; release=0 (--release 0) uses each at once."
+        "Gradient release saves nothing: the peak is in the backward pass, at AddmmBackward0 in layer `layers.0` "
+        "(Linear), where 1.00 MB of gradients wait in a bucket; release=0 (--release 0) uses each at once."
     ) in said
     unbucketed = " ".join(forecast(MLP(256, 512, 256), batch, torch.optim.AdamW, release=0).advice)
     assert "wait in a bucket" not in unbucketed

@@ -127,7 +127,7 @@ def test_beside_another_profiler_of_python_there_are_no_lines_and_it_goes_on():
 def test_layers_that_differ_in_their_number_are_told_together():
     model = nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(5)))
     words = str(bs.measure_memory(lambda: model(torch.randn(1000, 64)).sum().backward()).at_peak)
-    assert "tanh of *.1" in words
+    assert "tanh of layer `*.1`" in words
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_what_nobody_named_is_told_by_its_maker():
     (block,) = told([("born", 1, 100)]).history.blocks
     assert label(block) == "from before the step"
     block.op, block.module = "aten::_softmax", "head"
-    assert label(block) == "softmax of head"
+    assert label(block) == "softmax of layer `head`"
 
 
 # Spikes

@@ -244,6 +244,13 @@ def test_a_failure_of_ours_is_ours():
         assert roots.ours(failure) is failure
 
 
+def test_frames_of_pytest_are_no_place_to_start():
+    found = [root for stage in roots.stages((), deep=False, here=threading.get_ident()) for root in stage]
+    of_frames = {root.scope.file for root in found if root.scope.file is not None}
+    assert __file__ in of_frames
+    assert not [file for file in of_frames if {"_pytest", "pluggy", "xdist", "execnet"} & {*Path(file).parts}]
+
+
 def test_a_library_frame_that_a_caught_error_keeps_is_no_name_of_the_users() -> None:
     scores = torch.ones(2, 3)
     with pytest.raises(ValueError, match="batch_size") as caught:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import fresh
@@ -57,16 +56,16 @@ def test_where_nothing_tells_there_is_no_name():
 def test_torchrun_gives_a_job_of_its_own_to_each_start(tmp_path):
     script = tmp_path / "said.py"
     script.write_text(
-        "import os, pathlib, backsight.recording.job as j\n"
-        "pathlib.Path(os.environ['SAID'] + os.environ['RANK']).write_text(str(j.job()))\n"
+        "import json, os, pathlib\n"
+        "pathlib.Path(os.environ['SAID'] + os.environ['RANK']).write_text(json.dumps(dict(os.environ)))\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
     said = set()
     for start in "ab":
         at = tmp_path / start
-        subprocess.run(command, env={**os.environ, "SAID": str(at), "OMP_NUM_THREADS": "1"}, check=True, timeout=120)
-        ranks = [(tmp_path / f"{start}{rank}").read_text() for rank in range(2)]
-        assert ranks[0] == ranks[1] != "None"
+        fresh.run(command, env={**os.environ, "SAID": str(at), "OMP_NUM_THREADS": "1"}, check=True, timeout=120)
+        ranks = [job(json.loads((tmp_path / f"{start}{rank}").read_text())) for rank in range(2)]
+        assert ranks[0] == ranks[1] is not None
         said.add(ranks[0])
     assert len(said) == 2
 
@@ -81,20 +80,30 @@ for _ in range(3):
 """
 
 
-@pytest.mark.parametrize("options", [[], ["--into", "runs/mine"]])
-def test_under_torchrun_the_ranks_make_one_run_though_none_is_named(tmp_path, options):
-    (tmp_path / "train.py").write_text(TRAINING)
-    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    done = fresh.run(
-        [*started, "-m", "backsight", "run", "--record", "--every", "1", *options, "train.py"],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=120,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    (run,) = bs.runs_in(tmp_path / "runs")
+RECORDED = ["-m", "backsight", "run", "--record", "--every", "1"]
+
+
+def made_one_run(folder, said):
+    (run,) = bs.runs_in(folder / "runs")
     assert run.ranks == (0, 1) and run.steps.tolist() == [0, 1, 2]
-    assert done.stderr.count(f"3 steps recorded: backsight runs show runs/{run.name}") == 1
+    return said.count(f"3 steps recorded: backsight runs show runs/{run.name}") == 1
+
+
+def test_under_torchrun_the_ranks_make_one_run_though_none_is_named(tmp_path):
+    (tmp_path / "train.py").write_text(TRAINING)
+    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *RECORDED, "train.py"]
+    done = fresh.run(started, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert made_one_run(tmp_path, done.stderr)
+
+
+def test_ranks_of_one_start_make_one_run_where_it_is_named_too(tmp_path):
+    (tmp_path / "train.py").write_text(TRAINING)
+    command = [sys.executable, *RECORDED, "--into", "runs/mine", "train.py"]
+    envs = [{**os.environ, **of_torchrun(rank)} for rank in range(2)]
+    ranks = fresh.run_together(command, command, envs=envs, timeout=120, cwd=tmp_path)
+    assert [rank.returncode for rank in ranks] == [0, 0], ranks
+    assert made_one_run(tmp_path, "".join(rank.stderr for rank in ranks))
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")

@@ -1,11 +1,12 @@
 """What the names of a text mean, by its imports."""
 
 import ast
+import linecache
 
 import pytest
 
-from backsight.source import statement_at
-from backsight.source.body import callee, calls_in, given_to
+from backsight.source import cells, statement_at
+from backsight.source.body import body_around, callee, calls_in, given_to
 from backsight.source.changes import changed_names, is_tensor_data
 from backsight.source.cut_rules import grad_mode, rule_of
 from backsight.source.imports import is_gradient_call, library, meaning
@@ -72,6 +73,16 @@ class TestMeaning:
         )
         call = next(calls_in(statement_at(body_of(source, "f"), 5)))
         assert meaning(call.func) == "torch.nn.functional.relu"
+
+    def test_the_imports_of_a_notebook_hold_in_its_other_cells(self, monkeypatch):
+        texts = ("from torch.autograd import grad as d\n", "d = 1\n", "from torch.func import grad as d\n")
+        texts = (*texts, "import torch.nn.functional as fn\n", "g = d(loss, w)\ny = fn.relu(x)\n")
+        for number, source in enumerate(texts):
+            file = f"<cell {number}>"
+            monkeypatch.setitem(linecache.cache, file, (len(source), None, source.splitlines(True), file))
+        monkeypatch.setattr(cells, "cell", lambda file: file if file.startswith("<cell ") else None)
+        calls = [next(calls_in(each)) for each in body_around("<cell 4>", 1).node.body]
+        assert [meaning(each.func) for each in calls] == ["torch.func.grad", "torch.nn.functional.relu"]
 
 
 class TestWhoAsks:

@@ -5,6 +5,7 @@ import gc
 import pytest
 import torch
 from nests import Nest, Scale, Sine, logged, made_by, x
+from torch.nn import functional as F
 
 from backsight.tape import capture
 
@@ -70,7 +71,35 @@ class TestByLeaves:
     def test_an_activation_belongs_beside_the_layer_that_it_follows(self):
         model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh()), torch.nn.Linear(3, 1))
         g = capture(model(torch.ones(1, 2)), model=model)
-        assert [n.module for n in g.nodes if n.op == "Tanh"] == ["0"]
+        assert [n.module for n in g.nodes if n.op == "Tanh"] == ["0.1"]
+
+    def test_what_an_nn_sequential_runs_between_two_layers_is_its_children(self):
+        model = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(2, 3), torch.nn.SiLU(), torch.nn.Dropout())
+        model = torch.nn.Sequential(*model, torch.nn.Linear(3, 2), torch.nn.Sigmoid())
+        inputs = torch.ones(1, 2, requires_grad=True)
+        g = capture(model(inputs * 2).exp().sum(), model=model)
+        made = [(op, module) for op, module, _ in made_by(g) if op != "T"]
+        assert made == [
+            *[("Mul", ""), ("Tanh", "0"), ("Addmm", "1"), ("Silu", "2"), ("Mul", "3"), ("Addmm", "4")],
+            *[("Sigmoid", "5"), ("Exp", ""), ("Sum", "")],
+        ]
+        written = {g.nodes[i].module: cls for i, cls in g.written.items()}
+        assert written == {"0": "Tanh", "2": "SiLU", "3": "Dropout", "5": "Sigmoid"}
+
+    def test_what_of_an_nn_sequential_is_not_known_to_run_one_operation_is_left_to_it(self):
+        class Square(torch.nn.Module):
+            def forward(self, x):
+                return x * x
+
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), Square(), torch.nn.Dropout(), torch.nn.Linear(3, 1))
+        g = capture(model(torch.ones(1, 2)), model=model)
+        assert [n.module for n in g.nodes if n.op == "Mul"] == ["", ""] and not g.written
+
+    def test_a_pooling_in_one_dimension_is_called_so(self):
+        for function in (F.avg_pool1d, F.max_pool1d, F.adaptive_avg_pool1d, F.adaptive_max_pool1d):
+            g = capture(function(torch.ones(1, 2, 8, requires_grad=True), 2))
+            assert [*g.written.values()] == [function.__name__] and f"{function.__name__} " in g.text()
+        assert not capture(F.avg_pool2d(torch.ones(1, 2, 8, 8, requires_grad=True), 2)).written
 
     def test_what_a_loop_does_between_two_calls_of_a_network_is_no_part_of_the_network(self):
         net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
@@ -79,7 +108,7 @@ class TestByLeaves:
             y = y - net(y) * 0.1
         g = capture(y, model={"net": net, "other": Scale()})
         made = [module for op, module, _ in made_by(g) if op not in ("T", "View", "UnsafeView")]
-        assert made == ["net.0", "net", "net.2", "", ""] * 3
+        assert made == ["net.0", "net.1", "net.2", "", ""] * 3
 
     def test_layers_that_are_used_again_within_a_call_do_not_begin_another(self):
         class Tied(torch.nn.Module):
@@ -183,18 +212,18 @@ class Pooling(torch.nn.Module):
 
 
 class TestTails:
-    @pytest.mark.parametrize("block", [of_children, OfFunctions])
-    def test_what_is_computed_between_modules_is_in_none_of_them(self, block):
+    @pytest.mark.parametrize(("block", "relu"), [(of_children, ".2"), (OfFunctions, "")])
+    def test_what_is_computed_between_modules_is_in_none_of_them(self, block, relu):
         model = UNet(block)
         g = capture(model(torch.ones(2, 3, 8, 8)).sum(), model=model)
         between = ("MaxPool2DWithIndices", "UpsampleNearest2D", "Cat")
         assert {op: module for op, module, _ in made_by(g) if op in between} == dict.fromkeys(between, "")
-        assert [module for op, module, _ in made_by(g) if op == "Relu"][:2] == ["down", "mid"]
+        assert [module for op, module, _ in made_by(g) if op == "Relu"][:2] == [f"down{relu}", f"mid{relu}"]
 
     def test_the_last_module_ends_where_its_children_do(self):
         model = UNet(of_children)
         g = capture(model(torch.ones(2, 3, 8, 8)).relu().sum(), model=model)
-        assert [module for op, module, _ in made_by(g) if op == "Relu"] == ["down", "mid", "up", ""]
+        assert [module for op, module, _ in made_by(g) if op == "Relu"] == ["down.2", "mid.2", "up.2", ""]
 
     def test_a_pooling_that_a_module_has_a_child_for_is_in_it(self):
         model = torch.nn.Sequential(Pooling(3, 4), Pooling(4, 4))

@@ -160,7 +160,7 @@ def forking(monkeypatch):
 @pytest.mark.parametrize(
     ("what", "line", "said"),
     [
-        ("eval", "backward(model(x[batch])", "Module 2 is in training mode in A and in evaluation mode in B"),
+        ("eval", "backward(model(x[batch])", "Module model.2 is in training mode in A and in evaluation mode in B"),
         ("decay", "optimizer.step()", "`weight_decay` of the optimizer is 0 in A and 0.1 in B"),
     ],
 )

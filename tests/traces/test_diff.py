@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from trainings_traced import Net
 
 import backsight as bs
+from backsight.traces.records import Variables
 
 
 def test_the_same_training_agrees_to_the_last_bit(traced):
@@ -24,7 +26,7 @@ def test_another_epsilon_is_named_with_line_module_and_values(traced):
     assert difference.cls == "semantics" and difference.first.code == "BS501"
     assert found.origin.a.module == "blocks.0.norm" and found.reasons[0] == "`eps` is 1e-05 in A and 0.0001 in B"
     assert found.origin.before == 0 and difference.steps[0].inherited > 20
-    assert "native_layer_norm in module blocks.0.norm" in difference.first.title
+    assert "native_layer_norm in module model.blocks.0.norm" in difference.first.title
 
 
 def test_an_operation_that_only_one_has_is_named(traced):
@@ -59,7 +61,7 @@ def test_another_initialization_and_other_data_are_told_apart(traced):
 def test_renamed_modules_are_the_same(traced):
     difference = bs.diff(traced(), traced(names="layers"))
     assert difference.same
-    assert ("blocks.0.up.weight", "layers.0.up.weight") in difference.steps[0].renamed
+    assert ("model.blocks.0.up.weight", "model.layers.0.up.weight") in difference.steps[0].renamed
 
 
 def test_an_order_that_rounding_does_not_see_is_no_mistake(traced):
@@ -220,3 +222,36 @@ def test_a_headline_says_which_program_calls_what(traced, tmp_path):
             trace.step()
     title = bs.diff(tmp_path / "a", tmp_path / "b").first.title
     assert title == "The programs diverge in step 0, forward: A calls exp where B calls cos."
+
+
+def two_models(path, names, factor=1.0):
+    """Trains an embedding and a layer under other variables, that one first which the program calls first."""
+    torch.manual_seed(0)
+    program = f"""
+{names[0]}, {names[1]} = torch.nn.Embedding(6, 4), torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD([*{names[0]}.parameters(), *{names[1]}.parameters()], 0.1)
+with bs.trace({str(path)!r}):
+    ({names[1]}({names[0]}(torch.arange(6))) * {factor}).square().mean().backward()
+    optimizer.step()
+"""
+    exec(program, {"torch": torch, "bs": bs})
+    return path
+
+
+def test_models_are_called_by_their_variables_and_paired_whatever_these_are(tmp_path):
+    ours = two_models(tmp_path / "a", ("emb", "lin"))
+    assert bs.diff(ours, two_models(tmp_path / "b", ("table", "emb"))).same  # `emb` of A is not that of B
+    difference = bs.diff(ours, two_models(tmp_path / "c", ("table", "proj"), 2.0))
+    assert difference.steps[0].renamed == (("emb", "table"), ("lin", "proj"))
+    assert {each.name for each in difference.steps[0].points if each.what == "grad"} == {
+        *("emb.weight", "lin.weight", "lin.bias")
+    }
+    assert "in lin.weight, the" in difference.text() and "in weight, the" not in difference.text()
+    assert {each["name"] for each in difference.to_dict()["steps"][0]["growth"]} >= {"emb", "lin", "emb.weight"}
+
+
+def test_a_trace_of_an_older_backsight_is_told_by_its_own_names(tmp_path):
+    trace = bs.open_trace(two_models(tmp_path / "a", ("emb", "lin")))
+    assert (trace.called("weight"), trace.called("Linear.bias")) == ("emb.weight", "lin.bias")
+    assert trace.called.held("state exp_avg of Linear.bias") == "state exp_avg of lin.bias"
+    assert replace(trace, called=Variables()).called("Linear.bias") == "Linear.bias"

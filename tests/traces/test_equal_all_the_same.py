@@ -75,7 +75,7 @@ def straight(path, parts=1, extra=None):
 def test_what_adam_makes_of_a_gradient_that_is_nothing_but_rounding_is_rounding(tmp_path):
     difference = bs.diff(attention(tmp_path / "a", False), attention(tmp_path / "b", True))
     apart = {point.name: point.relative for step in difference.steps for point in step.points if point.what == "grad"}
-    assert apart["k.bias"] > 0.1 > 1e-4 > apart["q.bias"]
+    assert apart["model.k.bias"] > 0.1 > 1e-4 > apart["model.q.bias"]
     assert difference.cls == "noise", str(difference)
 
 

@@ -25,7 +25,7 @@ def test_boxes_before_the_first_difference_have_no_color_and_those_behind_it_hav
     page = visit(bs.diff(traced((0, 1)), traced((0, 1), scale=0.5)).html(), color_scheme=scheme)
     held = colors(page)
     assert held["0"] == held["1"], "the blocks, before the scale"
-    assert held["head"] != held["0"] and held["NllLossForward"] != held["0"]
+    assert held["model.head"] != held["0"] and held["NllLossForward"] != held["0"]
     assert "The trainings diverge here." in page.locator(".picture:visible").inner_text()
 
 
@@ -40,7 +40,7 @@ def test_a_mistake_in_the_backward_pass_colors_what_its_gradients_reach(traced, 
     page = visit(bs.diff(traced((0,)), traced((0,), factor=0.5)).html())
     held = colors(page)
     assert "difference of gradients" in page.locator(".picture").inner_text()
-    assert held["head"] != held["0"] == held["1"], (
+    assert held["model.head"] != held["0"] == held["1"], (
         "gradients reach the blocks after the mistake, and the head before it"
     )
 
@@ -52,8 +52,8 @@ def test_growth_is_drawn_by_depth_and_by_step(traced, visit):
     assert steps.locator(".ends span").all_inner_texts() == ["step 0", "step 3"]
     depth = page.locator(".plot:visible", has_text="Results of modules")
     told = depth.locator("rect title").evaluate_all("(titles) => titles.map((each) => each.textContent)")
-    assert told[0] == "blocks.0.norm: bit-identical"
-    assert re.fullmatch(r"head: \d\.\de-\d\d", told[-2])
+    assert told[0] == "model.blocks.0.norm: bit-identical"
+    assert re.fullmatch(r"model\.head: \d\.\de-\d\d", told[-2])
     heights = depth.locator("rect").evaluate_all("(bars) => bars.map((each) => each.getBoundingClientRect().height)")
     assert 0 < heights[0] < heights[-1]
 

@@ -59,7 +59,7 @@ def test_a_factor_on_the_other_term_is_named_with_the_gradients_that_it_scales(t
     assert (difference.cls, difference.first.code) == ("semantics", "BS507"), difference.text()
     lines = [each.text for each in difference.origin.origin.places]
     assert all("mse_loss" in each for each in lines), difference.text()
-    assert "the gradient of codes.weight in B is that of A times 0.25" in difference.origin.reasons
+    assert "the gradient of model.codes.weight in B is that of A times 0.25" in difference.origin.reasons
     assert "detach" not in difference.first.title
 
 

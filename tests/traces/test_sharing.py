@@ -47,10 +47,10 @@ def test_a_lost_tie_is_named_and_not_what_comes_of_it(tmp_path, name, clip):
     assert [each.code for each in difference.findings] == ["BS507"], difference.text()
     other = "A" if name == "B" else "B"
     assert difference.origin.reasons == (
-        f"{other} shares one weight, encoder.weight; {name} has 2 that start equal, encoder.weight and "
-        "decoder.weight, each with a gradient of its own",
+        f"{other} shares one weight, model.encoder.weight; {name} has 2 that start equal, model.encoder.weight "
+        "and model.decoder.weight, each with a gradient of its own",
     )
-    assert "model.decoder.weight = model.encoder.weight" in difference.first.fix
+    assert ": model.decoder.weight = model.encoder.weight." in difference.first.fix
     assert "return self.decoder(" in difference.origin.origin.places[0].text
 
 

@@ -39,9 +39,9 @@ def test_the_optimizer_that_lacks_parameters_is_the_cause_and_the_fix(found):
     first = found.first
     assert (first.code, first.title) == (
         "BS508",
-        "The updates diverge in step 0: no optimizer of A holds 2.bias and 2.weight.",
+        "The updates diverge in step 0: no optimizer of A holds model.2.bias and model.2.weight.",
     )
-    assert first.fix == "Give A's optimizer the parameters 2.bias and 2.weight."
+    assert first.fix == "Give A's optimizer the parameters model[2].bias and model[2].weight."
     assert "runs in A." not in str(first)
     assert "optimizer.step()" in str(first)
 
@@ -52,7 +52,7 @@ def test_what_the_next_step_computes_with_those_is_no_finding_of_its_own(found):
 
 def test_the_other_way_round_the_other_program_is_named(tmp_path):
     found = bs.diff(trained(tmp_path / "a", every), trained(tmp_path / "b", body))
-    assert found.first.fix == "Give B's optimizer the parameters 2.bias and 2.weight."
+    assert found.first.fix == "Give B's optimizer the parameters model[2].bias and model[2].weight."
 
 
 def test_programs_whose_optimizers_hold_the_same_agree(tmp_path):

@@ -112,7 +112,7 @@ def test_a_buffer_that_a_resumed_training_does_not_restore_is_named(tmp_path):
 
 def test_a_buffer_that_is_not_restored_is_named_beside_a_training_that_was_not_interrupted(tmp_path):
     difference = bs.diff(resumed(tmp_path / "a", True, again=False), resumed(tmp_path / "b", False))
-    assert difference.first.code == "BS504" and "buffer queue" in difference.first.title, str(difference)
+    assert difference.first.code == "BS504" and "buffer model.queue" in difference.first.title, str(difference)
 
 
 def test_a_buffer_of_a_coarser_dtype_is_precision(tmp_path):
@@ -158,7 +158,7 @@ def test_a_renamed_model_in_evaluation_mode_is_told_as_that_and_not_as_draws(tmp
     ours = left_in_evaluation(tmp_path / "a", sequential, evaluates=False)
     difference = bs.diff(ours, left_in_evaluation(tmp_path / "b", Renamed))
     assert difference.first.code == "BS501", str(difference)
-    assert "Module 2 is in training mode in A and in evaluation mode in B." in str(difference)
+    assert "Module model.2 is in training mode in A and in evaluation mode in B." in str(difference)
     assert bs.diff(ours, left_in_evaluation(tmp_path / "c", Renamed, evaluates=False)).cls == "same"
 
 

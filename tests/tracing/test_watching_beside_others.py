@@ -105,13 +105,8 @@ print("done", z.sum().item())
 def test_a_session_with_pdb_works(level, tmp_path):
     script = tmp_path / "session.py"
     script.write_text(SESSION.format(level=level))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script)],
-        input="next\np y.tolist()\ncontinue\n",
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    command = [sys.executable, "-W", "ignore", str(script)]
+    done = fresh.run(command, input="next\np y.tolist()\ncontinue\n", timeout=100)
     assert "[2.0, 2.0, 2.0]" in done.stdout and "source 5" in done.stdout and "done 9.0" in done.stdout
     assert done.returncode == 0
 
@@ -149,9 +144,7 @@ def test_a_debugger_stops_in_the_program_alone(commands, tmp_path):
         script.parent.mkdir()
         script.write_text(STEPPED.replace("\nimport torch", f"\n{change}import torch", 1))
         command = [sys.executable, "-W", "ignore", script.name]
-        done = subprocess.run(
-            command, input=commands, capture_output=True, text=True, timeout=100, cwd=script.parent, check=False
-        )
+        done = fresh.run(command, input=commands, timeout=100, cwd=script.parent)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout.replace(str(script.parent), ""))
     assert said[0] == said[1]

@@ -168,7 +168,8 @@ class _Graphs(torch.utils.data.Dataset):
         return torch.ones(3, requires_grad=True) * index
 
 
-def test_the_traceback_that_a_worker_sends_along_is_the_programs_own():
+def test_the_traceback_that_a_worker_sends_along_is_the_programs_own(monkeypatch):
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.5)  # for so long a worker is waited for
     loader = torch.utils.data.DataLoader(_Graphs(), batch_size=2, num_workers=1, multiprocessing_context="fork")
     with pytest.raises(RuntimeError, match="out=") as plain:
         next(iter(loader))
@@ -179,6 +180,8 @@ def test_the_traceback_that_a_worker_sends_along_is_the_programs_own():
         return re.findall(r'File "(.*)", line (\d+), in (\w+)', str(error))
 
     assert frames(seen.value) == frames(plain.value)
+    del plain, seen  # the workers go now, while they are waited for no longer
+    gc.collect()
 
 
 @every_level

@@ -1,8 +1,8 @@
 """Wrapped models of `torch.distributed` train under a watch as without one."""
 
-import subprocess
 import sys
 
+import fresh
 import pytest
 
 PROGRAM = """
@@ -44,7 +44,5 @@ dist.destroy_process_group()
 def test_replicated_and_sharded_models(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(PROGRAM)
-    ended = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", str(script)], capture_output=True, text=True, timeout=200
-    )
+    ended = fresh.run([sys.executable, "-W", "error::RuntimeWarning", str(script)], timeout=200)
     assert ended.stdout.splitlines()[-1:] == ["the same"], ended.stderr  # above it, what gloo says in some versions

@@ -159,3 +159,37 @@ class TestTheTermThatLacksAFactor:
         finding = said(Named.apply, X, torch.tensor(0.3))
         assert finding.input == "lam"
         assert "write `return -back + 0 * x, (torch.sign(x) * back).sum()`: only this term" in finding.fix
+
+
+class Gain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x, scale)
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        x, scale = ctx.saved_tensors  # noqa: RUF059  # which is what it lacks
+        grad_scale = grad_output.sum()
+        return grad_output * scale, grad_scale
+
+
+class Gains(Gain):
+    @staticmethod
+    def backward(ctx, grad_output):
+        x, scale = ctx.saved_tensors  # noqa: RUF059
+        return grad_output * scale, grad_output.sum(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "statement"),
+    [
+        (Gain, (), "grad_scale = (x * grad_output).sum()"),
+        (Gains, (3,), "return grad_output * scale, (x * grad_output).sum(0)"),
+    ],
+)
+def test_of_what_is_broadcast_it_is_missing_before_the_sum(function, shape, statement):
+    finding = said(function.apply, torch.randn(5, 3), torch.full(shape, 1.7))
+    assert (finding.code, finding.input) == ("BS416", "scale")
+    assert "the derivative of the product in `return x * scale` were 1, not `x`." in finding.title
+    assert f"write `{statement}`: only this term is missing the factor `x`." in finding.fix

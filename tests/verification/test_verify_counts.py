@@ -99,3 +99,15 @@ def test_a_factor_that_is_an_argument_is_called_by_its_name():
     (finding,) = bs.verify(Cooled.apply, torch.randn(3, 4), 0.2)
     assert finding.title == "Cooled.backward returns a fifth of the right gradient for `x`."
     assert finding.fix == "Divide the gradient of `x` by `tau`."
+
+
+class Kept(Cooled):
+    @staticmethod
+    def forward(ctx, x, tau):
+        ctx.temperature = tau
+        return Cooled.forward(ctx, x, tau)
+
+
+def test_it_is_called_as_backward_has_it_where_forward_keeps_it():
+    (finding,) = bs.verify(Kept.apply, torch.randn(3, 4), 0.2)
+    assert finding.fix == "Divide the gradient of `x` by `ctx.temperature`."

@@ -19,7 +19,7 @@ from recorded_runs import digits
 from backsight.runs import STATISTICS, RunWriter, lines
 from backsight.viewer import Library, Server
 from backsight.viewer.answers.heat import MOST_CELLS
-from backsight.viewer.question import QUESTIONS as QUESTIONS_OF_A_RUN
+from backsight.viewer.question import questions
 
 NAMES = ("x" * 10_000, "层.重み." + "ü" * 3000, "\u202eevil", "a\nb", "", "..", "/etc/passwd", "a,b&c=d#e?f")
 QUESTIONS = ("lines", "related", "rows", "histograms", "graph")
@@ -236,7 +236,7 @@ def test_who_waits_for_a_long_answer_is_not_left(folder, monkeypatch):
     for name in ("ASKING", "TAKING", "LOOK"):
         monkeypatch.setattr(patience, name, 0.01)
     write(folder / "run", ["t"])
-    monkeypatch.setitem(QUESTIONS_OF_A_RUN, "marks", lambda run, asked: (time.sleep(0.2), {"lines": {}})[1])
+    monkeypatch.setitem(questions(), "marks", lambda run, asked: (time.sleep(0.2), {"lines": {}})[1])
     with Server(Library(folder)) as server:
         assert asked(server, "/api/ask/marks?run=run")[0] == 200
 

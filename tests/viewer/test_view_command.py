@@ -88,3 +88,19 @@ def test_a_report_of_a_folder_says_which_runs_it_could_not_read_a_line_each(runs
     assert [line.partition(" has no ")[0] for line in said.err.splitlines()] == [
         f"backsight: {there / name / 'rank-00000'}" for name in ("a", "b")
     ]
+
+
+IMPORTED = """
+import sys
+from backsight.viewer import serve
+
+def ready(url):
+    raise SystemExit("with PyTorch" if "torch" in sys.modules else "without")
+
+serve(sys.argv[1], ready=ready)
+"""
+
+
+def test_the_address_is_said_before_pytorch_is_imported(runs):
+    said = subprocess.run([sys.executable, "-c", IMPORTED, str(runs)], capture_output=True, text=True)
+    assert said.stderr.strip() == "without"

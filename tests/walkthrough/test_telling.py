@@ -168,7 +168,7 @@ def test_a_jacobian_asked_for_after_the_graph_was_freed_raises():
 def test_a_step_prints_its_card():
     text = str(bs.walk(walked.mean_squared_error()).until("Add"))
     assert text.splitlines()[:2] == [
-        "step 3 · AddBackward0",
+        "step 3 · AddBackward0 #3",
         "  in        2×4  [-0.5366, 0.6239, -0.3015, -0.4827, …]  norm 1.51",
     ]
     assert "  Jacobian  other: 8×4 one 1 per row" in text

@@ -131,9 +131,9 @@ def test_a_closed_module_is_lit_when_one_of_its_operations_runs(visit):
     walk = bs.walk(model(torch.randn(2, 3, 8, 8)).sum(), model=model).run()
     page = visit(walk.to_html(picture=lambda: walk.graph.to_svg(max_boxes=10)))
     lit = {module: lit for module, title, lit, _ in page.evaluate(EACH) if module and "→" not in title}
-    assert lit["fc"] == ["fc"]
-    assert {tuple(boxes) for module, boxes in lit.items() if module.startswith("layer2.1.")} == {("1",)}
-    assert {tuple(boxes) for module, boxes in lit.items() if module.startswith("layer2.0.")} == {("0",)}
+    assert lit["model.fc"] == ["model.fc"]
+    assert {tuple(boxes) for module, boxes in lit.items() if module.startswith("model.layer2.1.")} == {("1",)}
+    assert {tuple(boxes) for module, boxes in lit.items() if module.startswith("model.layer2.0.")} == {("0",)}
 
 
 def test_a_leaf_that_is_used_twice_is_lit_twice(visit):

@@ -16,7 +16,12 @@ def test_a_formula_is_told_with_numbers():
     assert lines[0].startswith("backward of y  6 of 6 steps, 1 of 1 leaves reached")
     assert lines[1].split() == ["#", "node", "g", "arriving", "g", "leaving", "norm"]
     assert "Sum" in lines[2] and "3 [1, 1, 1]" in lines[2]
-    assert lines[-1].lstrip().startswith("5  → x") and "3 [4, 8, 12] (Σ of 2)" in lines[-1]
+    assert lines[-2].lstrip().startswith("5  → x") and "3 [4, 8, 12] (Σ of 2)" in lines[-2]
+    assert lines[-1] == "# is the index in walk.graph.nodes"
+
+    w = bs.walk(walked.mean_squared_error()).run()
+    numbers = [int(line.split()[0]) for line in w.text().splitlines()[2:-1]]
+    assert numbers == [step.node.index for step in w.steps] != [step.number for step in w.steps]
 
 
 def test_a_walk_that_has_not_begun_says_what_comes():
@@ -44,8 +49,9 @@ def test_a_model_is_told_by_module():
         "scale",
     ]
     modules = [line.split()[0] for line in lines[2:]]
-    assert modules.index("fc") < modules.index("layer2.1.bn2")
-    assert {"stem", "layer1.0.conv1", "layer2.1.bn2"} <= set(modules)
+    assert not any("(outside)" in each and each != "(outside)" for each in modules)
+    assert modules.index("model.fc") < modules.index("model.layer2.1.bn2")
+    assert {"model.stem", "model.layer1.0.conv1", "model.layer2.1.bn2"} <= set(modules)
 
 
 def test_a_stop_is_told():
@@ -73,7 +79,7 @@ def test_in_a_pipe_it_is_plain_and_in_colour_only_where_asked(capsys):
 def test_names_cannot_write_to_the_terminal():
     hostile = {"\x1b[2J[bold]\n": torch.ones(2, requires_grad=True)}
     text = bs.walk((hostile["\x1b[2J[bold]\n"] * 2).sum()).run().text(width=200)
-    assert "\x1b" not in text and len(text.splitlines()) == 5
+    assert "\x1b" not in text and len(text.splitlines()) == 6
 
 
 def test_of_a_long_formula_the_last_steps_are_shown():
@@ -82,4 +88,4 @@ def test_of_a_long_formula_the_last_steps_are_shown():
         y = y * 1.5
     lines = bs.walk((y + x).sum()).run().text(width=80).splitlines()
     assert lines[-1] == "the last 40 steps are shown; walk.steps has all of them"
-    assert len(lines) == 43
+    assert len(lines) == 44

@@ -23,6 +23,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls
 from backsight.source.bindings import bound, spots
 from backsight.source.body import callee, dotted, expressions, functions, keyword, statements
+from backsight.source.imports import meaning
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.stepping import optimizer_steps, steps_in
@@ -215,7 +216,11 @@ def _measures(level: Level, call: ast.Call) -> bool:
         limit = limit.args[0] if limit.args else None
     value = value_of(level, limit)
     infinite = isinstance(value, str) and value.strip().lower() in ("inf", "infinity")
-    return infinite or (isinstance(value, float) and math.isinf(value)) or dotted(limit) in ("math.inf", "torch.inf")
+    return (
+        infinite
+        or (isinstance(value, float) and math.isinf(value))
+        or meaning(limit) in ("math.inf", "torch.inf", "numpy.inf")
+    )
 
 
 def clipped_early(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
+from backsight.diagnosis.evidence.attention import lower_right
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.loss_targets import OF_LOSSES, named_operand
 from backsight.diagnosis.wording import if_known, shown, warning
@@ -155,6 +156,26 @@ def _inverted(told: Told) -> Finding:
     )
 
 
+def _aligned(told: Told) -> Finding:
+    queries, keys = (int(each) for each in told.seen.numbers)
+    query, key = told.operands.get(0) or "query", told.operands.get(1) or "key"
+    one = queries == 1
+    hides = "1 query" if one else f"{queries} queries"
+    shows = "it sees the first alone" if one else f"none sees the last {keys - queries}"
+    mask = f"Pass {lower_right(query, key)}, in place of it."
+    return warning(
+        "BS165",
+        f"is_causal=True hides the last keys from every query: `{query}` is shorter than `{key}`.",
+        (
+            shown(told.line.place, f"gives {hides} and {keys} keys: {shows}."),
+            "The mask begins at the first key: query i sees the keys up to i. With earlier keys in front, as from a "
+            "cache, it should end at the last.",
+        ),
+        f"A single query comes last, and may see every key: is_causal={query}.size(-2) > 1." if one else mask,
+        told.line.place,
+    )
+
+
 _FINDINGS: dict[str, Callable[[Told], Finding | None]] = {
     **OF_LOSSES,
     "mask": _mask,
@@ -163,4 +184,5 @@ _FINDINGS: dict[str, Callable[[Told], Finding | None]] = {
     "drawn": _drawn,
     "padding": _padding,
     "inverted": _inverted,
+    "aligned": _aligned,
 }

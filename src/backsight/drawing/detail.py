@@ -18,8 +18,7 @@ def told(graph: Graph, box: Box) -> str:
     told(graph, scene.boxes[0])     # "AddmmBackward0, node 12\\ntransformer.h.0.attn.c_attn\\n..."
     ```
     """
-    name = model_name(graph)
-    path = ".".join(filter(None, (harmless(name), box.path)))
+    path = ".".join(filter(None, (harmless(graph.model), box.path)))
     about = f"{path}: {box.cls}" if box.cls else path
     lines = _group(box, about) if box.is_group else _operation(graph.nodes[box.node], about)
     if box.times > 1:
@@ -30,15 +29,6 @@ def told(graph: Graph, box: Box) -> str:
         more = f" and {rest:,} more" if rest else ""
         lines.append(f"leaves: {', '.join(names[:_MOST])}{more}")
     return "\n".join(line for line in lines if line)
-
-
-def model_name(graph: Graph) -> str:
-    """Return what the program calls the only model, which paths of modules leave out; empty where it is not known."""
-    for leaf in graph.leaves:
-        if leaf.module is not None and leaf.kind in ("parameter", "buffer"):
-            own = ".".join(filter(None, (leaf.module, leaf.name.rpartition(".")[2])))
-            return leaf.name.removesuffix(f".{own}") if leaf.name.endswith(f".{own}") else ""
-    return ""
 
 
 def _group(box: Box, about: str) -> list[str]:

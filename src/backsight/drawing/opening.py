@@ -10,13 +10,14 @@ from backsight.drawing.look import MOST_BOXES, Look
 from backsight.drawing.scene import Box, Scene
 
 
-def opened(scene: Scene, look: Look) -> Scene:
+def opened(scene: Scene, look: Look, model: str = "") -> Scene:
     """Return `scene` with groups opened, those with most in them first, while `look.max_boxes` allows.
 
-    What `look.depth` and `look.open` ask for is open whatever that costs, up to 500 boxes.
+    What `look.depth` and `look.open` ask for is open whatever that costs, up to 500 boxes; a path may begin with the
+    variable of the model.
     """
     children = _children(scene.boxes)
-    wanted = _wanted(scene.boxes, look)
+    wanted = _wanted(scene.boxes, look, model)
     shown = len(children[-1])
     open_now: set[int] = set()
     waiting: list[_Offer] = []
@@ -55,14 +56,15 @@ def _children(boxes: Sequence[Box]) -> dict[int, list[int]]:
     return children
 
 
-def _wanted(boxes: Sequence[Box], look: Look) -> set[int]:
+def _wanted(boxes: Sequence[Box], look: Look, model: str) -> set[int]:
     """Return the groups that are to be open whatever the number of boxes: those asked for, and those around them."""
+    paths = {*look.open, *(path.removeprefix(f"{model}.") for path in look.open)}
     depths: list[int] = []
     wanted: set[int] = set()
     for box in boxes:
         depths.append(0 if box.parent is None else depths[box.parent] + 1)
         asked = look.depth is not None and (look.depth < 0 or depths[-1] < look.depth)
-        if box.is_group and (asked or box.path in look.open):
+        if box.is_group and (asked or box.path in paths):
             wanted.add(box.index)
             around = box.parent
             while around is not None and around not in wanted:

@@ -10,7 +10,6 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.drawing.detail import model_name
 from backsight.drawing.folding import below, fold
 from backsight.drawing.given import Given, given
 from backsight.drawing.groups import Group, Item, end_row, grouped, inner_groups, without_frames, worn
@@ -65,7 +64,7 @@ def staged(graph: Graph, look: Look) -> Scene:
         notes=_notes(graph, rows),
         at=stage.boxes_by_node(),
     )
-    return opened(scene, look)
+    return opened(scene, look, graph.model)
 
 
 def _seen(rows: Rows, marks: Marks, pills: Given) -> list[tuple[object, ...]]:
@@ -84,7 +83,7 @@ def _seen(rows: Rows, marks: Marks, pills: Given) -> list[tuple[object, ...]]:
 
 def _model(graph: Graph) -> Iterator[str]:
     """Yield what the model is called and its class, where there is one."""
-    name, cls = model_name(graph), graph.classes.get("", "")
+    name, cls = graph.model, graph.classes.get("", "")
     if cls:
         yield harmless(f"{name}: {cls}" if name else cls)
 
@@ -148,16 +147,17 @@ class _Stage:
         times = repetition.times if repetition else 1
         path = self.wears.get(row, rows.module[row])
         cls = self.graph.classes.get(path, "") if row in self.wears else ""
-        name = below(path, group.path) if row in self.wears else ""
+        name = self._called(below(path, group.path), group) if row in self.wears else ""
+        written = "" if row in self.wears else rows.written.get(row, "")  # else the class says it
         if repetition and repetition.kind == "module":
-            name = _from_to(repetition.path, repetition.last, group.path)
+            name = self._from_to(repetition.path, repetition.last, group)
         value = float(self.warmth.values[row])
         return Box(
             index=index,
             parent=parent,
             kind=_KINDS.get(kind.kind, "op"),
             name=harmless(name),
-            op=harmless("leaf" if kind.kind == "leaf" else op_name(kind.name)),
+            op=harmless("leaf" if kind.kind == "leaf" else written or op_name(kind.name)),
             shape=rows.shape[row],
             node=rows.node[row],
             cls=harmless(cls),
@@ -225,13 +225,20 @@ class _Stage:
         if group.kind == "repeat":
             first = next(filter(None, map(self._path, group.items)), "")
             if first and group.last not in map(self._path, group.items):
-                return _from_to(first, group.last, around.path)
-            return f"{below(group.path, around.path)} repeated".strip()
+                return self._from_to(first, group.last, around)
+            return f"{self._called(below(group.path, around.path), around)} repeated".strip()
         if group.kind == "part":
             return f"ops {group.start:,}…{group.stop - 1:,}"
-        name = _from_to(group.path, group.last, around.path)
+        name = self._from_to(group.path, group.last, around)
         self._uses[group.path] += 1
         return f"{name} · call {self._uses[group.path]}" if again and self.graph.calls else name
+
+    def _from_to(self, path: str, last: str, around: Group) -> str:
+        return self._called(_from_to(path, last, around.path), around)
+
+    def _called(self, name: str, around: Group) -> str:
+        """Return the name of a module as seen from within `around`: outside of all modules, with the variable."""
+        return self.graph.called(name) if name and not around.path else name
 
     def _path(self, item: Item) -> str:
         return self.wears.get(item, "") if isinstance(item, int) else item.path

@@ -8,10 +8,12 @@ from types import CodeType
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.backup import own_backup
+from backsight.diagnosis.captures import captured_for_good
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
 from backsight.diagnosis.misplaced import misplaced
 from backsight.diagnosis.peculiar import peculiarities
 from backsight.diagnosis.reordered import crossed, reordered
+from backsight.diagnosis.seeded_again import seeded_again
 from backsight.diagnosis.stacked import untrained_members
 from backsight.diagnosis.taken_once import taken_once
 from backsight.diagnosis.totals import summed_over_samples
@@ -29,6 +31,9 @@ _MOST_READ = 8
 _TAKEN = 32
 """The optimizer step at which it is looked for numbers that were taken from what is trained."""
 
+
+_SEEDED = (8, 16, 32)
+"""The optimizer steps at which it is asked whether the first ones drew the same numbers."""
 
 _LOADERS = (4, 16, 64)
 """The optimizer steps at which it is looked for pairs that two loaders draw."""
@@ -112,9 +117,12 @@ class Watched(Sign):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._apart: list[Finding] = []
+        self._seeded: Finding | None = None
 
     def run_doubled(self, step: Step) -> None:
-        """Look for loaders while the variables of a function hold them."""
+        """Look while the functions that lead to a step run: for loaders that variables hold, and for seeds."""
+        if step.number in _SEEDED and self._seeded is None:
+            self._seeded = seeded_again(self._watch, step.caller())
         if step.number in _LOADERS and not self._apart:
             self._apart = [*drawn_apart(self._watch), *drawn_in_part(step.caller())]
 
@@ -124,4 +132,6 @@ class Watched(Sign):
         found = [*dropped(seen), *lost_writes(repeated_writes(watch)), *reordered(seen), *own_backup(own_copies(watch))]
         found += [*peculiarities(watch, known), *self._apart, *disarranged(watch), *untrained_members(watch)]
         found += summed_over_samples(watch)
+        found += captured_for_good(watch)
+        found += [self._seeded] if self._seeded is not None else []
         return [*found, *crossed(watch, [*known, *found])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.evidence.singular import Singular, singular
 from backsight.diagnosis.rules.unmoved import Scaled, never_stepped, scaled
 from backsight.launch.sign import Audit, Sign, Step
 from backsight.tracing import Watch
@@ -20,6 +21,7 @@ class Skipping(Sign):
         self._watch = watch
         self._steps = False
         self._scaled: Scaled | None = None
+        self._singular: list[Singular] = []
 
     def run_doubled(self, step: Step) -> None:
         self._steps = True
@@ -27,7 +29,11 @@ class Skipping(Sign):
     def audited(self, audit: Audit) -> None:
         if not self._steps and self._scaled is None:
             self._scaled = scaled(audit.site)
+        if not self._steps and self._scaled is not None and (graph := audit.report.graph) is not None:
+            self._singular = list(dict.fromkeys([*self._singular, *singular(graph)]))
 
     def told(self, known: Sequence[Finding]) -> list[Finding]:
         backwards = len(self._watch.backwards) if self._scaled is not None and not self._steps else 0
-        return [never_stepped(self._scaled, backwards)] if self._scaled is not None and backwards >= _MANY else []
+        if self._scaled is None or backwards < _MANY:
+            return []
+        return [never_stepped(self._scaled, backwards, self._singular)]

@@ -40,6 +40,8 @@ class ModuleCalls:
         self.path = ""
         """The module that runs now."""
         self.depth = 0
+        self.classes: dict[str, str] = {}
+        """The class of each module by its path."""
         self._models: dict[int, weakref.ref[torch.nn.Module]] = {}
         self._paths: dict[int, str] = {}
         self._stack: list[str] = []
@@ -75,7 +77,9 @@ class ModuleCalls:
 
     def meet(self, model: torch.nn.Module, prefix: str = "") -> None:
         """Take the names of the modules in `model`."""
-        key, new = id(model), {id(each): path for path, each in paths_in(model, prefix) if id(each) not in self._paths}
+        named = [(path, each) for path, each in paths_in(model, prefix) if id(each) not in self._paths]
+        key, new = id(model), {id(each): path for path, each in named}
+        self.classes |= {path: type(each).__name__ for path, each in named}
         self._models[key] = weakref.ref(model, lambda _: self._gone(key, new))
         if self._met is not None:
             self._met(model, prefix)

@@ -37,6 +37,7 @@ def document(memory: StepMemory) -> dict[str, Any]:
         "delta": history.delta.tolist(),
         "spans": [[s.phase, s.first, s.last, s.began - history.began, s.ended - history.began] for s in history.spans],
         "blocks": [_block(block) for block in history.blocks],
+        "classes": dict(history.classes),
     }
 
 
@@ -59,8 +60,17 @@ def memory_of(held: Any) -> StepMemory:
     memory = StepMemory(forecast=part.at("forecast", bool))
     ended = part.number("ended")
     others = tuple(part.texts("others"))
-    memory.fill(History(blocks, spans, time, block, delta, 0, ended), others, failed=part.at("failed", str))
+    history = History(blocks, spans, time, block, delta, 0, ended, _read_classes(part))
+    memory.fill(history, others, failed=part.at("failed", str))
     return memory
+
+
+def _read_classes(part: Part) -> dict[str, str]:
+    """Return the classes of modules, which documents of older versions do not have."""
+    if "classes" not in part.held:
+        return {}
+    held = part.at("classes", dict)
+    return {path: part.part("classes").at(path, str) for path in held}
 
 
 def _block(block: Block) -> list[Any]:

@@ -53,16 +53,19 @@ class Peak:
     op: str
     node: str
     module: str
+    cls: str
+    """The class of that module; empty where that is not known."""
     by_kind: dict[Kind, int]
     held: tuple[Held, ...]
     """Everything alive, in groups, the largest first."""
 
     @property
     def where(self) -> str:
-        """The place in the step: `in the backward pass, at LogSoftmaxBackward0 in layer lm_head`."""
+        """The place in the step: ``in the backward pass, at AddmmBackward0 in layer `lm_head` (Linear)``."""
         if self.phase is None:
             return "before the step"
-        layer = f" in layer `{self.module}`" if self.module else ""
+        cls = f" ({self.cls})" if self.cls else ""
+        layer = f" in layer `{self.module}`{cls}" if self.module else ""
         return f"in the {_PASS[self.phase]}{_at(self.node, self.op, self.phase)}{layer}"
 
     @property
@@ -99,9 +102,10 @@ def peak_of(history: History) -> Peak:
     by_kind = history.by("kind", at)
     kinds = {kind: by_kind.get(kind, 0) for kind in KINDS}
     if at < 0:
-        return Peak(history.peak, at, None, "", "", "", kinds, _groups(alive))
+        return Peak(history.peak, at, None, "", "", "", "", kinds, _groups(alive))
     made = history.blocks[int(history.block[at])]
-    return Peak(history.peak, at, history.phase_at(at), made.op, made.node, made.module, kinds, _groups(alive))
+    phase, cls = history.phase_at(at), history.classes.get(made.module, "")
+    return Peak(history.peak, at, phase, made.op, made.node, made.module, cls, kinds, _groups(alive))
 
 
 def short_op(op: str) -> str:
@@ -116,7 +120,7 @@ def label(block: Block) -> str:
     made = short_op(block.op) if block.op else ""
     if not made:
         return f"{NOUNS[block.kind]} from before the step".strip()
-    owner = block.module
+    owner = f"layer `{block.module}`" if block.module else ""
     if not owner and block.phase == "backward" and "backward" not in made:
         owner = block.node.partition(" ")[0]
     return f"{made} of {owner}" if owner else made
@@ -143,8 +147,8 @@ def lines_of(held: Held) -> str:
 def _together(pattern: str, names: Sequence[str]) -> str:
     """Return names of one pattern as one, with a star for each number in which they differ.
 
-    >>> _together("gelu of blocks.*.mlp.*", ["gelu of blocks.0.mlp.1", "gelu of blocks.1.mlp.1"])
-    'gelu of blocks.*.mlp.1'
+    >>> _together("gelu of layer `*.mlp.*`", ["gelu of layer `0.mlp.1`", "gelu of layer `1.mlp.1`"])
+    'gelu of layer `*.mlp.1`'
     """
     columns = zip(*(_NUMBER.findall(name) for name in names), strict=True)
     numbers = iter([column[0] if len(set(column)) == 1 else "*" for column in columns])
@@ -218,5 +222,5 @@ def _group(held: Held) -> _Part:
     return _Part(held.bytes, f"{each}{what}", f"a tensor{what}")
 
 
-_NUMBER = re.compile(r"(?<=[. ])\d+(?=[., ]|$)")
+_NUMBER = re.compile(r"(?<=[. `])\d+(?=[., `]|$)")
 """A number in a path: `blocks.0.fc` and `blocks.1.fc` are told as `blocks.*.fc`."""

@@ -125,7 +125,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         for number, blocks in self._made.items():
             for block in blocks:
                 block.node = f"{self._nodes[number]} #{number}" if number in self._nodes else ""
-        return settled(self.ledger.history())
+        return settled(self.ledger.history(classes=self.calls.classes))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(each not in FAMILIAR for each in types):

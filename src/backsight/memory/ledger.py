@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -83,6 +84,8 @@ class History:
     delta: NDArray[np.int64]
     began: int
     ended: int
+    classes: Mapping[str, str] = field(default_factory=dict)
+    """The class of each module by its path."""
 
     @property
     def start(self) -> int:
@@ -196,13 +199,13 @@ class Ledger:
         self._end_span(position, now)
         self.spans.append(Span(phase, position, position, now, now))
 
-    def history(self, ended: int | None = None) -> History:
-        """Return everything as plain data."""
+    def history(self, ended: int | None = None, classes: Mapping[str, str] | None = None) -> History:
+        """Return everything as plain data. classes: those of the modules, by path."""
         ended = time.time_ns() if ended is None else ended
         self._end_span(len(self._changes), ended)
         columns = np.array(self._changes, np.int64).reshape(-1, 3).T.copy()
         spans = tuple(s for s in self.spans if s.last > s.first)
-        return History(tuple(self.blocks), spans, columns[0], columns[1], columns[2], self.began, ended)
+        return History(tuple(self.blocks), spans, columns[0], columns[1], columns[2], self.began, ended, classes or {})
 
     def _add(self, key: int, size: int, device: str, born: int) -> Block:
         block = self._living[key] = Block(len(self.blocks), size, device, born)

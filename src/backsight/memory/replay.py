@@ -50,7 +50,7 @@ class _Replay:
         happened.sort(key=_time)  # stable: what has the same time stays in its order
         for each in happened:
             self._tell(each)
-        history = self._ledger.history(ended)
+        history = self._ledger.history(ended, self._calls.classes)
         for block in history.blocks:
             if block.number in self._read and block.kind == "other":
                 block.kind = "inputs"

@@ -26,6 +26,9 @@ from .plain import namespace as namespace_of
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DEMO = _PACKAGE + "demo" + os.sep  # scripts that stand for a user's own
 _MAIN = ("__main__", "__mp_main__")
+_TEST_RUNNERS = frozenset(("_pytest", "pluggy", "xdist", "execnet", "__channelexec__"))
+"""Packages of pytest, whose frames lead to thousands of objects, all of its own, and to what a test has anyway; the
+last is what execnet calls xdist in a worker."""
 
 LIBRARY_FRAME, FOREIGN_THREAD, IMPORTED = 1.5, 1.0, 0.5  # how much less a person would use a name from there
 
@@ -69,7 +72,7 @@ _Standing = tuple[FrameType, "str | None", float]
 
 
 def _running_frames(here: int, apart_from: list[FrameType]) -> tuple[list[_Standing], list[_Standing]]:
-    """Every running frame, those of `here` and innermost first, as (the user's, the library's)."""
+    """Every running frame but a test runner's, those of `here` and innermost first, as (the user's, the library's)."""
     names = _thread_names()
     own: list[_Standing] = []
     host: list[_Standing] = []
@@ -77,7 +80,7 @@ def _running_frames(here: int, apart_from: list[FrameType]) -> tuple[list[_Stand
         thread = None if ident == here else names.get(ident, str(ident))
         away = 0.0 if thread is None else FOREIGN_THREAD
         for frame in stack:
-            if any(frame is other for other in apart_from):
+            if any(frame is other for other in apart_from) or _module_of(frame).partition(".")[0] in _TEST_RUNNERS:
                 continue
             if is_user(frame):
                 own.append((frame, thread, away))
@@ -138,9 +141,12 @@ def _module_roots(library: bool) -> Iterator[Root]:
     of_package: dict[str, bool] = {}  # there are thousands of modules, of a few hundred packages, which decide
     for name, module in sorted(modules, key=lambda entry: entry[0] not in _MAIN):
         package = name.partition(".")[0]
+        decided = None if name in _MAIN else of_package.get(package)
+        if decided and not library:  # past its namespace, which after a fork is not even read into memory
+            _not_the_programs[name] = id(module)
+            continue
         if not issubclass(type(module), ModuleType):
             continue
-        decided = None if name in _MAIN else of_package.get(package)
         namespace = module_dict(module)
         if decided is None:
             decided = _is_library_module(name, namespace)

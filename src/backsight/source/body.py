@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from backsight.quiet import quietly
-from backsight.source.cells import cell
-from backsight.source.imports import library, meaning, note_meanings
+from backsight.source.cells import cell, other_cells
+from backsight.source.imports import imported_by, library, meaning, note_meanings
 
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -106,7 +106,7 @@ def function_at(code: types.CodeType) -> Body | None:
     lines = _lines(code.co_filename)
     if not lines:
         return None
-    scopes = _scopes("".join(lines))
+    scopes = _scopes("".join(lines), _others(code.co_filename))
     name, line = code.co_name, code.co_firstlineno
     node: Scope | None
     if name == "<module>" or name.startswith("<cell line"):  # IPython renames the code object of a cell
@@ -122,7 +122,7 @@ def function_at(code: types.CodeType) -> Body | None:
 
 def _lambda(source: str, code: types.CodeType) -> ast.FunctionDef | None:
     """The lambda that `code` was compiled from: the one on its line, which of several its instructions lie in."""
-    found = _lambdas(source).get(code.co_firstlineno, ())
+    found = _lambdas(source, _others(code.co_filename)).get(code.co_firstlineno, ())
     if len(found) > 1 and sys.version_info >= (3, 11):
         spans = [(line, start) for line, _, start, _ in code.co_positions() if line is not None and start is not None]
         spans = [(line, start) for line, start in spans if line and start]  # those of its beginning have column 0
@@ -136,9 +136,9 @@ def _spans(node: ast.stmt, line: int, column: int) -> bool:
 
 
 @functools.lru_cache(maxsize=32)
-def _lambdas(source: str) -> dict[int, tuple[ast.FunctionDef, ...]]:
+def _lambdas(source: str, others: tuple[str, ...]) -> dict[int, tuple[ast.FunctionDef, ...]]:
     """Every lambda by its line, each as the function that it stands for."""
-    module, found = _scopes(source).get(("<module>", 0)), dict[int, tuple[ast.FunctionDef, ...]]()
+    module, found = _scopes(source, others).get(("<module>", 0)), dict[int, tuple[ast.FunctionDef, ...]]()
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.Lambda):
             returned = ast.copy_location(ast.Return(node.body), node.body)
@@ -150,7 +150,7 @@ def _lambdas(source: str) -> dict[int, tuple[ast.FunctionDef, ...]]:
 def body_around(file: str, line: int) -> Body | None:
     """The innermost function, class body or module of `file` that covers `line`; None where there is no source."""
     lines = _lines(file)
-    scopes = _scopes("".join(lines)) if lines else {}
+    scopes = _scopes("".join(lines), _others(file)) if lines else {}
     covering = [scope for scope in scopes.values() if _covers(scope, line)]
     return Body(file, max(covering, key=_first), lines) if covering else None
 
@@ -158,7 +158,7 @@ def body_around(file: str, line: int) -> Body | None:
 def functions(file: str) -> Iterator[Body]:
     """The module of a file, and every function in it."""
     lines = _lines(file)
-    found = _scopes("".join(lines)).values() if lines else ()
+    found = _scopes("".join(lines), _others(file)).values() if lines else ()
     for scope in {id(scope): scope for scope in found if not isinstance(scope, ast.ClassDef)}.values():
         yield Body(file, scope, lines)
 
@@ -362,14 +362,12 @@ def _lines(file: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=32)
-def _scopes(source: str) -> dict[tuple[str, int], Scope]:
+def _scopes(source: str, others: tuple[str, ...]) -> dict[tuple[str, int], Scope]:
     """Every scope by name and first line: of its first decorator (as `co_firstlineno` has it) and of its `def`."""
-    try:
-        with quietly(module="<unknown>"):  # the user has seen the warnings about this text once already
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply for the parser
+    tree = _tree(source)
+    if tree is None:
         return {}
-    note_meanings(tree)
+    note_meanings(tree, {name: means for each in reversed(others) for name, means in _imports(each).items()})
     found: dict[tuple[str, int], Scope] = {("<module>", 0): tree}
     stack: list[Scope] = [tree]
     while stack:
@@ -379,6 +377,25 @@ def _scopes(source: str) -> dict[tuple[str, int], Scope]:
                 found.setdefault((statement.name, statement.lineno), statement)
                 stack.append(statement)
     return found
+
+
+def _tree(source: str) -> ast.Module | None:
+    try:
+        with quietly(module="<unknown>"):  # the user has seen the warnings about this text once already
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply for the parser
+        return None
+
+
+def _others(file: str) -> tuple[str, ...]:
+    """The texts of a notebook's other cells, the newest first: their imports hold in each. None for any other file."""
+    return tuple("".join(_lines(each)) for each in other_cells(file))
+
+
+@functools.lru_cache(maxsize=256)
+def _imports(source: str) -> dict[str, str]:
+    tree = _tree(source)
+    return imported_by(tree) if tree is not None else {}
 
 
 def _first(node: Scope | ast.stmt) -> int:

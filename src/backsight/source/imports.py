@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 # What such a name means where the text does not bind it: the cell of a notebook, a part of a line.
 _USUAL: Mapping[str, str] = {
@@ -46,17 +47,25 @@ def is_gradient_call(call: ast.expr) -> bool:
     return len(call.args) > 1 or any(each.arg == "inputs" for each in call.keywords)
 
 
-def note_meanings(tree: ast.Module) -> None:
-    """Note at each name of a text what it means there; an empty text where the program has bound it itself."""
-    stack: list[tuple[ast.AST, ChainMap[str, str]]] = [(tree, ChainMap())]
+def imported_by(tree: ast.Module) -> dict[str, str]:
+    """The names that a module imports, or assigns from what it does, each with what it means."""
+    return {name: means for name, means in _bound(list(_own(tree)), {}).items() if means}
+
+
+def note_meanings(tree: ast.Module, known: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Note at each name of a text what it means there; an empty text where the program has bound it itself.
+
+    `known` are the names that it has without binding them: those of a notebook's other cells.
+    """
+    stack: list[tuple[ast.AST, ChainMap[str, str]]] = [(tree, ChainMap(dict(known)))]
     while stack:
         scope, outer = stack.pop()
         own = list(_own(scope))
-        known = outer.new_child(_bound(own, outer))
+        here = outer.new_child(_bound(own, outer))
         for node in own:
-            if isinstance(node, ast.Name) and node.id in known:
-                setattr(node, _MEANING, known[node.id])
-        inner = outer if isinstance(scope, ast.ClassDef) else known  # methods do not see the names of their class
+            if isinstance(node, ast.Name) and node.id in here:
+                setattr(node, _MEANING, here[node.id])
+        inner = outer if isinstance(scope, ast.ClassDef) else here  # methods do not see the names of their class
         stack += [(node, inner) for node in own if isinstance(node, _SCOPES)]
 
 

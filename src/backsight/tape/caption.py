@@ -74,7 +74,7 @@ def legend(graph: Graph, rows: Rows, folds: Sequence[Fold], *, lanes_cut: bool, 
     parts += ["◆ custom Function"] if "custom" in kinds else []
     parts += ["■ whole region"] if kinds & {"compiled", "checkpoint"} else []
     parts += ["‹leaf›"] if any(rows.chips) else []
-    parts += [SAME] if any(rows.module) and any(not b or a == b for a, b in pairwise(rows.module)) else []
+    parts += [SAME] if any(rows.called) and any(not b or a == b for a, b in pairwise(rows.called)) else []
     parts += ["saved: kept for backward, counted once"] if any(rows.saved) else []
     parts += ["hooked: packed, size unknown"] if "hooked" in rows.state else []
     parts += [GUESSED] if is_guessed(graph, rows) else []

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from backsight.tape.drawable import Drawable
 from backsight.tape.node import Edge, Node, Nodes, NodeType
+from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.tensors import Leaf, Output, Saved
 
 if TYPE_CHECKING:
@@ -39,8 +40,31 @@ class Columns:
     ids: NDArray[np.uint64]
 
 
+OUTSIDE = "(outside)"
+"""The module of a node that was made while no module ran, where calls were logged."""
+
 Cut = tuple[str, str, str]
 """What keeps a gradient from an operand ("detach", "no_grad", ...), how the program wrote that, and `file:line`."""
+
+
+_POOLS = {
+    "AvgPool2D": "avg_pool1d",
+    "MaxPool2DWithIndices": "max_pool1d",
+    "AdaptiveAvgPool2D": "adaptive_avg_pool1d",
+    "AdaptiveMaxPool2D": "adaptive_max_pool1d",
+}
+"""What pools in one dimension, by autograd's name of the pooling in two.
+
+Source: aten/src/ATen/native/Pool.cpp, Pooling.cpp.
+"""
+
+_OF_MODULES = ("parameter", "buffer")
+
+
+def _before(leaf: Leaf) -> str:
+    """Return what stands before the path of a leaf within its model: `net` in `net.body.0.weight`."""
+    own = ".".join(filter(None, (leaf.module, leaf.name.rpartition(".")[2])))
+    return leaf.name.removesuffix(f".{own}") if leaf.name.endswith(f".{own}") else ""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -116,6 +140,39 @@ class Graph(Drawable):
         """Position in `leaves` by the index of the leaf's node."""
         return {leaf.node: leaf.index for leaf in self.leaves}
 
+    @cached_property
+    def written(self) -> dict[int, str]:
+        """What the program wrote for a node, by its index, where autograd calls it otherwise: the class of a module
+        that holds no leaf and made nothing else (`Dropout` for `Mul`), and `avg_pool1d` for what runs in two
+        dimensions."""
+        around = {path.rpartition(".")[0] for path in self.classes} | {leaf.module for leaf in self.leaves}
+        made: dict[tuple[str, int], list[int]] = {}
+        types, is_view = self.columns.type.tolist(), [op_name(each.name) in VIEWS for each in self.types]
+        for i, path in enumerate(self.modules):
+            if path in self.classes and path not in around and not is_view[types[i]]:
+                made.setdefault((path, self.calls[i] if self.calls else 0), []).append(i)
+        alone = ((nodes[0], path) for (path, _), nodes in made.items() if len(nodes) == 1)
+        classes = {i: self.classes[path] for i, path in alone if self.types[types[i]].kind == "op"}
+        return {**self._pooled(), **classes}
+
+    def _pooled(self) -> dict[int, str]:
+        """Return what pools in one dimension: PyTorch gives the input another one and pools in two."""
+        pools = {k: name for k, kind in enumerate(self.types) if (name := _POOLS.get(op_name(kind.name)))}
+        types, start, inputs = self.columns.type, self.columns.start, self.columns.inputs
+        found = np.flatnonzero(np.isin(types, list(pools))).tolist() if pools else []
+        sources = ((i, inputs[start[i] : start[i + 1]].tolist()) for i in found)
+        return {
+            i: pools[int(types[i])]
+            for i, (source, *_) in sources
+            if source >= 0 and op_name(self.types[types[source]].name) == "Unsqueeze"
+        }
+
+    @cached_property
+    def model(self) -> str:
+        """What the program calls the only model, which paths of modules leave out; empty where it is not known."""
+        found = {_before(leaf) for leaf in self.leaves if leaf.module is not None and leaf.kind in _OF_MODULES}
+        return found.pop() if len(found) == 1 else ""
+
     @property
     def identities(self) -> Iterator[tuple[int, int]]:
         """What tells, while the nodes live, whether two graphs contain the same one: two numbers."""
@@ -123,6 +180,10 @@ class Graph(Drawable):
 
     def __len__(self) -> int:
         return len(self.columns.type)
+
+    def called(self, module: str) -> str:
+        """Return the path of a module as people read it, with the variable of the model: `net.body.0`."""
+        return module if module == OUTSIDE else ".".join(filter(None, (self.model, module)))
 
     def path(self, a: Place, b: Place) -> tuple[Node, ...]:
         """Return the nodes of a shortest path from `a` to `b`, both included; empty if there is none.

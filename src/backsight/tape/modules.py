@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -20,18 +21,16 @@ import torch
 
 from backsight.tape._torch import NO_SEQUENCE, no_torch_function, registered
 from backsight.tape.calls import Call, CallLog, active
+from backsight.tape.graph import OUTSIDE as OUTSIDE
 from backsight.tape.graph import Columns, Graph
 from backsight.tape.node import NodeType
 from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.saved import memory
-from backsight.tape.tails import Tails
+from backsight.tape.tails import Tails, running
 from backsight.tape.tensors import Leaf
 
 PASS_THROUGH = VIEWS | {"ToCopy", "Clone"}
 """Operations that only hand a parameter on: what they feed belongs to its module too."""
-
-OUTSIDE = "(outside)"
-"""The module of a node that was made while no module ran, where calls were logged."""
 
 Assigned = tuple[tuple[str | None, ...], tuple[int, ...], tuple[tuple[tuple[str, int], ...], ...]]
 """By node: the path of the module that made it, the number of that module's call, and the calls around it."""
@@ -167,7 +166,10 @@ def _assign(graph: Graph, tree: ModelTree, logs: Sequence[CallLog]) -> Assigned:
         begin, calls = log.covering(*columns.sequence[[order[0], order[-1]]].tolist())
         if calls:
             return _by_calls(columns, order, begin, calls, tree)
-    return (_by_leaves(graph, order, Tails(tree.modules, graph.outputs)), (), ()) if tree else ((), (), ())
+    if not tree:
+        return (), (), ()
+    modules = _by_leaves(graph, order, Tails(tree.modules, graph.outputs))
+    return _to_children(graph, modules, order, tree), (), ()
 
 
 def _by_calls(columns: Columns, order: Sequence[int], begin: int, calls: Sequence[Call], tree: ModelTree) -> Assigned:
@@ -246,6 +248,39 @@ def _by_leaves(graph: Graph, order: Sequence[int], tails: Tails) -> tuple[str | 
             modules[i] = stretches.ending(i, module, within, tails)
         stretches.add(i, modules[i] or "")
     return tuple(modules)
+
+
+def _to_children(
+    graph: Graph, modules: Sequence[str | None], order: Sequence[int], tree: ModelTree
+) -> tuple[str | None, ...]:
+    """Give the operations of an `nn.Sequential` between two of its layers to the children that stand there.
+
+    It runs its children and nothing else: as many operations as they run are theirs, in their order.
+    """
+    found = list(modules)
+    is_view = [op_name(each.name) in VIEWS for each in graph.types]
+    types = graph.columns.type.tolist()
+    shown = [i for i in order if not is_view[types[i]]]
+    stretches = [(path, [*stretch]) for path, stretch in groupby(shown, modules.__getitem__)]
+    for k, (path, stretch) in enumerate(stretches):
+        module = tree.modules.get(path) if path is not None else None
+        if module is None or path is None:
+            continue
+        before = _child(stretches[k - 1][0], path) if k else ""
+        after = _child(stretches[k + 1][0], path) if k + 1 < len(stretches) else ""
+        names = running(module, before, after) or ()
+        if before and after and len(names) != len(stretch):
+            continue
+        own = stretch[: len(names)] if before else stretch[len(stretch) - len(names) :]
+        for i, name in zip(own, names, strict=False):
+            found[i] = f"{path}.{name}" if path else name
+    return tuple(found)
+
+
+def _child(inner: str | None, path: str) -> str:
+    """Return the name of the child of `path` that `inner` is in; empty if it is in none."""
+    start = f"{path}." if path else ""
+    return inner[len(start) :].partition(".")[0] if inner and inner.startswith(start) else ""
 
 
 class _Stretches:

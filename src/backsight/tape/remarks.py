@@ -73,9 +73,9 @@ def span(rows: Rows, fold: Fold) -> str:
     """Return what goes up from repetition to repetition: `h.0 … h.11`, `‹w[0]› … ‹w[4]›`, or nothing."""
     moved = fold.period * (fold.count - 1)
     ends = [
-        _moving_ends(rows.module[row], rows.module[row + moved])
+        _moving_ends(rows.called[row], rows.called[row + moved])
         for row in fold.body
-        if rows.module[row] != rows.module[row + moved]
+        if rows.called[row] != rows.called[row + moved]
     ]
     if ends:
         (first, _), (_, last) = ends[0], ends[-1]

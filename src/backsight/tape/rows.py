@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
 import torch
 
-from backsight.tape.graph import Graph
-from backsight.tape.modules import OUTSIDE
+from backsight.tape.graph import OUTSIDE, Graph
 from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.tensors import Leaf, Output, Saved
 
@@ -24,7 +23,8 @@ class Rows:
     `node` is the index in `graph.nodes`, `type` the position in `graph.types`. `inputs` holds the rows whose results a
     row consumes, in the order of its operands; `leaves` (positions in `graph.leaves`) and `chips` (how they are called
     beside the row's module) the leaves that it consumes. `state` is what is unusual about its saved tensors, in words.
-    `roots` names the rows at which the capture began, and `hidden` counts what is not shown.
+    `called` is `module` as people read it, with the variable of the model; `written` has the class of a module that
+    made a row alone, by row. `roots` names the rows at which the capture began, and `hidden` counts what is not shown.
     """
 
     node: list[int]
@@ -38,6 +38,8 @@ class Rows:
     chips: list[tuple[str, ...]]
     roots: dict[int, tuple[str, ...]]
     hidden: int
+    called: list[str] = field(default_factory=list)
+    written: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.node)
@@ -71,6 +73,8 @@ def visible(graph: Graph, *, views: bool = False) -> Rows:
         chips=_chips(graph.leaves, leaves, module, {row[i] for i in roots if is_leaf[types[i]]}),
         roots=_root_names(graph, row),
         hidden=len(hidden),
+        called=_called(graph, shown, module),
+        written={k: cls for k, i in enumerate(shown) if (cls := graph.written.get(i))},
     )
 
 
@@ -183,6 +187,15 @@ def _modules(graph: Graph, shown: Sequence[int]) -> list[str]:
         return [""] * len(shown)
     modules = graph.modules
     return ["" if (path := modules[i]) is None or path == OUTSIDE else path for i in shown]
+
+
+def _called(graph: Graph, shown: Sequence[int], modules: Sequence[str]) -> list[str]:
+    """Return the modules as people read them. Only where calls were logged is it known what the model itself made."""
+    model = graph.model
+    if not model:
+        return [*modules]
+    own = {i for i in shown if graph.calls and graph.modules[i] == ""}
+    return [f"{model}.{path}" if path else model if i in own else "" for i, path in zip(shown, modules, strict=True)]
 
 
 def _chips(

@@ -110,9 +110,34 @@ def _operations_after(module: torch.nn.Module, name: str) -> float:
         child = children[each]
         if not isinstance(child, torch.nn.Module) or not _is_bare(child):
             break
-        dropped = isinstance(child, _DROPOUTS) and not child.training
-        found += 0 if dropped else _OPERATIONS.get(id(type(child)), math.inf)
+        found += _count(child)
     return found
+
+
+def running(module: torch.nn.Module, before: str, after: str) -> list[str] | None:
+    """Return the children without parameters between two others of an `nn.Sequential`, one for each operation they run.
+
+    `before` and `after` are empty at its ends. None where a child runs nobody knows how many.
+    """
+    if not _runs_its_children_alone(module):
+        return None
+    children = registered(module, "_modules")
+    names = list(children)
+    start = names.index(before) + 1 if before in names else 0
+    found: list[str] = []
+    for each in names[start : names.index(after) if after in names else None]:
+        count = _count(children[each])
+        if count > 1:
+            return None
+        found += [each] * int(count)
+    return found
+
+
+def _count(child: object) -> float:
+    """Return how many operations a child without parameters runs; infinity where that is not known."""
+    if not isinstance(child, torch.nn.Module) or not _is_bare(child):
+        return math.inf
+    return 0 if isinstance(child, _DROPOUTS) and not child.training else _OPERATIONS.get(id(type(child)), math.inf)
 
 
 def _may_reshape(module: torch.nn.Module) -> bool:

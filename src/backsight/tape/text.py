@@ -74,6 +74,7 @@ class _Page:
         self.most_lanes = max(3, min(MOST_LANES, (width - 52) // 2))
         self.drawn = lanes.lanes(kept.inputs, self.most_lanes)
         self.ops = [harmless("leaf" if t.kind == "leaf" else op_name(t.name)) for t in graph.types]
+        self.written = {row: harmless(cls) for row, cls in rows.written.items()}
         self.columns = self._columns()
         self.most_saved = max(rows.saved, default=0)
         self._lane_cells: dict[tuple[Lane, str], str] = {}
@@ -94,14 +95,14 @@ class _Page:
             margin=depth + 1 if depth else 0,
             lanes=2 * max(lane_width, 1),
             index=len(str(max(rows.node, default=0))) + 1,
-            op=min(28, max([cells(self.ops[t]) for t in set(rows.type)], default=2)),
+            op=min(28, max([*(cells(self.ops[t]) for t in set(rows.type)), *map(cells, self.written.values()), 2])),
             shape=max([*map(cells, set(rows.shape)), 5]) if any(rows.shape) else 0,
             saved=max([*map(cells, saved), 5]) if saved else 0,
         )
         folds = [fold for closing in self.kept.closing.values() for fold in closing]
         said = max([sum(map(cells, self._repetition(fold))) + 2 for fold in folds], default=0)
         wide = replace(wide, op=wide.op + max(0, said - (wide.total - wide.margin - wide.lanes - 2)))
-        remarked = any(rows.module) or any(rows.chips) or any(rows.roots.values())
+        remarked = any(rows.called) or any(rows.chips) or any(rows.roots.values())
         return _narrowed(wide, self.width - (24 if remarked else 0))
 
     def _column(self, text: str, room: int, *, right: bool = False) -> str:
@@ -112,7 +113,7 @@ class _Page:
         c = self.columns
         text = " " * (c.margin + c.lanes) + "#".rjust(c.index) + self._column("op", c.op)
         text += self._column("shape", c.shape, right=True) + self._column("saved", c.saved, right=True)
-        text += "  module, leaves" if any(self.rows.module) else "  leaves" if any(self.rows.chips) else ""
+        text += "  module, leaves" if any(self.rows.called) else "  leaves" if any(self.rows.chips) else ""
         text = cut(text.rstrip(), self.width)
         return paint(text, "dim") if self.color else text
 
@@ -123,9 +124,11 @@ class _Page:
         above = ""
         kinds = [MARKS[t.kind] for t in self.graph.types]
         for k, row in enumerate(kept.rows):
-            module, mark = rows.module[row], ROOT if row in rows.roots else kinds[rows.type[row]]
+            module, mark = rows.called[row], ROOT if row in rows.roots else kinds[rows.type[row]]
             line = self._margin(k) + self._lanes(self.drawn[k], mark) + self._index(rows.node[row])
-            line += self._op_cells[rows.type[row]] + self._shape_cells[rows.shape[row]]
+            written = self.written.get(row)
+            line += self._column(written, c.op) if written else self._op_cells[rows.type[row]]
+            line += self._shape_cells[rows.shape[row]]
             line += self._saved(rows.saved[row], rows.state[row])
             if module or above or rows.chips[row] or rows.state[row] or mark != MARKS["op"]:
                 pieces = remarks.module_pieces(module, above)

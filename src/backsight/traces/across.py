@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from backsight.traces.difference import Parted
 from backsight.traces.distance import Apart, Distances, factor, unit
-from backsight.traces.growth import SETTLED, Point, growth
+from backsight.traces.growth import SETTLED, Point, as_called, growth, renamed
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Origin, Walk
 from backsight.traces.ranks import as_one, losses
@@ -37,8 +37,8 @@ def _parted(ranks: tuple[Ranks, Ranks], distances: Distances, step: int, *, firs
         origins = _gradients(walk, parted, [len(each) for each in ranks])
         if all(each.cls == "noise" for each in origins):
             origins = [*_weights(walk, points), *origins]
-    renamed = tuple((ours, theirs) for ours, theirs in walk.names.items() if ours != theirs)
-    return Parted(step, 0, 0, 0, 0, tuple(origins), points, (told[0], told[1]), renamed)
+    named = as_called(points, distances.a)
+    return Parted(step, 0, 0, 0, 0, tuple(origins), named, (told[0], told[1]), renamed(walk))
 
 
 def _gradients(walk: Walk, parted: bool, counts: list[int]) -> list[Judged]:

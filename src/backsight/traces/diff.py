@@ -14,7 +14,7 @@ from backsight.traces.agreement import FLOOR, JUMP, Agreement, agreement
 from backsight.traces.difference import Difference, Parted, in_the_loss, lasting
 from backsight.traces.distance import Distances
 from backsight.traces.effects import by_effect
-from backsight.traces.growth import growth, losses_of_both, number_of, settled, updated_alike
+from backsight.traces.growth import as_called, growth, losses_of_both, number_of, renamed, settled, updated_alike
 from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Origin, Walk
@@ -70,7 +70,9 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
             after = any(map(_grave, steps))
             steps.append(_parted(distances, step, folded, first=not steps, after=after, agreed=agreed))
         said = findings([each for step in steps for each in step.origins], distances)
-    return _noted(Difference(one.path, other.path, tuple(steps), said, tuple(notes), agreed))
+    return _noted(
+        Difference(one.path, other.path, tuple(steps), said, tuple(notes), agreed, (one.called, other.called))
+    )
 
 
 _HOW_TO_END = (
@@ -100,7 +102,8 @@ def _across(ranks: tuple[list[Trace], list[Trace]], common: list[int], notes: li
     counts = " and ".join(f"{counted(len(each), 'rank')} in {name}" for name, each in zip("AB", ranks, strict=True))
     notes = [*dict.fromkeys((*notes, *distances.a.notes, *distances.b.notes))]
     notes.append(f"{counts}: weights, gradients and losses are compared, of all ranks together, and no operations")
-    return Difference(ranks[0][0].path, ranks[1][0].path, steps, said, tuple(notes))
+    called = ranks[0][0].called, ranks[1][0].called
+    return Difference(ranks[0][0].path, ranks[1][0].path, steps, said, tuple(notes), called=called)
 
 
 def _grave(step: Parted) -> bool:
@@ -115,8 +118,8 @@ def _parted(
     points = growth(walk)
     same, alike = settled(walk, points), updated_alike(points)
     told = [each for each in walk.origins if not _is_grown(each, agreed)]
-    renamed = walk.pairing.modules
-    every = [judged(each, distances, alike if each.phase == "optimizer" else same, renamed) for each in told]
+    modules = walk.pairing.modules
+    every = [judged(each, distances, alike if each.phase == "optimizer" else same, modules) for each in told]
     origins = by_effect(without_inherited(every, walk), walk, points, after)
     origins = tuple(each for each in origins if not after or each.cls == "noise" or _key(each.origin) not in folded)
     kept = {_key(each.origin) for each in origins}
@@ -124,8 +127,6 @@ def _parted(
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
     losses = [number_of(*each) for each in zip((distances.a, distances.b), losses_of_both(walk), strict=True)]
     pairs = len(walk.pairing.to_b)
-    names = [(ours, theirs) for ours, theirs in walk.names.items() if ours != theirs]
-    names += [(f"module {ours}", f"module {theirs}") for ours, theirs in walk.pairing.modules.items()]
     return Parted(
         step,
         walk.agree,
@@ -133,9 +134,9 @@ def _parted(
         a - pairs,
         b - pairs,
         _ordered(origins),
-        points,
+        as_called(points, distances.a),
         (losses[0], losses[1]),
-        tuple(names),
+        renamed(walk),
         " and ".join(name for name, trace in (("A", distances.a), ("B", distances.b)) if walk.step not in trace.whole),
         pictured(walk, origins) if origins and not after else None,
     )

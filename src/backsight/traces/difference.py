@@ -14,6 +14,7 @@ from backsight.traces.agreement import Agreement, Departure
 from backsight.traces.growth import Point
 from backsight.traces.judging import Class, Judged
 from backsight.traces.picture import Picture
+from backsight.traces.records import Variables
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Difference:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     agreement: Agreement | None = None
+    called: tuple[Variables, Variables] = (Variables(), Variables())
+    """What both programs call their models."""
 
     @property
     def cls(self) -> Class | Literal["same"]:
@@ -130,7 +133,7 @@ class Difference:
             "b": self.b,
             "class": self.cls,
             "findings": [each.to_dict() for each in self.findings],
-            "steps": [_step(each) for each in self.steps],
+            "steps": [_step(each, self.called[0]) for each in self.steps],
             "notes": list(self.notes),
             "agreement": None if self.agreement is None else _agreement(self.agreement),
         }
@@ -310,7 +313,7 @@ def shown(relative: float) -> str:
     return f"{relative:.1e}" if isfinite(relative) else "another shape, or NaN"
 
 
-def _step(step: Parted) -> dict[str, Any]:
+def _step(step: Parted, called: Variables) -> dict[str, Any]:
     return {
         "step": step.step,
         "agree": step.agree,
@@ -319,7 +322,7 @@ def _step(step: Parted) -> dict[str, Any]:
         "only_b": step.only_b,
         "losses": [each if each is None or isfinite(each) else None for each in step.losses],
         "renamed": [list(each) for each in step.renamed],
-        "origins": [_origin(each) for each in step.origins],
+        "origins": [_origin(each, called) for each in step.origins],
         "growth": [{**asdict(each), "relative": _number(each.relative)} for each in step.points],
     }
 
@@ -330,7 +333,7 @@ def _agreement(found: Agreement) -> dict[str, Any]:
             "noise": _number(found.noise)}  # fmt: skip
 
 
-def _origin(judged: Judged) -> dict[str, Any]:
+def _origin(judged: Judged, called: Variables) -> dict[str, Any]:
     origin = judged.origin
     first, second = origin.places
     return {
@@ -339,7 +342,7 @@ def _origin(judged: Judged) -> dict[str, Any]:
         "kind": origin.kind,
         "phase": origin.phase,
         "op": origin.a.op if origin.a is not None else None,
-        "module": origin.a.module if origin.a is not None else None,
+        "module": called(origin.a.module) if origin.a is not None and origin.a.module else None,
         "a": str(first),
         "b": str(second),
         "relative": _number(origin.apart.relative),

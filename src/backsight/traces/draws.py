@@ -29,7 +29,7 @@ def with_draws(told: Sequence[Judged], walk: Walk) -> tuple[Judged, ...]:
     if begun is not None and begun.number < drawn.number and begun is not drawn:
         return tuple(told)
     shape = list(trace.values[drawn.outputs[0]].shape) if drawn.outputs else []
-    where = f" in module {drawn.module}" if drawn.module else ""
+    where = f" in module {trace.called(drawn.module)}" if drawn.module else ""
     reason = f"only {name} draws {drawn.short} of the shape {shape} here{where}, so all that both draw later differs"
     alone = ((drawn,), ()) if name == "A" else ((), (drawn,))
     origin = Origin(

@@ -355,8 +355,8 @@ def _ended(origin: Origin, found: Effect) -> list[str]:
         return []
     told = []
     for flow, name, ends in zip(found.flows, "AB", found.ends, strict=True):
-        names = [flow.trace.values[each].name for each in ends if each in flow.bad]
-        held = {each.value: f"{each.kind} {each.name}" for each in flow.trace.held}
+        names = [flow.trace.called.held(flow.trace.values[each].name) for each in ends if each in flow.bad]
+        held = {each.value: f"{each.kind} {flow.trace.called(each.name)}" for each in flow.trace.held}
         named = next(
             (held[each] for each in ends if each in held and each not in flow.ok), next(filter(None, names), "")
         )

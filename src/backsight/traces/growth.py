@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
@@ -39,6 +39,20 @@ class Point:
 def growth(walk: Walk) -> tuple[Point, ...]:
     """Return how far apart modules' results, the loss, gradients and weights are, in the order of the step."""
     return (*_modules(walk), *_loss(walk), *_held(walk, "grad"), *_held(walk, "weight"), *_updates(walk))
+
+
+def as_called(points: Iterable[Point], a: Trace) -> tuple[Point, ...]:
+    """Return points by what program A calls the modules, gradients and weights."""
+    return tuple(each if each.what == "loss" else replace(each, name=a.called(each.name)) for each in points)
+
+
+def renamed(walk: Walk) -> tuple[tuple[str, str], ...]:
+    """Return what is called otherwise in B: models by their variables, then what else has another name in them."""
+    a, b = walk.distances.a.called, walk.distances.b.called
+    models = [(ours, b.by_path[path]) for path, ours in a.by_path.items() if b.by_path.get(path, ours) != ours]
+    names = [(a(ours), b(theirs)) for ours, theirs in walk.names.items() if ours != theirs]
+    modules = [(f"module {a(ours)}", f"module {b(theirs)}") for ours, theirs in walk.pairing.modules.items()]
+    return (*models, *names, *modules)
 
 
 def settled(walk: Walk, points: tuple[Point, ...]) -> bool:

@@ -141,25 +141,28 @@ def _arguments(origin: Origin) -> Iterator[str]:
 def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     """Say which tensors an operation takes, where both programs have the same operations and use them otherwise."""
     if origin.kind == "program" and not origin.only_a and not origin.only_b:
-        names = [_named(trace, number) for trace, number in zip((a, b), origin.values, strict=True)]
-        if all(names) and names[0] != names[1]:
-            yield f"it takes {names[0]} in A and {names[1]} in B"
+        ours, theirs = (_named(trace, number) for trace, number in zip((a, b), origin.values, strict=True))
+        if ours and theirs and ours[0] != theirs[0]:
+            yield f"it takes {ours[1]} in A and {theirs[1]} in B"
         else:
             yield "it takes a different tensor in B than in A"
 
 
-def _named(trace: Trace, number: int) -> str:
-    """Return the name of a value, or of what it looks into, or else the operation that made it."""
+def _named(trace: Trace, number: int) -> tuple[str, str] | None:
+    """Return the name of a value, or of what it looks into, or else the operation that made it: as the trace has it,
+    and as the program does."""
     makers = {each.number: each for each in trace.operations}
     for _ in range(_DEEPEST):
         value = trace.values[number]
         maker = makers.get(value.maker)
         if value.name or maker is None:
-            return value.name
+            return (value.name, trace.called.held(value.name)) if value.name else None
         if not _looks(maker):
-            return f"the result of {maker.short}" + (f" in {maker.module}" if maker.module else "")
+            modules = (maker.module, trace.called(maker.module)) if maker.module else ("", "")
+            of = [f"the result of {maker.short}" + (f" in {each}" if each else "") for each in modules]
+            return of[0], of[1]
         number = maker.inputs[0]
-    return ""
+    return None
 
 
 def _looks(operation: Operation) -> bool:
@@ -184,7 +187,7 @@ def modes(origin: Origin, a: Trace, b: Trace, renamed: Mapping[str, str]) -> Ite
             evaluating = _evaluates(a, origin.step, ours), _evaluates(b, origin.step, theirs)
             if evaluating[0] != evaluating[1]:
                 told = ["evaluation" if each else "training" for each in evaluating]
-                name = f"module {module}" if module else "the model"
+                name = f"module {(b if others else a).called(module)}" if module else "the model"
                 yield f"{name} is in {told[0]} mode in A and in {told[1]} mode in B"
                 return
 
@@ -218,7 +221,9 @@ def _accumulated(origin: Origin, a: Trace, b: Trace) -> Judged | None:
         return None
     in_a = bool(origin.only_a)
     name, other, trace, value = ("A", "B", a, origin.values[0]) if in_a else ("B", "A", b, origin.values[1])
-    of = next((f"of {each.name} " for each in trace.held if (each.kind, each.value) == ("grad", value)), "")
+    of = next(
+        (f"of {trace.called(each.name)} " for each in trace.held if (each.kind, each.value) == ("grad", value)), ""
+    )
     said = f"only {name} adds to a gradient {of}that an earlier backward pass has left; {other} zeroed it before"
     starts = [each.place for each in trace.operations if each.number < alone[0].number and each.op == _STARTS]
     line = starts[-1] if starts else Place()
@@ -317,7 +322,7 @@ def _written(made: Sequence[Made]) -> list[str]:
 def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
     count = len(origin.names)
-    listed = ", ".join(origin.names[:3]) + (f" and {count - 3:,} more" if count > 3 else "")
+    listed = ", ".join(map(a.called.held, origin.names[:3])) + (f" and {count - 3:,} more" if count > 3 else "")
     yield f"at the start of step {origin.step} {listed} differ{'s' if count == 1 else ''}"
     yield from _values(x, y, a, b)
 

@@ -12,9 +12,12 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from backsight.recording import traced
+from backsight.recording.called import called
 from backsight.recording.observed import Observed
 from backsight.recording.tables import Tables
 from backsight.tape import no_torch_function, uncompiled
+
+_UNNAMED = None, None
 
 
 class ModuleCalls:
@@ -31,6 +34,7 @@ class ModuleCalls:
         self.observed = Observed(self.models, whole_program=True)
         self._entered, self._ended = entered, ended
         self._paths: dict[int, tuple[weakref.ref[torch.nn.Module], str]] = {}
+        self._named: dict[str, tuple[weakref.ref[torch.nn.Module] | None, str | None]] = {}
         self._local = threading.local()
         self._tables = Tables(
             (
@@ -66,6 +70,24 @@ class ModuleCalls:
             held = self._paths.get(id(module))
             if held is None or held[0]() is not module:
                 self._paths[id(module)] = weakref.ref(module), path
+
+    def variables(self) -> dict[str, str]:
+        """Return what the program calls each model that a variable holds, by its name here; each name once.
+
+        What only an optimizer holds has the name of its variable already. No model is looked for twice.
+        """
+        new = {
+            name: model
+            for name, held in self.models.items()
+            if self._named.get(name, _UNNAMED)[0] is not held and (model := held()) is not None
+        }
+        for name, variable in zip(new, called([*new.values()]), strict=True):
+            self._named[name] = self.models[name], variable
+        found = {place.name: place.name for place in self.observed.held}
+        for name, (_, variable) in self._named.items():
+            if variable is not None and variable not in found.values():
+                found[name] = variable
+        return found
 
     def _free(self, name: str) -> str:
         free, number = name, 2

@@ -15,7 +15,7 @@ from backsight.traces import curves
 from backsight.traces.difference import Difference, Parted, counts, headline, shown
 from backsight.traces.growth import Point
 from backsight.traces.judging import Judged
-from backsight.traces.records import Place
+from backsight.traces.records import Place, Variables
 
 _STYLE = """
 :root{--page:#fff;--ink:#1b1f24;--soft:#5c6670;--edge:#d5dbe1;--panel:#f6f8fa;--apart:#ffd9b8;--same:#7fbf8f;
@@ -71,17 +71,17 @@ def _body(difference: Difference) -> Iterator[str]:
     yield curves.by_step(difference.steps)
     decisive = next((step for step in difference.steps if difference.origin in step.origins), None)
     for step in difference.steps:
-        yield from _step(step, is_open=step is (decisive or difference.steps[0]))
+        yield from _step(step, difference.called, is_open=step is (decisive or difference.steps[0]))
     for note in difference.notes:
         yield f'<p class="soft">{escape(note)}</p>'
 
 
-def _step(step: Parted, is_open: bool) -> Iterator[str]:
+def _step(step: Parted, called: tuple[Variables, Variables], is_open: bool) -> Iterator[str]:
     """Yield a step; open where the trainings diverge."""
     yield f"<details{' open' * is_open}><summary><b>Step {step.step:,}</b>: {escape(_counts(step))}</summary>"
     if step.origins:
         yield '<section class="pairs"><h3>Where it begins, both programs side by side</h3>'
-        yield from map(_pair, step.origins[:_PAIRS])
+        yield from (_pair(each, called) for each in step.origins[:_PAIRS])
         if (more := len(step.origins) - _PAIRS) > 0:
             yield f'<p class="soft">And {counted(more, "more place")}.</p>'
         yield "</section>"
@@ -125,10 +125,13 @@ def _picture(step: Parted) -> str:
     )
 
 
-def _pair(judged: Judged) -> str:
+def _pair(judged: Judged, called: tuple[Variables, Variables]) -> str:
     origin = judged.origin
     named = next(iter((*origin.only_a, *origin.only_b)), None) or origin.a
-    what = f"{named.short} {f'in {named.module}' if named.module else ''}" if named else ", ".join(origin.names[:3])
+    what = ", ".join(map(called[0].held, origin.names[:3]))
+    if named is not None:
+        module = called[not origin.only_a and bool(origin.only_b)](named.module) if named.module else ""
+        what = f"{named.short} in {module}" if module else named.short
     phase = f", {origin.phase}" if origin.kind != "start" else ""
     far = origin.apart.relative
     said = f"relative difference {shown(far)}" if isfinite(far) else shown(far)
@@ -142,7 +145,7 @@ def _pair(judged: Judged) -> str:
     )
     sides = zip("AB", (first, second), texts, told, strict=True)
     return (
-        f'<article class="pair"><header><b class="{judged.cls}">{judged.cls}</b><code>{escape(what.strip())}</code>'
+        f'<article class="pair"><header><b class="{judged.cls}">{judged.cls}</b><code>{escape(what)}</code>'
         f'<span class="soft">{escape(said + phase)}</span></header><div class="sides">'
         f"{''.join(_side(*each) for each in sides)}</div></article>"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from backsight.traces.growth import losses_of
 from backsight.traces.judging import Judged
 from backsight.traces.origins import Walk
 from backsight.traces.pairing import plain_name
-from backsight.traces.records import Operation, Phase, Trace, Value
+from backsight.traces.records import Operation, Phase, Trace, Value, Variables
 
 UNFOLDED = 64
 """Up to so many boxes, repetitions are drawn one by one: a difference begins in one of them."""
@@ -79,6 +79,8 @@ def pictured(walk: Walk, origins: Sequence[Judged]) -> Picture | None:
     step = [each for each in trace.operations if each.step == walk.step]
     if not any(each.phase == "forward" for each in step) or len(step) > MOST:
         return None
+    called = _called(trace.called)
+    step = [replace(each, module=called(each.module)) for each in step]
     others = {each.number: each for each in walk.distances.b.operations if each.step == walk.step}
     apart = {each.number: _apart(walk, each, others.get(walk.pairing.to_b.get(each.number, -1))) for each in step}
     shown = _shown(trace, step, apart)
@@ -90,7 +92,13 @@ def pictured(walk: Walk, origins: Sequence[Judged]) -> Picture | None:
     for each in step:
         if each.phase == "backward" and each.of in nodes and apart[each.number]:
             backward[nodes[each.of]] = max(backward.get(nodes[each.of], 0.0), apart[each.number])
-    return Picture(_document(trace, shown, nodes, _calls(step)), forward, backward, _first(origins, nodes))
+    return Picture(_document(trace, shown, nodes, _calls(step)), forward, backward, _first(origins, nodes, called))
+
+
+def _called(called: Variables) -> Callable[[str], str]:
+    """Return how modules are called in a picture: as `graph` does, a single model's without its variable."""
+    several = any(path not in ("", variable) for path, variable in called.by_path.items())
+    return lambda path: called(path) if several and path else path
 
 
 def _apart(walk: Walk, ours: Operation, theirs: Operation | None) -> float:
@@ -120,7 +128,9 @@ def _is_weight(value: Value) -> bool:
     return value.name.startswith("weight ")
 
 
-def _first(origins: Iterable[Judged], nodes: Mapping[int, int]) -> tuple[Phase, int, str] | None:
+def _first(
+    origins: Iterable[Judged], nodes: Mapping[int, int], called: Callable[[str], str]
+) -> tuple[Phase, int, str] | None:
     """Return where it begins, of the gravest class, as far as the picture shows the operation."""
     ranked = sorted(origins, key=lambda each: ("semantics", "precision", "noise").index(each.cls))
     for judged in ranked:
@@ -128,7 +138,7 @@ def _first(origins: Iterable[Judged], nodes: Mapping[int, int]) -> tuple[Phase, 
         for each in filter(None, (*origin.only_a[:1], origin.a)):
             number = each.of if each.phase == "backward" else each.number
             if each.phase in ("forward", "backward") and number in nodes:
-                return each.phase, nodes[number], each.module
+                return each.phase, nodes[number], called(each.module)
     return None
 
 
@@ -170,7 +180,7 @@ def _document(
         "input_outputs": [0] * len(ends),
         "sequence": [*(len(backwards) - 1 - k for k in range(len(backwards))), *none],
         "roots": [[k, 0, "loss" if len(roots) == 1 else ""] for k in roots],
-        "leaves": [_leaf(node, value, ends.count(node)) for node, value in weights],
+        "leaves": [_leaf(node, value, ends.count(node), trace.called) for node, value in weights],
         "made": [*range(len(backwards)), *[len(backwards)] * len(weights)],
         "outputs": [*([_output(trace.values[i]) for i in each.outputs] for each in backwards), []],
         "saved": [],
@@ -219,8 +229,9 @@ def _output(value: Value) -> list[Any]:
     return [list(value.shape), value.dtype, value.device]
 
 
-def _leaf(node: int, value: Value, uses: int) -> dict[str, Any]:
-    name = value.name.removeprefix("weight ")
+def _leaf(node: int, value: Value, uses: int, called: Variables) -> dict[str, Any]:
+    path = value.name.removeprefix("weight ")
+    name = called(path)
     return {
         "node": node,
         "shape": list(value.shape),
@@ -230,7 +241,7 @@ def _leaf(node: int, value: Value, uses: int) -> dict[str, Any]:
         "name": name,
         "names": [name],
         "owner": None,
-        "module": name.rpartition(".")[0],
+        "module": _called(called)(path.rpartition(".")[0]),
         "near": "",
         "uses": uses,
         "storage": None,

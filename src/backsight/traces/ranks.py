@@ -88,7 +88,7 @@ class _Joining:
     def _miss(self, what: str, held: Held) -> None:
         """Count what is to be said of several tensors in one sentence, with the first of them as an example."""
         self._missed[what] += 1
-        self._examples.setdefault(what, held.name)
+        self._examples.setdefault(what, self._ranks[0].called(held.name))
 
     def _hash(self, rank: int, value: Value) -> int:
         return int(self._ranks[rank].prints[value.mark]["hash"]) if value.mark >= 0 else -1

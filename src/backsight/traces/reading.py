@@ -14,7 +14,20 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from backsight.traces.records import PRINT, Held, Kind, Made, Operation, Phase, Place, Shard, Summary, Trace, Value
+from backsight.traces.records import (
+    PRINT,
+    Held,
+    Kind,
+    Made,
+    Operation,
+    Phase,
+    Place,
+    Shard,
+    Summary,
+    Trace,
+    Value,
+    Variables,
+)
 
 _PHASES, _KINDS = get_args(Phase), get_args(Kind)
 _LARGEST = 1 << 62
@@ -46,6 +59,7 @@ class Reading:
         self._held: list[Held] = []
         self._shards: dict[int, Shard] = {}
         self._made: dict[int, Made] = {}
+        self._variables: dict[str, str] = {}
         self._places: dict[tuple[Any, ...], Place] = {}
         self._summaries: dict[int, Summary] = {}
         self._summed_up = -1
@@ -101,6 +115,7 @@ class Reading:
             self._shards,
             tuple(self._summaries.values()),
             self._made,
+            Variables(self._variables),
         )
 
     def _begun(self, content: Any) -> None:
@@ -168,6 +183,11 @@ class Reading:
                 self._numbers = tuple(map(tuple, held))
             self._summaries[step] = Summary(step, bits, self._numbers, _norms(grads), _norms(weights))
 
+    def _called(self, content: Any) -> None:
+        for path, variable in _rows(content, 2):
+            _texts(path, variable)
+            self._variables[path] = variable
+
     def _noted(self, content: Any) -> None:
         _texts(content)
         self.notes.append(content)
@@ -200,6 +220,7 @@ _TAKES: dict[bytes, Callable[[Reading, Any], None]] = {
     b"D": Reading._sharded,
     b"M": Reading._made_at,
     b"L": Reading._summed,
+    b"C": Reading._called,
     b"N": Reading._noted,
     b"E": Reading._ended,
 }

@@ -139,6 +139,30 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Variables:
+    """What the program calls what it holds; a trace names the first model "" and later ones by their class.
+
+    by_path: the variable that holds a model, by what the trace calls that; what no module owns is there as it is.
+    """
+
+    by_path: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, path: str) -> str:
+        """Return a module, or what one holds, as the program reaches it: `lin.weight` for `Linear.weight`."""
+        head = path
+        while head and head not in self.by_path:
+            head = head.rpartition(".")[0]
+        rest = path[len(head) :].removeprefix(".")
+        return ".".join(filter(None, (self.by_path.get(head, ""), rest)))
+
+    def held(self, name: str) -> str:
+        """Return the name of a value with its path so written: `weight lin.weight`, `state exp_avg of lin.weight`."""
+        kind, _, rest = name.partition(" ")
+        what, of, path = rest.rpartition(" of ")
+        return f"{kind} {what}{of}{self(path)}" if rest else name
+
+
+@dataclass(frozen=True)
 class Trace:
     """The traced steps of one process.
 
@@ -172,6 +196,8 @@ class Trace:
     """Of every step that ended, as `backsight run --trace` takes them."""
     made: Mapping[int, Made] = field(default_factory=dict)
     """Of weights and buffers that were there before, where they come from, by number of the value."""
+    called: Variables = field(default_factory=Variables)
+    """What the program calls its models."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.path!r}, steps {list(self.steps)}, {len(self.operations):,} operations>"

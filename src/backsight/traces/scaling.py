@@ -51,7 +51,7 @@ def with_ratios(judged: Judged, walk: Walk) -> Judged:
             apart += 1
             ratio = factor(a, b, a.values[ours.value], b.values[theirs.value])
             if ratio is not None:
-                named[f"{ratio:.4g}"].append(ours.name)
+                named[f"{ratio:.4g}"].append(a.called(ours.name))
     return replace(judged, reasons=(*judged.reasons, *(_said(*each, apart) for each in named.items())))
 
 

@@ -53,15 +53,18 @@ def _judged(walk: Walk, one: Held, apart: Sequence[Held], name: str, values: tup
     copied = parts.made.get(apart[-1].value, UNSEEN).place
     at = (UNSEEN.place, copied) if name == "B" else (copied, UNSEEN.place)
     users = (again, alone) if name == "B" else (alone, again)
-    first, last = apart[0].name, apart[-1].name
+    first, last = parts.called(apart[0].name), parts.called(apart[-1].name)
+    owner = "" if "" in parts.called.by_path else "model."
+    other = "A" if name == "B" else "B"
     reason = (
-        f"{'A' if name == 'B' else 'B'} shares one weight, {one.name}; {name} has {len(apart)} that start equal, "
-        f"{first} and {last}, each with a gradient of its own"
+        f"{other} shares one weight, {whole.called(one.name)}; {name} has {len(apart)} that start equal, {first} and "
+        f"{last}, each with a gradient of its own"
     )
     origin = Origin(
         "held", walk.step, "backward", *users, values, walk.distances(*values), names=(f"grad {one.name}",), at=at
     )
-    return Judged(origin, "semantics", "BS507", (reason,), f"Share it in {name} as well: model.{last} = model.{first}.")
+    fix = f"Share it in {name} as well: {owner}{last} = {owner}{first}."
+    return Judged(origin, "semantics", "BS507", (reason,), fix)
 
 
 def _last_user(trace: Trace, step: int, held: Held) -> Operation | None:

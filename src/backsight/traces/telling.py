@@ -16,11 +16,14 @@ from backsight.traces.distance import Distances
 from backsight.traces.judging import Class, Judged, call
 from backsight.traces.origins import Origin
 from backsight.traces.pairing import RANDOM, plain_name
-from backsight.traces.records import Place, Trace
+from backsight.traces.records import Place, Trace, Variables
 
 _SEVERITY: dict[Class, Severity] = {"semantics": "error", "precision": "warning", "noise": "note"}
 _MOST_ULPS = 1e6
 """Units in the last place beyond which nobody counts them."""
+
+Called = tuple[Variables, Variables]
+"""What both programs call their models."""
 
 _RANK: tuple[Class, ...] = ("semantics", "precision", "noise")
 
@@ -69,11 +72,12 @@ def _takes_others(origin: Origin) -> bool:
 def _finding(judged: Judged, alike: Sequence[Judged], distances: Distances) -> Finding:
     """alike: it, and all others of its code."""
     origin = judged.origin
-    title = _title(judged)
+    called = distances.a.called, distances.b.called
+    title = _title(judged, called)
     setting = _setting(judged)
     first = setting or origin.kind == "start"
     reasons = judged.reasons[1:] if first else judged.reasons  # the title says the first
-    reasons = tuple(each for each in reasons if not _repeats(each, title, _inside(origin)))
+    reasons = tuple(each for each in reasons if not _repeats(each, title, inside(origin, called)))
     unheld = _unheld(setting)
     evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), _size(origin)]
     if values := _values(origin, distances.a, distances.b):
@@ -130,13 +134,13 @@ def _source(place: Place) -> str:
     return f"{place.file.removeprefix(here)}:{place.line}"
 
 
-def _title(judged: Judged) -> str:
+def _title(judged: Judged, called: Called) -> str:
     origin = judged.origin
     if origin.kind == "start":
         return f"The trainings start from different values: {judged.reasons[0]}."
     where = f"in step {origin.step}, {origin.phase}"
     if origin.kind == "input":
-        taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
+        taker = f"{origin.a.short}{inside(origin, called)}" if origin.a is not None else "the step"
         if judged.cls == "noise":
             return f"The batch comes in other parts {where}: {taker} receives a different tensor."
         return f"The data differ {where}: {taker} receives a different tensor."
@@ -147,15 +151,15 @@ def _title(judged: Judged) -> str:
     if setting := _setting(judged):
         return f"{_first(judged)} in step {origin.step}: {setting}."
     if origin.kind == "held":
-        return f"{_first(judged)} {where}: the {_held(origin)} differs."
+        return f"{_first(judged)} {where}: the {_held(origin, called[0])} differs."
     if origin.kind == "program":
-        return f"{_first(judged)} {where}: {_called(origin)}{_inside(origin)}."
+        return f"{_first(judged)} {where}: {_called(origin)}{inside(origin, called)}."
     assert origin.a is not None
-    return f"{_first(judged)} {where}: {origin.a.short}{_inside(origin)}."
+    return f"{_first(judged)} {where}: {origin.a.short}{inside(origin, called)}."
 
 
-def _held(origin: Origin) -> str:
-    kind, _, name = origin.names[0].partition(" ")
+def _held(origin: Origin, called: Variables) -> str:
+    kind, _, name = called.held(origin.names[0]).partition(" ")
     return f"gradient of {name}" if kind == "grad" else f"{kind} {name}"
 
 
@@ -181,10 +185,11 @@ def _first(judged: Judged) -> str:
     }[judged.code]
 
 
-def _inside(origin: Origin) -> str:
+def inside(origin: Origin, called: Called) -> str:
+    """Return ` in module net.0`: where an origin is, as its program calls that."""
     alone = (*origin.only_a, *origin.only_b)
     module = alone[-1].module if alone else origin.a.module if origin.a is not None else ""
-    return f" in module {module}" if module else ""
+    return f" in module {called[bool(origin.only_b)](module)}" if module else ""
 
 
 def _lines(origin: Origin, unheld: str) -> list[Evidence]:

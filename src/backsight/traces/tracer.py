@@ -288,6 +288,7 @@ class Tracer:
             self._hold("end", ("weight", "buffer", "state"))
         self._page.flush()
         self._operations = self._page.count
+        self._writer.say(b"C", [*self._calls.variables().items()])
         if whole:
             names = {id(tensor): name for name, tensor in self._parameters().items()}
             optimizers = hyperparameters(self._alive(), names)

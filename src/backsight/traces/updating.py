@@ -126,7 +126,7 @@ def given_otherwise(walk: Walk) -> Given:
         if (mine is None or others is None) and not _left_alone(walk, name, other, in_a=mine is None):
             continue  # the program updates it itself
         for said in _said(mine, others):
-            found.setdefault(said, []).append((name, other))
+            found.setdefault(said, []).append((walk.distances.a.called(name), walk.distances.b.called(other)))
     return {said.replace("{}", "the optimizer") if len(names) == len(stepped) else said: names for said, names in
             found.items()}  # fmt: skip
 
@@ -198,7 +198,7 @@ def _states(trace: Trace, step: int) -> dict[str, set[str]]:
 def judged_update(walk: Walk, updates: list[Update], given: Given) -> Judged | None:
     """Return the origin of updates that differ: the parameter whose is furthest apart, and why, where that is known."""
     listed = {name for names in given.values() for name, _ in names}
-    told = [each for each in updates if each.ours.name in listed] or updates
+    told = [each for each in updates if walk.distances.a.called(each.ours.name) in listed] or updates
     if not told:
         return None
     first = told[0]

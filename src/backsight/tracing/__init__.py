@@ -4,6 +4,7 @@ Offered to other rooms: `around`, `births`, `callers`, `changes`, `moves`, `step
 """
 
 from backsight.tracing._torch import has_compiled
+from backsight.tracing.captures import Baked, Input
 from backsight.tracing.facts import (
     Backward,
     Change,
@@ -20,6 +21,7 @@ from backsight.tracing.facts import (
     Values,
 )
 from backsight.tracing.peculiar import Told
+from backsight.tracing.ranges import Outside
 from backsight.tracing.spots import Copy, Sighting, Spot, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
@@ -30,12 +32,15 @@ from backsight.tracing.watch import (
     along,
     current,
     disordered,
+    drawn_again,
     ended,
     find_stops,
     finest,
     flattened,
     inferred,
     met,
+    outdated_numbers,
+    outside,
     own_copies,
     peculiar,
     repeated,
@@ -43,6 +48,7 @@ from backsight.tracing.watch import (
     report_errors,
     shapes_inside,
     sightings,
+    stale_inputs,
     stops,
     totals,
     unpaired,
@@ -52,15 +58,18 @@ from backsight.tracing.watch import (
 
 __all__ = [
     "Backward",
+    "Baked",
     "Change",
     "Copy",
     "End",
+    "Input",
     "Level",
     "Line",
     "Met",
     "NonFinite",
     "Operand",
     "Operation",
+    "Outside",
     "Part",
     "Reach",
     "Severed",
@@ -77,6 +86,7 @@ __all__ = [
     "cleaned",
     "current",
     "disordered",
+    "drawn_again",
     "ended",
     "find_stops",
     "finest",
@@ -84,6 +94,8 @@ __all__ = [
     "has_compiled",
     "inferred",
     "met",
+    "outdated_numbers",
+    "outside",
     "own_copies",
     "peculiar",
     "repeated",
@@ -91,6 +103,7 @@ __all__ = [
     "report_errors",
     "shapes_inside",
     "sightings",
+    "stale_inputs",
     "stops",
     "totals",
     "unpaired",

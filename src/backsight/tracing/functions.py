@@ -26,11 +26,13 @@ from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import callers, passing_code, passing_for
 from backsight.tracing.debuggers import is_debugged
+from backsight.tracing.draws import DRAWS
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before, may_write
 from backsight.tracing.peculiar import LOOKS
 from backsight.tracing.program import is_programs
+from backsight.tracing.ranges import CARES, USES
 from backsight.tracing.sites import Place
 from backsight.tracing.spots import Closer
 
@@ -54,7 +56,8 @@ class Functions(TorchFunctionMode):
         self._notes = Notes(log, births)
         self._looks = births is not None
         self._lines = log.spots.lines
-        self._axes, self._meetings = log.axes, log.meetings
+        self._axes, self._meetings, self._draws = log.axes, log.meetings, log.draws
+        self._captures, self._ranges = log.captures, log.ranges
         self._places = log.sites.places
 
     @uncompiled
@@ -131,11 +134,20 @@ class Functions(TorchFunctionMode):
                     self._axes.note(name, args, _NONE, result, frame)
             else:
                 self._axes.note(name, args, _NONE, result, frame)
+        if self._draws.is_open and name in DRAWS:
+            self._guarded(self._draws.note, name, _NONE, result, frame)
+        if name in CARES:
+            self._guarded(self._ranges.note, name, args, _NONE, result, frame)
+        if self._captures.is_open:
+            self._guarded(self._captures.look, frame)
         return site
 
     def _settle(self, site: int, func: Any, frame: FrameType) -> None:
         """Note only the nodes from now on of the calls at a site of the program."""
-        marks = self._log.peculiarities.marks_of(name_of(func))
+        name = name_of(func)
+        marks = None if self._draws.is_open and name in DRAWS else self._log.peculiarities.marks_of(name)
+        if marks is not None and name in USES:
+            marks = (*marks, self._ranges.moved)
         if marks is not None and is_programs(frame) and len(self._places) < _MOST_PLACES:
             place = Place(frame.f_code, func, site, passing_code(frame), marks)
             self._places[id(frame.f_code), frame.f_lasti] = place
@@ -179,6 +191,12 @@ class Functions(TorchFunctionMode):
             self._log.peculiarities.note(look, name, call.args, call.kwargs, result, call.caller)
         if self._axes.is_open and call.caller is not None:
             self._axes.note(name_of(call.function), call.args, call.kwargs, result, call.caller)
+        if self._draws.is_open and name in DRAWS and call.caller is not None:
+            self._guarded(self._draws.note, name, call.kwargs, result, call.caller)
+        if name in CARES and call.caller is not None:
+            self._guarded(self._ranges.note, name, call.args, call.kwargs, result, call.caller)
+        if self._captures.is_open:
+            self._captures.look(call.caller)
 
     def _account(self, call: Call) -> None:
         """Account for the nodes that no call made."""
@@ -235,7 +253,12 @@ class Functions(TorchFunctionMode):
         name = "grad" if call.function is torch.autograd.grad else "backward"
         if not self._running:
             self._log.inside.begin()
-        return self._log.backwards.begin(name, site, call.kwargs)  # type: ignore[arg-type]  # one of two
+        entry = self._log.backwards.begin(name, site, call.kwargs)  # type: ignore[arg-type]  # one of two
+        if entry is not None and name == "backward":
+            if self._draws.is_open:
+                self._draws.passed()
+            self._captures.begun(call.args[0] if call.args else None, site, call.caller)
+        return entry
 
     def _made_by_backward(self, site: int) -> None:
         """Note the nodes of a backward that can itself be differentiated."""

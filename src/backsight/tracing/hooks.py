@@ -171,6 +171,7 @@ class StepHooks:
             op = f"{type(optimizer).__name__}.step()"
             site = log.sites.of_call(frame, op, None) if frame is not None else 0
             changes.end(parameters(optimizer), op, site)
+            log.captures.stepped(optimizer, site)
         self._steps.stepped(optimizer)
 
 

@@ -9,13 +9,16 @@ from typing import Protocol
 from backsight.tracing import looks_at_losses, looks_at_values  # noqa: F401  # each enters itself
 from backsight.tracing.axes import Axes
 from backsight.tracing.backwards import BackwardLog
+from backsight.tracing.captures import Captures
 from backsight.tracing.changes import ChangeLog
+from backsight.tracing.draws import Draws
 from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
 from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.inside import Inside
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.peculiar import Peculiarities
+from backsight.tracing.ranges import Ranges
 from backsight.tracing.sites import Site, Sites, positions
 from backsight.tracing.spots import Spots
 from backsight.tracing.stops import Stops
@@ -47,6 +50,9 @@ class Log:
         self.changes = ChangeLog(self.sites)
         self.flow = Flow(self.sites)
         self.axes = Axes(self.sites)
+        self.draws = Draws(self.sites)
+        self.captures = Captures()
+        self.ranges = Ranges(self.sites)
         self.meetings = Meetings(self.flow, lambda: self.backwards.count)
         self.peculiarities = Peculiarities(self.sites)
         self.stops = Stops(fail)

@@ -120,6 +120,15 @@ def _masked(call: Call) -> Said | None:
     return "inverted", torch.equal(hides, ~pads), (int(pads.sum()), pads.numel())
 
 
+@looks("scaled_dot_product_attention")
+def _aligned(call: Call) -> Said | None:
+    """A causal mask that begins at the first of the keys, where the queries are the last of them."""
+    if call.given(5, "is_causal", False) is not True:
+        return None
+    queries, keys = call.given(0, "query").shape[-2], call.given(1, "key").shape[-2]
+    return "aligned", 0 < queries < keys, (queries, keys)
+
+
 @looks("one_hot", "cross_entropy", "nll_loss", of=("zeros",))
 def _as_class(call: Call) -> None:
     """What was truncated, that is looked up as a class."""

@@ -131,12 +131,13 @@ class Notes:
                 self.cut(call, each)
 
     def _taken_out(self, call: Call, result: Any) -> tuple[Cut, ...]:
-        """Return what may be behind an array that becomes a tensor in the function that took one out of another."""
+        """Return what may be behind an array, or a number of NumPy's, that becomes a tensor in the function that took
+        an array out of another tensor."""
         frame = innermost(call.caller)
         if frame is None or not issubclass(type(result), torch.Tensor) or not result.is_floating_point():
             return ()
-        is_array = type(call.args[0]).__name__ == "ndarray"
-        return self.log.flow.last_departure(frame.f_code) if is_array else ()
+        is_numpys = type(call.args[0]).__module__ == "numpy"
+        return self.log.flow.last_departure(frame.f_code) if is_numpys else ()
 
     def cut(self, call: Call, result: torch.Tensor) -> None:
         """Note what `result`, which requires no gradient, is cut off from."""

@@ -37,6 +37,7 @@ Kind = Literal[
     "stacked",
     "outer",
     "inverted",
+    "aligned",
 ]
 
 _MOST = 512

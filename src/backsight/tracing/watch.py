@@ -16,6 +16,7 @@ from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
 from backsight.tracing.axes import Aligned, Along, Flattened, Unpaired
 from backsight.tracing.births import Births
+from backsight.tracing.captures import Baked, Input
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Part, Severed, Stop
 from backsight.tracing.hooks import ModuleHooks, StepHooks
@@ -23,6 +24,7 @@ from backsight.tracing.inside import Shape
 from backsight.tracing.log import Errors, Log
 from backsight.tracing.orders import Disordered
 from backsight.tracing.peculiar import Told
+from backsight.tracing.ranges import Outside
 from backsight.tracing.spots import Copy, Sighting, Write
 from backsight.tracing.steps import StepLog
 from backsight.tracing.totals import Total
@@ -394,6 +396,34 @@ def totals(watch: Watch) -> list[tuple[Total, Line | None, Line | None, tuple[st
         of = {operand.position: operand.text for operand in sites.operands(each.summed)}
         both = texts.get(each.position, ""), of.get(0, "")
         found.append((each, sites.line(each.site), sites.line(each.summed), both))
+    return found
+
+
+def drawn_again(watch: Watch) -> list[Line]:
+    """Return where each of the first steps drew the same random numbers, though none of them was put back."""
+    sites = watch._log.sites
+    return [line for site in watch._log.draws.again() if (line := sites.line(site)) is not None]
+
+
+def stale_inputs(watch: Watch) -> list[tuple[Input, Line]]:
+    """Return the names that a captured graph does not see become other tensors, and the line of its backward."""
+    log = watch._log
+    return [(each, line) for each in log.captures.stale() if (line := log.sites.line(each.site)) is not None]
+
+
+def outdated_numbers(watch: Watch) -> list[tuple[Baked, Line]]:
+    """Return the numbers of optimizers that a captured step does not see change, and the line of the step."""
+    log = watch._log
+    return [(each, line) for each in log.captures.outdated() if (line := log.sites.line(each.site)) is not None]
+
+
+def outside(watch: Watch) -> list[tuple[Outside, Line | None, Line | None, str]]:
+    """Return the indices on a device that an operation does not take: its line, that of the move, and how the program
+    wrote the indices."""
+    sites, found = watch._log.sites, []
+    for each in watch._log.ranges.told():
+        texts = {operand.position: operand.text for operand in sites.operands(each.site)}
+        found.append((each, sites.line(each.site), sites.line(each.given.site), texts.get(each.position, "")))
     return found
 
 

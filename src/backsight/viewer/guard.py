@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from functools import cache
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,25 +15,29 @@ from backsight.viewer.page import sources
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
-POLICY = (
-    f"default-src 'none'; {sources()}; img-src 'self' data:; connect-src 'self'; "
-    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
 STILL = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'"
 )
 """Of a page that has its style in it, runs nothing, and is shown within the viewer."""
 
-_HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
+
+@cache
+def _headers() -> dict[str, str]:
+    """Return the headers of every answer. The style of pages, whose hash is in them, is read for the first one."""
+    policy = (
+        f"default-src 'none'; {sources()}; img-src 'self' data:; connect-src 'self'; "
+        "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return {
+        "content-security-policy": policy,
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-store",
+    }
+
 
 _NO_TOKEN = """\
 Open this viewer with the address that `backsight view` prints: it ends in ?token=... and works until the viewer stops.
@@ -63,7 +68,7 @@ class Guard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in _headers().items():
                     if headers.get(name) != STILL:
                         headers[name] = value
             await send(message)

@@ -18,9 +18,7 @@ from weakref import WeakKeyDictionary
 from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
 from backsight.runs.opening import holds_a_trace, identity, no_folder, run_folders
 from backsight.tables.listing import files
-from backsight.viewer.answers import compared
-from backsight.viewer.answers.findings import findings_of
-from backsight.viewer.question import QUESTIONS, Answer, Asked, BadQuestion
+from backsight.viewer.question import Answer, Asked, BadQuestion, questions
 from backsight.viewer.searching import Forgotten, Search, Told
 
 FRESH = 2.0
@@ -113,8 +111,9 @@ class Library:
             NoSuchThing: if there is no such run or question.
             BadQuestion: if a parameter is not what it has to be, or the run does not hold what was asked for.
         """
-        if question != COMPARE and question not in QUESTIONS:
-            there = ", ".join((*QUESTIONS, COMPARE))
+        known = questions()
+        if question != COMPARE and question not in known:
+            there = ", ".join((*known, COMPARE))
             raise NoSuchThing(f"There is no question {question[:200]!r}; choose from {there}.")
         run = self.run(name)
         asked = Asked(given)
@@ -122,10 +121,12 @@ class Library:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RunWarning)  # damage is part of the answer
                 if question == COMPARE:
+                    from backsight.viewer.answers import compared
+
                     return compared(asked.of(run), asked.of(self.run(asked.word("with"))), asked)
                 if question == FINDINGS:
                     return self._searched(run.overview, asked)
-                find = partial(QUESTIONS[question], run if question == ABOUT else asked.of(run), asked)
+                find = partial(known[question], run if question == ABOUT else asked.of(run), asked)
                 return self._kept.answer(run, question, given, find) if question in FIRST else find()
         except (NotInRun, ValueError) as error:
             raise BadQuestion(_cut(str(error))) from error
@@ -218,6 +219,8 @@ class Library:
 
 
 def _found(run: Run, told: Told) -> Answer:
+    from backsight.viewer.answers.findings import findings_of
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
         return findings_of(run, told)

@@ -89,7 +89,14 @@ Answer = dict[str, Any]
 Question = Callable[["Run", Asked], Answer]
 
 QUESTIONS: dict[str, Question] = {}
-"""What may be asked of a run."""
+"""What may be asked of a run, as far as it is imported."""
+
+
+def questions() -> dict[str, Question]:
+    """Return what may be asked of a run. What answers needs PyTorch, and so is imported when the first one asks."""
+    from backsight.viewer import answers  # noqa: F401  # which registers them
+
+    return QUESTIONS
 
 
 def question(name: str) -> Callable[[Question], Question]:

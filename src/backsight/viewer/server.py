@@ -15,7 +15,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from backsight.runs import RunError
-from backsight.viewer.answers import listing
 from backsight.viewer.guard import STILL, Guard
 from backsight.viewer.library import Library, NoSuchThing
 from backsight.viewer.page import served
@@ -92,6 +91,8 @@ def _as_page(page: str) -> Response:
 
 def listing_of(library: Library) -> Answer:
     """Return a line for each run of a library; for one that cannot be read, why."""
+    from backsight.viewer.answers import listing
+
     names = library.names()
     found = listing({name: library.run(name) for name in names})
     found["unreadable"] += [{"name": name, "why": why} for name, why in library.unreadable().items()]

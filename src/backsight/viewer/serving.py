@@ -48,9 +48,9 @@ def serve(
     sys.setswitchinterval(TURN)
     _give_memory_back()
     with Server(library, port) as server:
-        threading.Thread(target=library.warm, name="backsight-warming", daemon=True).start()
         if ready is not None:
-            ready(server.url)
+            ready(server.url)  # first, as what is read then needs PyTorch, which takes seconds to import
+        threading.Thread(target=library.warm, name="backsight-warming", daemon=True).start()
         if open_browser:
             webbrowser.open(server.url)
         server.wait()

@@ -18,14 +18,14 @@ def card(step: Step) -> str:
     """Return a step in full.
 
     ```
-    step 3 · MulBackward0
+    step 3 · MulBackward0 #2
       in        2×3  [0.5, 0.5, …]  norm 1.225
       meaning   Each factor gets g times the other factor.
       ...
     ```
     """
-    module = f" · {step.node.module}" if step.node.module else ""
-    title = harmless(f"step {step.number} · {step.node.leaf.label if step.node.leaf else step.node.name}{module}")
+    module = f" · {step.node.graph.called(step.node.module)}" if step.node.module else ""
+    title = harmless(f"step {step.number} · {step.node}{module}")
     return "\n".join([title, *(f"  {head:<9} {harmless(text)}" for head, text in _lines(step))])
 
 

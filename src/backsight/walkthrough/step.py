@@ -46,6 +46,11 @@ class Step:
     _engine: Engine = field(repr=False)
 
     @property
+    def op(self) -> str:
+        """What the node computes: the class of the module that made nothing else (`Dropout`), or autograd's name."""
+        return self.node.graph.written.get(self.node.index, self.node.op)
+
+    @property
     def norm_in(self) -> float:
         """The norm of all that came, taken together."""
         return _norm(self.grad_in)

@@ -17,6 +17,7 @@ from backsight.walkthrough.gradient import Gradient, number, numbers
 from backsight.walkthrough.step import Step
 
 if TYPE_CHECKING:
+    from backsight.tape import Graph
     from backsight.text.rich import RenderableType
     from backsight.walkthrough.modules import Row
     from backsight.walkthrough.walk import Walk
@@ -41,6 +42,8 @@ def _parts(walk: Walk, width: int) -> Iterator[RenderableType]:
     by_step = len(walk) <= FORMULA or not any(row.module for row in walk.summary())
     if walk.steps:
         yield _by_step(walk, width) if by_step else _by_module(walk, width)
+    if walk.steps and by_step:
+        yield Text("# is the index in walk.graph.nodes", "dim")
     if walk.steps and by_step and len(walk.steps) > FORMULA:
         yield Text(f"the last {FORMULA} steps are shown; walk.steps has all of them", "dim")
     yield from _below(walk)
@@ -64,7 +67,7 @@ def _below(walk: Walk) -> Iterator[Text]:
     if walk.stopped:
         yield Text.assemble(("stopped: ", "bold red"), harmless(walk.stopped))
     if walk.next is not None:
-        module = f" in {walk.next.module}" if walk.next.module else ""
+        module = f" in {walk.graph.called(walk.next.module)}" if walk.next.module else ""
         yield Text.assemble(("next: ", "bold green"), harmless(f"{walk.next}{module}"))
     for note in walk.notes:
         yield Text(harmless(note), "dim")
@@ -75,7 +78,7 @@ def _grid() -> Table:
 
 
 def _by_step(walk: Walk, width: int) -> Table:
-    """A row a step; where there is room, with PyTorch's formula or what the engine did."""
+    """A row a step, numbered as its node in the graph; with a formula, or what the engine did, where there is room."""
     grid = _grid()
     grid.add_column("#", justify="right", style="dim")
     grid.add_column("node", no_wrap=True, overflow="ellipsis", min_width=14)
@@ -87,7 +90,7 @@ def _by_step(walk: Walk, width: int) -> Table:
     grid.expand = True
     shown = walk.steps if len(walk.steps) <= FORMULA else walk.steps[-FORMULA:]
     for step in shown:
-        cells = [Text(str(step.number)), _node(step), _all(step.grad_in), _leaving(step), _norm(step)]
+        cells = [Text(str(step.node.index)), _node(step), _all(step.grad_in), _leaving(step), _norm(step)]
         grid.add_row(*cells, *([_formula(step)] if width > PIPED else []))
     return grid
 
@@ -95,7 +98,7 @@ def _by_step(walk: Walk, width: int) -> Table:
 def _node(step: Step) -> Text:
     if step.node.leaf is not None:
         return Text(f"→ {harmless(step.node.leaf.label)}", "green")
-    return Text(harmless(step.node.op), "bold" if step.node.kind == "custom" else "")
+    return Text(harmless(step.op), "bold" if step.node.kind == "custom" else "")
 
 
 def _all(gradients: tuple[Gradient | None, ...]) -> Text:
@@ -146,13 +149,13 @@ def _by_module(walk: Walk, width: int) -> Table:
     norms = [math.log10(row.norm_in) for row in rows if row.norm_in > 0 and math.isfinite(row.norm_in)]
     lowest, highest = (min(norms), max(norms)) if norms else (0.0, 0.0)
     for row in rows:
-        grid.add_row(*_cells(row), _bar(row.norm_in, lowest, highest))
+        grid.add_row(*_cells(row, walk.graph), _bar(row.norm_in, lowest, highest))
     return grid
 
 
-def _cells(row: Row) -> Iterator[Text]:
+def _cells(row: Row, graph: Graph) -> Iterator[Text]:
     style = "" if row.finite else "bold red"
-    yield Text(harmless(row.module) or "(outside)", style)
+    yield Text(harmless(graph.called(row.module)) if row.module else "(outside)", style)
     yield Text(f"{row.steps:,}", "dim")
     for value in (row.norm_in, row.norm_out, row.ratio, row.norm_leaves):
         yield Text("" if (math.isnan(value) and row.finite) or value == 0 else number(value), style)

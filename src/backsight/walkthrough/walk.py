@@ -235,10 +235,12 @@ class Walk:
         """Return what tells whether a node is at `place`."""
         if isinstance(place, str):
             modules = dict.fromkeys(module for module in self.graph.modules if module)
-            if any(_within(module, place) for module in modules):
-                return lambda node: node.leaf is None and node.module is not None and _within(node.module, place)
-            if any(place in (node.op, node.name) for node in self.graph.nodes if node.leaf is None):
-                return lambda node: node.leaf is None and place in (node.op, node.name)
+            path = place.removeprefix(f"{self.graph.model}.")
+            for wanted in (place, path):
+                if any(_within(module, wanted) for module in modules):
+                    return lambda node: node.leaf is None and node.module is not None and _within(node.module, wanted)
+            if any(place in self._names(node) for node in self.graph.nodes if node.leaf is None):
+                return lambda node: node.leaf is None and place in self._names(node)
         try:
             at = locate(self.graph, place)
         except NotInGraph as error:
@@ -247,6 +249,10 @@ class Walk:
                 raise NotInGraph(f"{error} The nearest modules: {', '.join(close)}.") from None
             raise
         return lambda node: node.index == at
+
+    def _names(self, node: Node) -> tuple[str, ...]:
+        """Return what an operation is called: by autograd, and by the class of the module that made nothing else."""
+        return node.op, node.name, self.graph.written.get(node.index, "")
 
     def __len__(self) -> int:
         return len(self.graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,16 +11,20 @@ from pathlib import Path
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source.body import callee
+from backsight.source.body import body_around, callee, calls_in, keyword, statement_at
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.files import calls_in_files
+from backsight.tracing import Line, Outside, current, outside
 
 _MOST = 4
+_LOSSES = frozenset({"cross_entropy", "nll_loss"})
 _INDEXING = {
     "cross_entropy": "takes targets from 0 to the number of classes - 1, or ignore_index.",
     "nll_loss": "takes targets from 0 to the number of classes - 1, or ignore_index.",
@@ -35,7 +40,10 @@ _INDEXING = {
 
 @explains("BS230", r"device-side assert triggered")
 def device_assert(failure: Failure, match: re.Match[str]) -> Finding:
-    """Say that the error may be older than its line, and which operations of the program use indices."""
+    """Say which indices were out of range, if a watch has seen them move to the device; else that the error may be
+    older than its line, and which operations of the program use indices."""
+    if (seen := _seen(failure)) is not None:
+        return seen
     script = (each.frame for each in failure.users if each.frame.f_globals.get("__name__") == "__main__")
     file = next((frame.f_code.co_filename for frame in script), "train.py")
     return explanation(
@@ -47,6 +55,72 @@ def device_assert(failure: Failure, match: re.Match[str]) -> Finding:
         source=failure.source,
         exact=False,
     )
+
+
+def _seen(failure: Failure) -> Finding | None:
+    """The indices that an operation does not take, as they were when they were moved."""
+    watch = current()
+    found = outside(watch) if watch is not None else []
+    each, line, moved, text = found[0] if found else (None, None, None, "")
+    if each is None or line is None:
+        return None
+    given, last = each.given, each.size - 1
+    over = given.high > last
+    value = given.high if over else given.low
+    weight = each.weight() if each.weight is not None else None
+    name = names_of(failure, [weight])[0].removesuffix(".weight") if weight is not None else ""
+    takes = f"{name or each.op} takes {'targets' if each.op in _LOSSES else 'indices'} from {each.first} to {last}"
+    if name and line.segment:
+        text = next(iter(_argument(line.segment)), text)
+    what = f"`{text}`" if text and "…" not in text else "an index"
+    evidence = [
+        shown(line, f"compares them with {each.size} classes." if each.op in _LOSSES else "looks them up."),
+        shown(moved, f"moves numbers from {given.low} to {given.high} to the device.") if moved is not None else None,
+        *failing(failure, "is where it was noticed: the GPU runs behind the program."),
+    ]
+    return explanation(
+        f"A kernel of the GPU stopped at an index that is out of range: {what} holds {value}, and {takes}.",
+        tuple(fact for fact in evidence if fact is not None),
+        _mended(each, value, name, text, line),
+        source=str(line),
+        exact=given.whole and len(found) == 1,
+    )
+
+
+def _mended(each: Outside, value: int, name: str, text: str, line: Line) -> str:
+    if each.op in _LOSSES:
+        body = body_around(line.file, line.line)
+        statement = statement_at(body, *line.place.position)
+        call = next((c for c in calls_in(statement) if callee(c)[1] == each.op), None)
+        ignoring = f"ignore_index={value}"
+        if body is not None and statement is not None and call is not None and keyword(call, "ignore_index") is None:
+            whole = body.text(call)
+            ignoring = rewritten(body, statement, {call: f"{whole[:-1].rstrip(', ')}, {ignoring})"}) or ignoring
+        return (
+            f"If {value} stands for entries without a label, pass ignore_index: write `{ignoring}`. Otherwise the "
+            f"model needs {value + 1} classes, or the labels other numbers."
+            if value >= each.size
+            else f"Targets begin with 0. If {value} stands for entries without a label, pass it: `{ignoring}`."
+        )
+    if value < each.first:
+        return f"Number from 0: {text or 'the index'} holds {value}."
+    if value == each.size and name:
+        return (
+            f"Number from 0, or give {name} one more row: nn.Embedding({value + 1}, ...). A numbering that begins with "
+            f"1 ends at {value}."
+        )
+    where = f"Give {name} {value + 1} rows" if name else f"Make what is looked up {value + 1} entries long"
+    return f"{where}, or end the numbering at {each.size - 1}."
+
+
+def _argument(segment: str) -> Iterator[str]:
+    """How a call of a module writes what it is given."""
+    try:
+        node = ast.parse(segment, mode="eval").body
+    except (SyntaxError, ValueError):
+        return
+    if isinstance(node, ast.Call) and node.args:
+        yield ast.unparse(node.args[0])
 
 
 def _suspects(failure: Failure) -> list[Fact]:

@@ -14,7 +14,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, backward_calls, function_at, statement_at
 from backsight.source.bindings import parameters_of
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword, last_name, statements
 from backsight.story.failure import Failure, method
 from backsight.story.sections import results_of, sections, undecorated
 from backsight.story.spelling import is_spelled
@@ -194,5 +194,5 @@ def _once_differentiable(failure: Failure) -> Iterator[tuple[type, Place, Place]
             function = undecorated(method(cls, "backward")) if isinstance(cls, type) else None
             body = function_at(function.__code__) if function is not None else None
             for decorator in getattr(body.node, "decorator_list", ()) if body else ():
-                if body and isinstance(cls, type) and "once_differentiable" in body.text(decorator):
+                if body and isinstance(cls, type) and last_name(decorator) == "once_differentiable":
                     yield cls, body.place(decorator, f"@{body.text(decorator)}"), place

@@ -11,7 +11,8 @@ import torch
 from backsight.diagnosis.wording import listed
 from backsight.source import Body
 from backsight.source.bindings import bound, uses
-from backsight.source.body import blocks, body_around, callee, calls_in, dotted, statements
+from backsight.source.body import blocks, callee, calls_in, statements
+from backsight.source.imports import library, meaning
 
 _RENAMED = {"array": "stack", "asarray": "stack", "concatenate": "cat", "append": "cat", "power": "pow"}
 _BACK = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor")
@@ -29,7 +30,7 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
     converted: what the program passes to NumPy, `out`. arrays: the variables that hold arrays of NumPy's, with the kind
         of each, "f" for floating point.
     """
-    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(body, converted, arrays or {})
+    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(converted, arrays or {})
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
         converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
@@ -52,22 +53,14 @@ class _InPyTorch(ast.NodeTransformer):
     PyTorch takes NumPy's names of arguments, `axis` and `keepdims`, too.
     """
 
-    def __init__(self, body: Body, converted: str, arrays: Mapping[str, str]) -> None:
-        module = body_around(body.file, 0)
-        imports = [each for each in ast.walk(module.node) if isinstance(each, ast.Import)] if module else []
-        self._modules = {each.asname or each.name: each.name for node in imports for each in node.names}
+    def __init__(self, converted: str, arrays: Mapping[str, str]) -> None:
         self._converted, self.arrays = converted, dict(arrays)
         self.unknown: list[str] = []
 
     def converts(self, call: ast.Call) -> bool:
         """Whether a call makes an array of the tensor: `np.asarray(out)`."""
-        receiver, function = callee(call)
         given = [ast.unparse(each) for each in call.args]
-        return function in ("array", "asarray") and self._is_numpy(receiver) and given == [self._converted]
-
-    def _is_numpy(self, receiver: ast.expr | None) -> bool:
-        first, _, _ = (dotted(receiver) or "").partition(".")
-        return self._modules.get(first, "").partition(".")[0] in ("numpy", "scipy")
+        return callee(call)[1] in ("array", "asarray") and _is_of_numpy(call.func) and given == [self._converted]
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id not in self.arrays or not isinstance(node.ctx, ast.Load):
@@ -78,24 +71,18 @@ class _InPyTorch(ast.NodeTransformer):
         return made
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        converts = self.converts(node)
         self.generic_visit(node)
         receiver, function = callee(node)
-        if converts:
+        if self.converts(node):
             return node.args[0]
         if function == "numpy" and receiver is not None and not node.args:
             return _attached(receiver)
         if function == "astype" and receiver is not None:
             known = isinstance(receiver, ast.Call) and bool(receiver.keywords) and callee(receiver)[1] == "as_tensor"
             return receiver if known else ast.Call(ast.Attribute(receiver, "float", ast.Load()), [], [])
-        if function in _BACK and dotted(receiver) == "torch" and node.args:
+        if function in _BACK and library(node.func) == "torch" and node.args:
             return _of_torch("stack", node.args[:1]) if isinstance(node.args[0], _SEVERAL) else node.args[0]
-        return self._of_numpy(node) if self._is_numpy(receiver) and not self._is_number(node) else node
-
-    def _is_number(self, node: ast.Call) -> bool:
-        """Whether a function of NumPy is given nothing but numbers, `np.sqrt(np.pi)`: those of torch take tensors."""
-        names = [each for given in node.args for each in ast.walk(given) if isinstance(each, ast.Name)]
-        return bool(node.args) and all(self._is_numpy(each) for each in names)
+        return self._of_numpy(node) if _is_of_numpy(node.func) and not _is_number(node) else node
 
     def _of_numpy(self, node: ast.Call) -> ast.expr:
         _, function = callee(node)
@@ -112,6 +99,16 @@ class _InPyTorch(ast.NodeTransformer):
             self.unknown.append(f"{ast.unparse(node.func)}()")
             return node
         return ast.Call(ast.parse(f"torch.{path}", mode="eval").body, node.args, node.keywords)
+
+
+def _is_of_numpy(node: ast.expr) -> bool:
+    return (meaning(node) or "").partition(".")[0] in ("numpy", "scipy")
+
+
+def _is_number(call: ast.Call) -> bool:
+    """Whether a function of NumPy is given nothing but numbers, `np.sqrt(np.pi)`: those of torch take tensors."""
+    names = [each for given in call.args for each in ast.walk(given) if isinstance(each, ast.Name)]
+    return bool(call.args) and all(map(_is_of_numpy, names))
 
 
 def _of_torch(function: str, given: list[ast.expr]) -> ast.Call:

@@ -109,6 +109,11 @@ def _of_sums(node: Node, steps: int) -> Seen:
     return ""
 
 
+def lower_right(query: str, key: str) -> str:
+    """Say which mask lets the queries, which are the last of the keys, see what comes before each."""
+    return f"attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = {query}.size(-2) and S = {key}.size(-2)"
+
+
 def triangle_of(file: str, what: Seen) -> Triangle | None:
     """Return the only statement of a file that makes a triangle, where another one is what was meant."""
     calls = [

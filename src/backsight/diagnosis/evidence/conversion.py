@@ -15,6 +15,7 @@ from backsight.source import Place
 from backsight.source.bindings import targets
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, Definition, flow_of, reaching
+from backsight.source.imports import library
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor, needs_gradient
@@ -225,7 +226,7 @@ def _parts(value: ast.expr) -> Iterator[ast.expr]:
         case ast.Call():
             receiver, name = callee(value)
             if (receiver is None and name in _REDUCING | _FUNCTIONS) or (
-                value.args and name in _REDUCING and isinstance(receiver, ast.Name)
+                value.args and name in _REDUCING and (isinstance(receiver, ast.Name) or library(value.func))
             ):
                 yield from value.args
             elif receiver is not None:

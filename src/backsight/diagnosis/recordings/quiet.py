@@ -165,9 +165,9 @@ def constant_output(recording: Recording) -> Iterator[Finding]:
             "BS308",
             f"{silence.module.label} has returned the same number everywhere since step {silence.since}.",
             (
-                f"All {int(silence.rows['count'][-1]):,} elements of {silence.rows.tensor.name} were equal "
-                f"({silence.rows['mean'][-1]:.4g} in the last step), in {counted(silence.steps, 'recorded step')}, to "
-                f"the end{given(recording, silence.module)}.",
+                f"All {int(silence.rows['count'][-1]):,} elements of {silence.rows.tensor.name} were equal in each of "
+                f"the last {counted(silence.steps, 'recorded step')} ({silence.rows['mean'][-1]:.4g} in the last)"
+                f"{given(recording, silence.module)}.",
             ),
             "The network has collapsed here: check the scale of the module's input, its weights, and the learning "
             "rate.",

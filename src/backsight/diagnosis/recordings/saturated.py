@@ -29,7 +29,7 @@ def saturated(recording: Recording) -> Iterator[Finding]:
             f"{module.label} has been saturated since step {rows['step'][0]}.",
             (
                 f"Its {int(rows['count'][-1]):,} outputs {between}, where it is flat: its mean slope was "
-                f"{slope[-1]:.2%} of the maximum in the last step, and below {FLAT:.0%} in {steps}, to the end.",
+                f"{slope[-1]:.2%} of the maximum in the last step, and below {FLAT:.0%} in each of the last {steps}.",
                 "Backward multiplies gradients by that slope.",
             ),
             "Start with smaller weights (torch.nn.init.xavier_normal_), scale the inputs, add a normalization layer "

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from backsight.diagnosis.evidence.holders import users
+from backsight.diagnosis.evidence.reduced import Reduced, against_features
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -56,6 +57,28 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
             met.line,
             nodes=(index,),
         )
+    for each in against_features(scene):
+        if (here := str(each.meeting.place)) not in told:
+            told.add(here)
+            yield _of_samples(each)
+
+
+def _of_samples(met: Reduced) -> Finding:
+    text, reducing, joining = met.reduction.segment, met.reduction.place, met.meeting.place
+    reduces = f"reduces {met.size}×{met.size} to {met.size} values, one for each sample"
+    broadcasts = "broadcasts them along the samples: entry k goes to feature k of every sample."
+    lines = (shown(reducing, f"{reduces}."), shown(joining, broadcasts))
+    return warning(
+        "BS117",
+        f"`{text}` has a value for each sample, and meets the features: there are {met.size} of both.",
+        (
+            *(lines if reducing != joining else (shown(reducing, f"{reduces}, and {broadcasts}"),)),
+            "With another batch size, it would raise.",
+        ),
+        f"Keep the dimension, so that each value goes to its own sample: {met.kept}.",
+        reducing,
+        nodes=(met.node.index,),
+    )
 
 
 def _likewise(met: Met, tall: str, flat: str) -> str:

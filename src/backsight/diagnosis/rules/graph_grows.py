@@ -69,7 +69,7 @@ def _aged(scene: Scene) -> int:
     if len(past) < _OLD:
         return 0
     made = np.array([n.sequence for n in scene.graph.nodes if n.kind != "leaf" and n.sequence is not None])
-    of_steps = np.unique(np.searchsorted(np.array(past), made, side="right"))
+    of_steps = {*np.searchsorted(np.array(past), made, side="right").tolist()}
     return int((made < past[-_OLD]).sum()) if len(of_steps) > _OLD // 2 else 0
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.evidence.lost_update import lost_update
+from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_infinite
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import method_of
 from backsight.diagnosis.rules.registry import rule
@@ -174,6 +175,8 @@ def _owners(statement: ast.stmt, call: ast.Call) -> set[str]:
     return {name.split(".")[-1] for name in names if name}
 
 
+_MASKED = "A factor of 0 after it does not help: 0 * infinity is NaN."
+
 _USUAL = 2.0**16
 """The scale that a scaler begins with, if nothing is said. What is not finite below it is so whatever the scale."""
 
@@ -208,13 +211,18 @@ def scaled(site: Site) -> Scaled | None:
     return Scaled(name.path, float(scale), float(backoff), next(steps, None))
 
 
-def never_stepped(seen: Scaled, backwards: int) -> Finding:
-    """Return the finding that no step was made in the whole run."""
+def never_stepped(seen: Scaled, backwards: int, singular: Sequence[Singular] = ()) -> Finding:
+    """Return the finding that no step was made in the whole run. `singular` are the operations of the losses that were
+    audited, whose gradient may be infinite: by then backward has freed their values, so that it is not known."""
     slow = seen.scale * seen.backoff**backwards > _USUAL
+    possible = () if slow else singular
     fix = (
         f"Create {seen.name} with its defaults, torch.amp.GradScaler(): it begins with 65,536 and halves that until "
         "the gradients are finite."
         if slow
+        else f"{kept_away(possible)}To be sure, run it with `backsight run --nonfinite`: it names the line that "
+        "produces the first NaN."
+        if len(possible) == 1
         else "Smaller scales did not help, so the gradients hold NaN or infinity by themselves: run it with "
         "`backsight run --nonfinite` to find the operation."
     )
@@ -223,10 +231,12 @@ def never_stepped(seen: Scaled, backwards: int) -> Finding:
         f"No parameter moves: {seen.name} skipped every optimizer step.",
         (
             if_known(seen.step, "skips the step while a gradient is infinite or NaN."),
+            *(shown(each.place, f"{may_be_infinite(each)} {_MASKED}") for each in possible),
             f"There were {backwards:,} backward passes or more, and no step.",
             f"It multiplies the loss by {seen.scale:,.0f} at first, and by {seen.backoff:g} times that after each step "
             "that it skips.",
         ),
         fix,
-        seen.step,
+        possible[0].place if len(possible) == 1 else seen.step,
+        exact=len(possible) != 1,
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.evidence.attention import Seen, operands, seen, sees_later, triangle_of
+from backsight.diagnosis.evidence.attention import Seen, lower_right, operands, seen, sees_later, triangle_of
 from backsight.diagnosis.evidence.holders import below, kept, users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -195,9 +195,8 @@ def _with_a_cache(place: Place) -> str:
         made = values_of(body, key or "", place.line)
         if any(isinstance(each, ast.Call) and callee(each)[1] in ("cat", "concat", "concatenate") for each in made):
             return (
-                f"Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = "
-                f"{query}.size(-2) and S = {key}.size(-2), because is_causal aligns at the first key, and {key} has "
-                "others in front"
+                f"Mask what comes later: pass {lower_right(query or '', key or '')}, because is_causal aligns at the "
+                f"first key, and {key} has others in front"
             )
     return ""
 

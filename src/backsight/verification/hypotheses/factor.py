@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
 from copy import copy
@@ -9,7 +10,9 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.source.body import dotted, statements
 from backsight.verification.case import Case, Known
+from backsight.verification.custom import body_of
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.hypotheses.broadcast import copies
 from backsight.verification.hypotheses.completed import lightened
@@ -144,10 +147,20 @@ def _ratios(case: Case, factor: float) -> dict[tuple[str, str], tuple[float, flo
 
 
 def _called(case: Case, value: float) -> str:
-    """Return the argument that is a number, `tau`; the number where none is it, or several are."""
+    """Return the argument that is a number, as backward has it: `ctx.tau`. The number where none or several are it."""
     given = [k for k, each in enumerate(case.point.values) if isinstance(each, float) and each == value]
     common = abs(value) in _COMMON or len(given) != 1
-    return number(value) if common else f"`{case.operation.argument(given[0])}`"
+    return number(value) if common else f"`{_kept(case, case.operation.argument(given[0]))}`"
+
+
+def _kept(case: Case, argument: str) -> str:
+    """Return `ctx.tau` where forward keeps an argument so, and else the argument."""
+    body = body_of(case.definition.forward) if case.definition else None
+    for statement in statements(body.node) if body is not None else ():
+        match statement:
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.Name(id=name)) if name == argument:
+                return dotted(target) or argument
+    return argument
 
 
 def _undone(case: Case, name: str, power: int) -> str:

@@ -70,8 +70,9 @@ class Trial:
 
     @cached_property
     def name(self) -> str:
-        """What the operation is called: the class of a custom Function, `mylib::sin` for an operator of a library."""
-        return name_of(self.node.name, self.cls)
+        """What the operation is called: as the program wrote it where that is known, the class of a custom Function,
+        `mylib::sin` for an operator of a library."""
+        return self.node.graph.written.get(self.node.index) or name_of(self.node.name, self.cls)
 
     @cached_property
     def floor(self) -> float:

@@ -24,11 +24,17 @@ def left_out(step: Step, number: int) -> torch.Tensor | None:
 
 
 def passed_on(step: Step, number: int) -> torch.Tensor | None:
-    """The derivative with respect to an operand is 1."""
+    """The derivative with respect to an operand is 1, in each of its copies where it is broadcast."""
     x = step.operand(number)
-    if x is None or x.shape != step.result.shape or x.dtype != step.result.dtype:
+    if x is None or not _broadcasts(x.shape, step.result.shape) or x.dtype != step.result.dtype:
         return None
     return step.with_operand(number, x.detach()) + (x - x.detach())
+
+
+def _broadcasts(shape: torch.Size, whole: torch.Size) -> bool:
+    """Whether a shape is repeated to another, or is it."""
+    behind = whole[len(whole) - len(shape) :]
+    return len(shape) <= len(whole) and all(own in (1, size) for own, size in zip(shape, behind, strict=True))
 
 
 def negated(step: Step, number: int) -> torch.Tensor | None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from backsight.drawing import css
 from backsight.text.page import data, document, own
 
 SCRIPTS = (
@@ -95,6 +94,8 @@ def script() -> str:
 @cache
 def style() -> str:
     """Return the style sheet, without the spaces that are for people."""
+    from backsight.drawing import css  # which needs PyTorch: the viewer says its address before that is there
+
     return re.sub(r"(?<=[:;,{}])\s+|\s+(?=[{}])|\n", "", own(__package__, "viewer.css") + css())
 
 

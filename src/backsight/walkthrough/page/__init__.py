@@ -102,9 +102,9 @@ def _told(step: Step, full: bool, closely: bool) -> dict[str, Any]:
     return {
         "n": step.number,
         "node": step.node.index,
-        "name": leaf.label if leaf else step.node.op,
+        "name": leaf.label if leaf else step.op,
         "kind": step.node.kind,
-        "module": step.node.module or "",
+        "module": step.node.graph.called(step.node.module) if step.node.module else "",
         "op": "" if leaf else step.node.name,
         "words": step.words if leaf else "",
         "notes": list(step.notes),

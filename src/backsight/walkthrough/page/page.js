@@ -42,7 +42,7 @@ $("steps").append(
     if (step.module && step.module !== module) li.dataset.module = module = step.module;
     const name = make("span", "name", step.kind === "leaf" ? `→ ${within(step.name, module)}` : step.name);
     name.title = step.name;
-    const button = make("button", `${step.kind} ${step.bad ? "bad" : ""}`, make("span", "n", String(step.n)), name);
+    const button = make("button", `${step.kind} ${step.bad ? "bad" : ""}`, make("span", "n", String(step.node)), name);
     button.append(make("span", "norm", step.norm));
     button.addEventListener("click", () => show(k));
     li.append(button);

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from backsight.diagnosis.errors.remedies import elsewhere, functions, tensors, transforms  # noqa: F401  # each enters its own
+from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
+    elsewhere,
+    functions,
+    kernels,
+    tensors,
+    transforms,
+)
 from backsight.diagnosis.errors.remedies.remedy import REMEDIES, Remedy
 from backsight.diagnosis.evidence.refused import Refusal
 

@@ -12,8 +12,9 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.wording import counted, listed, shown
-from backsight.source.bindings import spots
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source import Body
+from backsight.source.bindings import parameters_of, spots
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -101,6 +102,52 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
 
 
 _CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
+
+
+_FACTORIES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "linspace"})
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+@remedy(r"dtype|scalar type|should be the same")
+def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
+    """What torch.zeros() makes is float32, and what autocast computes is not: give it the dtype of the other."""
+    level, body, failing = found.level, found.level.body, found.level.statement
+    low = [(text, each) for text, each in found.tensors if each.dtype in _HALVES and simple(text) == text]
+    if body is None or failing is None or not low or found.is_custom:
+        return None
+    text, of = low[0][0], str(low[0][1].dtype).removeprefix("torch.")
+    plain = [name for name, each in found.tensors if each.dtype == torch.float32 and not needs_gradient(each)]
+    for statement in (failing, *(_assigning(body, name, level.line) for name in plain)):
+        call = next(filter(_is_plain_factory, calls_in(statement)), None)
+        if statement is None or call is None:
+            continue
+        known = statement is failing or any(
+            each.lineno < statement.lineno and text in _targets(each) for each in statements(body.node)
+        )
+        known |= text.split(".")[0] in parameters_of(body.node)
+        what = body.text(call.func)
+        line = rewritten(body, statement, {call: f"{body.text(call)[:-1].rstrip(', ')}, dtype={text}.dtype)"})
+        if not known:
+            reads = {node: f"{text}.float()" for node in expressions(failing) if body.text(node) == text}
+            line, statement = rewritten(body, failing, reads), failing
+        if line:
+            return Remedy(
+                f"{what}() makes float32, and {text} is {of}, as autocast computes it: on line {statement.lineno}, "
+                f"write `{line}`.",
+                place=body.place(statement),
+            )
+    return None
+
+
+def _assigning(body: Body, name: str, line: int) -> ast.stmt | None:
+    """The last statement above a line that gives a name its value."""
+    found = [each for each in statements(body.node) if each.lineno < line and name in _targets(each)]
+    return found[-1] if found else None
+
+
+def _is_plain_factory(call: ast.Call) -> bool:
+    receiver, name = callee(call)
+    return name in _FACTORIES and dotted(receiver) == "torch" and keyword(call, "dtype") is None
 
 
 @remedy(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
