@@ -280,3 +280,43 @@ class TestWeightsThatChanged:
         assert finding.source == at(source, "p.lerp_(q, 0.1)")
         assert finding.fix.startswith("Move line 9, `update()`, below ")
         assert "under torch.no_grad()" in finding.fix
+
+
+class TestHooks:
+    """What steps during the backward, in a hook on a weight."""
+
+    SOURCE = """
+        from torch import nn
+        net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 1))
+        optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in net.parameters()}
+        def arrived(p):
+            optimizers[p].step()
+        for p in net.parameters():
+            p.register_post_accumulate_grad_hook(arrived)
+        def clip():
+            with torch.no_grad():
+                for p in net.parameters():
+                    p.clamp_(-0.1, 0.1)
+        score = net(torch.randn(7, 4, requires_grad=True)).mean()
+        """
+
+    def test_one_that_steps_its_own_weight_is_not_to_blame(self):
+        source = f"{self.SOURCE}clip()\n        score.backward()\n"
+        finding = explained(source)
+        assert finding.title.startswith("net.4.weight was modified in place")
+        assert finding.source == at(source, "p.clamp_")
+
+    def test_the_variables_of_a_loop_that_it_reads_too_late_become_defaults(self):
+        source = """
+            from torch import nn
+            net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+            for scale, layer in ((0.1, net[2]), (0.2, net[0])):
+                optimizer = torch.optim.SGD(layer.parameters(), lr=scale)
+                layer.bias.register_post_accumulate_grad_hook(lambda p: optimizer.step())
+            for _ in range(3):
+                score = net(torch.randn(7, 4, requires_grad=True)).square().mean()
+                score.backward()
+            """
+        finding = explained(source)
+        assert finding.title.startswith("A hook ran optimizer.step() while backward was running, and changed")
+        assert "hook(lambda p, optimizer=optimizer: optimizer.step())` on line 5" in finding.fix

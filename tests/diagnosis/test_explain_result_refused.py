@@ -194,6 +194,37 @@ def test_values_taken_in_a_worker_are_told_with_their_variable():
 
 
 @pytest.mark.usefixtures("quick_workers")
+def test_what_an_optimizer_trains_is_not_detached_in_a_worker():
+    data = Encoded()
+    optimizer = torch.optim.SGD(data.stem.parameters(), lr=0.1)
+
+    def epoch():
+        assert optimizer.param_groups
+        next(iter(DataLoader(data, batch_size=2, num_workers=1)))
+
+    finding = explained(epoch)
+    assert finding.fix.startswith("optimizer trains self.stem, so its graph must reach the loss: on line")
+    assert "num_workers=0" in finding.fix
+    assert ".detach()" not in finding.fix
+    next(iter(DataLoader(data, batch_size=2)))[0].sum().backward()
+    assert data.stem.weight.grad is not None
+
+
+@pytest.mark.usefixtures("quick_workers")
+def test_values_of_what_an_optimizer_trains_would_fail_without_workers_too():
+    data = Encoded(values=True)
+    optimizer = torch.optim.SGD(data.stem.parameters(), lr=0.1)
+
+    def epoch():
+        assert optimizer.param_groups
+        next(iter(DataLoader(data, batch_size=2, num_workers=1)))
+
+    finding = explained(epoch)
+    assert finding.fix.startswith("optimizer trains self.stem")
+    assert "num_workers=0" not in finding.fix
+
+
+@pytest.mark.usefixtures("quick_workers")
 def test_a_sample_of_which_nothing_shows_why_it_requires_grad_is_told_without_a_line():
     data = [(torch.ones(2) * nn.Parameter(torch.ones(2)), 0)] * 4
     finding = explained(lambda: next(iter(DataLoader(data, batch_size=2, num_workers=1))))

@@ -178,6 +178,40 @@ def test_adagrad_keeps_sparse_gradients_without_decay():
     assert "Adagrad(tables.parameters(), weight_decay=0)" in finding.fix
 
 
+REFUSALS = {
+    "SGD(tables.parameters(), 0.1, weight_decay=0.1)": ("cannot apply weight_decay", "0.1, weight_decay=0)"),
+    "SGD(tables.parameters(), 0.1, fused=True)": ("sparse gradients with fused=True", "0.1, fused=False)"),
+    "Adagrad(tables.parameters(), fused=True)": ("sparse gradients with fused=True", "fused=False)"),
+    "RMSprop(tables.parameters())": ("does not take sparse gradients", "SparseAdam"),
+}
+
+
+@needs_columns
+@pytest.mark.parametrize("optimizer", REFUSALS)
+def test_why_an_optimizer_refuses_sparse_gradients(optimizer):
+    finding = explained(SPARSE.replace("OPTIMIZER", optimizer))
+    why, fix = REFUSALS[optimizer]
+    assert why in finding.title
+    assert fix in finding.fix
+
+
+@needs_columns
+def test_a_variable_called_sparse_is_no_setting():
+    source = SPARSE.replace("OPTIMIZER", "Adam(tables.parameters())")
+    finding = explained(source + "sparse = [each for each in tables.parameters() if each.grad.is_sparse]\n")
+    assert finding.source == at(source)
+    assert "each for each" not in finding.fix
+
+
+@needs_columns
+@pytest.mark.parametrize("clip", ["clip_grad_norm_", "clip_grad_value_"])
+def test_neither_way_to_clip_takes_sparse_gradients(clip):
+    source = SPARSE.replace("OPTIMIZER", "SGD(tables.parameters(), 0.1)").replace(
+        "opt.step()", f"torch.nn.utils.{clip}([*tables.parameters()], 0.5)"
+    )
+    assert explained(source).title.startswith(f"{clip}() does not take sparse gradients")
+
+
 @needs_columns
 def test_dense_gradients_are_left_to_another_optimizer():
     finding = explained(SPARSE.replace("OPTIMIZER", "SparseAdam(list(tables.parameters()))"))

@@ -28,6 +28,15 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     return text if len(text) <= _WIDEST else ""
 
 
+def rewritten_line(body: Body, node: ast.expr, new: str) -> str:
+    """Return the one line that has an expression, which is part of a longer statement, with a text in its place; empty
+    where the expression itself goes on."""
+    if node.end_lineno != node.lineno:
+        return ""
+    data = body.lines[node.lineno - 1].encode("utf-8", "replace")
+    return (data[: node.col_offset] + new.encode() + data[node.end_col_offset :]).decode("utf-8", "replace").strip()
+
+
 def _in_line(line: str, statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
     data = line.encode("utf-8", "replace")  # columns of the syntax tree count bytes
     at, parts = statement.col_offset, list[bytes]()

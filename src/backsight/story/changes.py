@@ -23,8 +23,9 @@ from backsight.source.body import Body, blocks, body_around, callee, calls_in, d
 from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
 from backsight.source.imports import library
 from backsight.story.memory import storage_of
-from backsight.story.scenes import Scene, called_function, scenes
+from backsight.story.scenes import Scene, called_function, operator_called, scenes
 from backsight.story.sections import Section, arguments, function_called, results_of, undecorated
+from backsight.story.shared import Shared, shared_by
 from backsight.story.spelling import is_spelled
 from backsight.story.stepping import open_step, steps_in
 from backsight.story.subject import Subject
@@ -224,8 +225,9 @@ def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, 
             yield statement, renormalized, ""
             continue
         used = [use.name for use in uses(statement) if use.name in names]
-        if not used:
-            continue
+        operator = operator_called(statement)
+        if not used or (operator is not None and called_function(scene.section, operator) is not None):
+            continue  # of an operator of the user's, what it does is told in its own function
         alone = Body(body.file, ast.Module([statement], []), body.lines)
         called = {dotted(call.args[0]): value(dotted(call.func) or "") for call in calls}
         through_data = any(is_tensor_data(node) for node in expressions(statement))
@@ -351,6 +353,18 @@ def _score(subject: Subject, scene: Scene, place: Place, saver: Place | None) ->
     changed, around = scene.call or place, (scene.caller or scene).section.body
     in_order = saver is not None and (saver.line < changed.line or loop_facts(around, changed.line) is not None)
     return 2 * in_order + (saver is not None) + 2 * fits
+
+
+def shared_at(subject: Subject, changed: Changed) -> Shared | None:
+    """Return the property through which the statement that saved a tensor has read it; None if it read none."""
+    saver = changed.saver
+    body = body_around(saver.file, saver.line) if saver else None
+    statement = statement_at(body, *saver.position) if saver else None
+    known = (each.section for each in scenes(subject) if body is not None and each.section.body.node is body.node)
+    section = next(known, None)
+    read = [use.name for use in uses(statement) if not use.binds] if section is not None and statement else []
+    every = (each for name in read if section is not None for each in shared_by(section, name))
+    return next((each for each in every if subject.is_held_by(each.value)), None)
 
 
 def changed_by_module(subject: Subject) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from backsight.source.changes import memory_of
 from backsight.source.definitions import values_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
-from backsight.story.changes import Changed, expression, works_in_place
+from backsight.story.changes import Changed, expression, shared_at, works_in_place
 from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
 from backsight.story.sections import results_of
@@ -86,7 +86,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
     if subject.is_weight:
         return _later(subject, changed)
     if state := _state(subject, changed):
-        copied = _saved_copy(changed, state)
+        copied = _saved_copy(changed, state) or ((own := shared_at(subject, changed)) and own.written) or ""
         how = f": write {copied}" if copied else ""
         copy = "" if copied else f", {state}.clone()"
         return f"Compute with a copy{copy}, so that {state} may change{how}. Or update {state} after backward()."
@@ -281,7 +281,7 @@ def _written_anew(subject: Subject, changed: Changed) -> str | None:
         return f"Remove inplace=True: {fixed}"
     if out and isinstance(statement, ast.Expr):
         return f"Write {out[1]} = {_OUT.sub('', text)}: that creates a new tensor."
-    if body is None or statement is None or (changed.scene and changed.scene.call):
+    if body is None or statement is None or (changed.scene and changed.scene.call and "." not in name):
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
         if _at_places(subject, body, statement, changed):

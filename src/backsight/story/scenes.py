@@ -25,6 +25,7 @@ from backsight.story.sections import (
     sections,
     undecorated,
 )
+from backsight.story.shared import shared_by
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 
@@ -91,10 +92,17 @@ def _gives_nothing(section: Section) -> bool:
 
 def _scene(subject: Subject, section: Section, **called: Any) -> Scene:
     every = {use.name for statement in statements(section.body.node) for use in uses(statement)}
-    held = frozenset(name for name in every if subject.is_held_by(section.value(name)))
+    held = frozenset(name for name in every if _holds(subject, section, name))
     loops = [each for each in statements(section.body.node) if isinstance(each, ast.For)]
     running = [target_names(each.target) for each in loops if _runs_over(subject, section, each.iter)]
     return Scene(section, held, frozenset().union(*running), **called)
+
+
+def _holds(subject: Subject, section: Section, name: str) -> bool:
+    """Whether a name stands for the memory that was saved: its value, or what a property returns."""
+    value = section.value(name)
+    shared = shared_by(section, name) if value is None and "." in name else ()
+    return subject.is_held_by(value) or any(subject.is_held_by(each.value) for each in shared)
 
 
 def _runs_over(subject: Subject, section: Section, iterated: ast.expr) -> bool:
@@ -123,14 +131,38 @@ def _forwards(subject: Subject) -> Iterator[Section]:
 
 
 def _called_for_effect(scene: Scene) -> Iterator[tuple[Section, Place, Mapping[str, str]]]:
-    """The functions that a statement calls without using what they return."""
+    """The functions that a statement calls without using what they return, the `__iadd__` of an object, too."""
     section = scene.section
     for statement in statements(section.body.node):
+        call = operator_called(statement)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            function, owner = function_called(section, statement.value)
-            inner = called_function(section, statement.value)
-            if inner is not None:
-                yield inner, section.body.place(statement), arguments(function, owner, statement.value)
+            call = statement.value
+        inner = called_function(section, call) if call is not None else None
+        if inner is not None and call is not None:
+            function, owner = function_called(section, call)
+            yield inner, section.body.place(statement), arguments(function, owner, call)
+
+
+def operator_called(statement: ast.stmt) -> ast.Call | None:
+    """What `state += rate` calls of an object that has it: `state.__iadd__(rate)`; None for another statement."""
+    name = _OPERATORS.get(type(statement.op)) if isinstance(statement, ast.AugAssign) else None
+    if not isinstance(statement, ast.AugAssign) or name is None:
+        return None
+    return ast.copy_location(
+        ast.Call(ast.Attribute(statement.target, name, ast.Load()), [statement.value], []), statement
+    )
+
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "__iadd__",
+    ast.Sub: "__isub__",
+    ast.Mult: "__imul__",
+    ast.Div: "__itruediv__",
+    ast.MatMult: "__imatmul__",
+    ast.Pow: "__ipow__",
+    ast.BitOr: "__ior__",
+    ast.BitAnd: "__iand__",
+}
 
 
 def called_function(section: Section, call: ast.Call) -> Section | None:

@@ -232,6 +232,26 @@ def _called(section: Section) -> Iterator[tuple[Any, object, ast.Call]]:
         if name := dotted(call.func):
             for function, owner in _functions(section, name, callee(call)[1]):
                 yield undecorated(function), owner, call
+    yield from _read_properties(section)
+
+
+def _read_properties(section: Section) -> Iterator[tuple[Any, object, ast.Call]]:
+    """The properties that the statements of a section read, `gap.energy`, each as a call without arguments."""
+    lines = (statement_at(section.body, line) for line in section.lines())
+    for node in (each for statement in lines for each in expressions(statement)):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            owner = value_of(section, node.value)
+            found = property_of(type(owner), node.attr) if owner is not None else None
+            if found is not None:
+                yield found, owner, ast.copy_location(ast.Call(node, [], []), node)
+
+
+def property_of(cls: type, name: str) -> Any:
+    """What a property of a class runs when it is read; None where that name is none."""
+    if not is_user_class(class_dict(cls).get("__module__")):
+        return None
+    held = next((each[name] for base in mro(cls) if name in (each := class_dict(base))), None)
+    return held.fget if type(held) is property else None
 
 
 def _meant(call: ast.Call) -> ast.Call:

@@ -52,7 +52,11 @@ def steps_in(function: Function) -> Iterator[Step]:
     """
     body = function.body
     for statement in statements(body.node) if body else ():
-        for call in expressions(statement):
+        every = list(expressions(statement))
+        later = {id(node) for each in every if isinstance(each, ast.Lambda) for node in ast.walk(each.body)}
+        for call in every:
+            if id(call) in later:  # runs when the lambda is called, not here
+                continue
             receiver, name = callee(call) if isinstance(call, ast.Call) else (None, "")
             if body is None or name != "step" or receiver is None or not isinstance(call, ast.Call):
                 continue

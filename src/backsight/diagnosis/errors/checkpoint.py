@@ -111,6 +111,8 @@ def _checkpointed(failure: Failure) -> object:
 def _name(failure: Failure, function: object) -> str:
     name = names_of(failure, [function])[0]
     run = function_of(function)
+    if type(function).__name__ == "method" and run is not None and not name:
+        return str(run.__qualname__).rpartition("<locals>.")[2]
     if run is None or run is function:
         return name or getattr(run, "__name__", "") or "The checkpointed function"
     kind = class_name(type(function))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import torch
@@ -11,14 +12,17 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import called, passed, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
+from backsight.findings.evidence import Evidence
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
+from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, calls_in, dotted, expressions, given_to
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
 from backsight.story.memory import is_tensor
 from backsight.story.sections import Section, sections
+from backsight.tracing import current
 
 _REAL = frozenset({"abs", "absolute", "angle", "real", "imag", "view_as_real"})
 
@@ -33,7 +37,7 @@ def complex_output(failure: Failure) -> Finding:
     return explanation(
         f"{name or 'The tensor'} is {what}, but {call} must start from one real number.",
         (
-            *((shown(square.place, f"squares {square.operand}, and so leaves a complex number."),) if square else ()),
+            *((shown(square.place, square.does),) if square else _complex_parts(failure)),
             *passed(handed(failure, root)),
             *failing(failure, f"starts from {name or 'it'}."),
         ),
@@ -43,12 +47,39 @@ def complex_output(failure: Failure) -> Finding:
     )
 
 
+def _complex_parts(failure: Failure) -> Iterator[Evidence]:
+    """The statements of the failing function that computed what the loss is complex from, and is so itself."""
+    level = failure.user
+    if level is None or level.body is None or not level.receiver:
+        return
+    found: dict[Place, str] = {}
+    for name, each in ancestors(level.body, level.receiver, level.line).items():
+        value = level.value(name)
+        if name != level.receiver and is_tensor(value) and value.is_complex():
+            found |= {place: f"computes {name}, a {described(value)}." for place in each.bound[-1:]}
+    for place in sorted(found, key=lambda each: each.position)[:_MOST]:
+        yield shown(place, found[place])
+
+
+_MOST = 3
+
+
 class _Square(NamedTuple):
-    """Where complex values are squared, what they are called, and the statement with their magnitude instead."""
+    """Where complex values are squared, what they are called, and the statement with their magnitude instead.
+
+    by_conjugate: whether they are multiplied by their own conjugates, so that only the dtype is complex.
+    """
 
     place: Place
     operand: str
     mended: str
+    by_conjugate: bool
+
+    @property
+    def does(self) -> str:
+        if self.by_conjugate:
+            return f"multiplies {self.operand} by its conjugate: the imaginary part is 0, but the dtype stays complex."
+        return f"squares {self.operand}, and so leaves a complex number."
 
 
 def _fix(name: str, square: _Square | None) -> str:
@@ -60,6 +91,8 @@ def _fix(name: str, square: _Square | None) -> str:
         )
     line = square.place.line
     how = f"write `{square.mended}`" if square.mended else f"square the magnitude of {square.operand} instead"
+    if square.by_conjugate:
+        return f"On line {line}, {how}: the squared magnitude is the same number, as a real one."
     return (
         f"On line {line}, {how}: the squared magnitude is real. {name}.real and {name}.abs() would silence the error, "
         "but minimize something else."
@@ -67,26 +100,58 @@ def _fix(name: str, square: _Square | None) -> str:
 
 
 def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
-    """The statement on the way to a complex loss that may square complex values: of several, the only one that also
-    takes their mean or sum. None where the text does not tell which it is, or the graph has no such operation.
+    """The statement on the way to a complex loss that squares complex values: the one whose line a watch knows; else
+    of those that may, the only one that is sure to, or that also takes their mean or sum.
+
+    None where the text does not tell which it is, or the graph has no such operation on complex values.
     """
     nodes = survey((root,), frames=failure.frames).graph.nodes
-    if not any(each.op in ("Pow", "Mul") and each.dtype is not None and each.dtype.is_complex for each in nodes):
-        return None
-    found: dict[_Square, bool] = {}
-    for section in sections(failure):
-        for line in section.lines():
-            statement = statement_at(section.body, line)
-            pairs = [(each, base) for each in expressions(statement) if (base := _base(each)) is not None]
-            pairs = [(each, base) for each, base in pairs if _may_be_complex(section, base)]
-            if statement is None or not pairs:
-                continue
-            text = section.body.text(pairs[0][1])
-            mended = rewritten(section.body, statement, {each: _magnitude(section, each, base) for each, base in pairs})
-            reduces = any(callee(each)[1] in ("mean", "sum") for each in calls_in(statement))
-            found[_Square(section.body.place(statement), text, mended)] = reduces
-    likely = [each for each, reduces in found.items() if reduces] or [*found]
-    return likely[0] if len(likely) == 1 else None
+    squaring = [each for each in nodes if each.op in _SQUARING and each.dtype is not None and each.dtype.is_complex]
+    made = {each.op for each in squaring}
+    watch = current()
+    lines = {line for each in squaring if watch is not None and (line := watch.line_of(each)) is not None}
+    every = [each for section in sections(failure) for each in _squares(section, made)]
+    seen = {(each.file, each.line) for each in lines}
+    seen &= {(each.square.place.file, each.square.place.line) for each in every}
+    found = [each for each in every if not seen or (each.square.place.file, each.square.place.line) in seen]
+    likely = [each for each in found if each.is_complex] or [each for each in found if each.reduces] or found
+    return likely[0].square if len({each.square for each in likely}) == 1 else None
+
+
+_SQUARING = ("Pow", "Mul")
+
+
+class _Candidate(NamedTuple):
+    """A statement that may square complex values: whether they are known to be complex, and whether it also takes their
+    mean or sum."""
+
+    square: _Square
+    is_complex: bool
+    reduces: bool
+
+
+def _squares(section: Section, operations: Collection[str]) -> Iterator[_Candidate]:
+    """The statements of a section that may run one of these operations as the square of a complex value."""
+    for line in section.lines():
+        statement = statement_at(section.body, line)
+        pairs = [(each, base) for each in expressions(statement) if (base := _base(each)) is not None]
+        pairs = [(each, base) for each, base in pairs if _operation(each) in operations]
+        pairs = [(each, base) for each, base in pairs if _may_be_complex(section, base)]
+        if statement is None or not pairs:
+            continue
+        whole, base = pairs[0]
+        text = section.body.text(base)
+        mended = rewritten(section.body, statement, {each: _magnitude(section, each, base) for each, base in pairs})
+        reduces = any(callee(each)[1] in ("mean", "sum") for each in calls_in(statement))
+        by_conjugate = _is_by_conjugate(whole)
+        square = _Square(section.body.place(statement), text, mended, by_conjugate)
+        value = section.value(dotted(base) or "")
+        yield _Candidate(square, is_tensor(value) and value.is_complex(), reduces)
+
+
+def _operation(node: ast.expr) -> str:
+    """Which operation of a graph a square is."""
+    return "Mul" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else "Pow"
 
 
 def _base(node: ast.expr) -> ast.expr | None:
@@ -94,8 +159,8 @@ def _base(node: ast.expr) -> ast.expr | None:
     match node:
         case ast.BinOp(base, ast.Pow(), ast.Constant(2)):
             return base
-        case ast.BinOp(left, ast.Mult(), right) if ast.dump(left) == ast.dump(_conjugated(right)):
-            return left
+        case ast.BinOp(left, ast.Mult(), right) if ast.dump(_conjugated(left)) == ast.dump(_conjugated(right)):
+            return _conjugated(left)
         case ast.Call() as call:
             match callee(call)[1], given_to(call):
                 case ("square", [base]) | ("pow", [base, ast.Constant(2)]):
@@ -106,9 +171,16 @@ def _base(node: ast.expr) -> ast.expr | None:
 def _conjugated(node: ast.expr) -> ast.expr:
     """`e` of `e.conj()`; any other expression itself."""
     match node:
-        case ast.Call(func=ast.Attribute(base, "conj"), args=[]):
-            return base
+        case ast.Call() as call if callee(call)[1] == "conj" and len(given_to(call)) == 1:
+            return given_to(call)[0]
     return node
+
+
+def _is_by_conjugate(node: ast.expr) -> bool:
+    """Whether exactly one factor of a product is the conjugate of the other."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return False
+    return (_conjugated(node.left) is node.left) != (_conjugated(node.right) is node.right)
 
 
 def _may_be_complex(section: Section, base: ast.expr) -> bool:

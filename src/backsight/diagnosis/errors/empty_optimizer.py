@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import GeneratorType
 from typing import Any
 
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.findings.evidence import Fact
@@ -32,7 +32,6 @@ from backsight.tape import modules_in, registered
 
 _LISTING = ("parameters", "named_parameters")
 _CONTAINERS = (list, tuple, dict, set)
-_USED_UP = (GeneratorType, filter, map, zip)
 _LOOKING = frozenset({"print", "type", "isinstance", "id", "repr", "str", "next"})
 _SMALL = 1000
 
@@ -89,6 +88,8 @@ def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     for cause in CAUSES if given is not None else ():
         if given is not None and (finding := cause(given)) is not None:
             return finding
+    if (finding := _kept(failure)) is not None:
+        return finding
     where = (given.asked,) if given else (shown(failure.user.place, "leads to it."),) if failure.user else ()
     return explanation(
         f"{given.text if given else 'The list of parameters'} is empty: there is nothing to optimize.",
@@ -96,6 +97,27 @@ def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
         "Pass the parameters that you want to train: list(model.parameters()) shows what the optimizer would get.",
         source=failure.source,
         exact=False,
+    )
+
+
+def _kept(failure: Failure) -> Finding | None:
+    """An iterator that something keeps, `partial(Adam, model.parameters())`, and that an earlier call went through."""
+    found, user = exhausted(failure), failure.user
+    if found is None or user is None:
+        return None
+    holds = f"{found.holder} {'holds' if found.is_of_partial else 'is'}"
+    mended = f"write `{found.mended}` on line {found.made.line}" if found.made and found.mended else ""
+    return explanation(
+        f"{holds} an exhausted {found.kind}: it can be iterated only once."
+        if found.sure
+        else f"{holds} a {found.kind} that is empty or already exhausted: it can be iterated only once.",
+        (
+            *([shown(found.made, f"creates the {found.kind} once.")] if found.made else []),
+            shown(user.place, "gives it to an optimizer; nothing is left in it."),
+        ),
+        f"Make a list of it: {mended or 'list(...) where it is made'}.",
+        source=str(found.made) if found.made else failure.source,
+        exact=found.sure,
     )
 
 
@@ -162,7 +184,7 @@ def _lists_as_pytorch(module: torch.nn.Module) -> bool:
 def used_up(given: Given) -> Finding | None:
     """A generator that something before has gone through to its end."""
     name, body = dotted(given.node), given.level.body
-    if name is None or body is None or not issubclass(type(given.value), _USED_UP):
+    if name is None or body is None or not issubclass(type(given.value), ONCE):
         return None
     made = next(reversed(assignments(body, name, before=given.level.line)), None)
     if made is None:

@@ -8,6 +8,7 @@ import re
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import Held
+from backsight.diagnosis.evidence.paired import fits_another, paired
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
@@ -37,6 +38,21 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
     got = _described(given, differs) or _quoted(failure.message)
     lines: list[Fact] = [shown(level.place, f"assigns a gradient {got} to {text}.grad." if got else "assigns it.")]
     lines.append(f"{name} {has.replace('of shape', 'has shape').replace('with', 'has')}." if has else _MADE)
+    pair = paired(failure, level, text) if differs == "size" else None
+    if pair is not None:
+        fix = f"write `{pair.mended}` on line {pair.loop.line}" if pair.mended else f"pair them with {pair.order}"
+        others = [shown(pair.ordered, f"gives {pair.parameters} another order.")] if pair.ordered else []
+        lines[:0] = [
+            *others,
+            shown(pair.loop, f"pairs {pair.parameters} with {pair.gradients}, which has the shapes of {pair.order}."),
+        ]
+        return explanation(
+            f"The gradient assigned to {name}.grad belongs to another parameter: it has a different shape.",
+            tuple(lines),
+            f"Pair both in the same order: {fix}.",
+            source=str(pair.ordered or pair.loop),
+            exact=is_tensor(tensor),
+        )
     return explanation(
         f"The gradient assigned to {name}.grad has a different {_WHAT[differs]} than {name}.",
         tuple(lines),
@@ -102,7 +118,7 @@ def _of_shape(
         shape = tuple(map(int, found[1].split(","))) if found else ()
     if not shape or sorted(shape) == sorted(tensor.shape):
         return ""
-    if math.prod(shape) != tensor.numel():
+    if math.prod(shape) != tensor.numel() or (len(shape) > 1 and fits_another(level, tensor, shape)):
         return f"Assign the gradient of {text} itself: pair gradients and parameters by name."
     return (
         f"It has as many entries: on line {level.place.line}, write `{level.body.text(target)} = "

@@ -9,6 +9,7 @@ from backsight.diagnosis.evidence.custom import Applied, applied, body_of, defin
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
+from backsight.naming.plain import class_dict, class_name, mro
 from backsight.source import Place
 from backsight.story.failure import Failure
 
@@ -35,10 +36,23 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     if forward:
         lines.append(shown(definition(forward), f"{_given(found)}."))
     if place:
-        lines.append(shown(place, _returns(place, due, got)))
+        whose = f" {function} inherits it from {base}." if (base := _inherited(found)) else ""
+        lines.append(shown(place, f"{_returns(place, due, got)}{whose}"))
     elif not forward:
         lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
-    return explanation(title, tuple(lines), _fix(found, due, got, rule), str(place) if place else failure.source)
+    fix = _fix(found, due, got, rule)
+    if base := _inherited(found):
+        fix = f"Give {function} a {found.backward} of its own, as that of {base} fits another forward. {fix}"
+    return explanation(title, tuple(lines), fix, str(place) if place else failure.source)
+
+
+def _inherited(found: Applied) -> str:
+    """The base class that has the backward, where the forward is another class's; else empty."""
+    owners = [
+        next((each for each in mro(found.cls) if name in class_dict(each)), found.cls)
+        for name in (found.backward, "forward")
+    ]
+    return class_name(owners[0]) if owners[0] is not owners[1] and owners[0] is not found.cls else ""
 
 
 def _given(found: Applied) -> str:

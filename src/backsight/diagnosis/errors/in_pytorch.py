@@ -60,7 +60,7 @@ class _InPyTorch(ast.NodeTransformer):
     def converts(self, call: ast.Call) -> bool:
         """Whether a call makes an array of the tensor: `np.asarray(out)`."""
         given = [ast.unparse(each) for each in call.args]
-        return callee(call)[1] in ("array", "asarray") and _is_of_numpy(call) and given == [self._converted]
+        return callee(call)[1] in ("array", "asarray") and _is_of_numpy(call.func) and given == [self._converted]
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id not in self.arrays or not isinstance(node.ctx, ast.Load):
@@ -82,7 +82,7 @@ class _InPyTorch(ast.NodeTransformer):
             return receiver if known else ast.Call(ast.Attribute(receiver, "float", ast.Load()), [], [])
         if function in _BACK and library(node.func) == "torch" and node.args:
             return _of_torch("stack", node.args[:1]) if isinstance(node.args[0], _SEVERAL) else node.args[0]
-        return self._of_numpy(node) if _is_of_numpy(node) else node
+        return self._of_numpy(node) if _is_of_numpy(node.func) and not _is_number(node) else node
 
     def _of_numpy(self, node: ast.Call) -> ast.expr:
         _, function = callee(node)
@@ -101,8 +101,14 @@ class _InPyTorch(ast.NodeTransformer):
         return ast.Call(ast.parse(f"torch.{path}", mode="eval").body, node.args, node.keywords)
 
 
-def _is_of_numpy(call: ast.Call) -> bool:
-    return (meaning(call.func) or "").partition(".")[0] in ("numpy", "scipy")
+def _is_of_numpy(node: ast.expr) -> bool:
+    return (meaning(node) or "").partition(".")[0] in ("numpy", "scipy")
+
+
+def _is_number(call: ast.Call) -> bool:
+    """Whether a function of NumPy is given nothing but numbers, `np.sqrt(np.pi)`: those of torch take tensors."""
+    names = [each for given in call.args for each in ast.walk(given) if isinstance(each, ast.Name)]
+    return bool(call.args) and all(map(_is_of_numpy, names))
 
 
 def _of_torch(function: str, given: list[ast.expr]) -> ast.Call:

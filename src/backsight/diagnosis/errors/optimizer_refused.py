@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 
@@ -22,14 +23,27 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.snapshot import groups
 from backsight.source import Body, Place
-from backsight.source.bindings import target_names
-from backsight.source.body import callee, calls_in, dotted, functions, is_constant, keyword, statements
-from backsight.source.rewriting import rewritten
+from backsight.source.bindings import assigned, target_names
+from backsight.source.body import (
+    callee,
+    dotted,
+    expressions,
+    functions,
+    is_constant,
+    statements,
+)
+from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
 from backsight.story.memory import gradient_of, is_tensor
 from backsight.text import as_code
 
-_SPARSE = re.compile(r"does not support sparse gradients|weight_decay option is not compatible with sparse gradients")
+_SPARSE = re.compile(
+    r"does not support sparse grad|weight_decay option is not compatible with sparse gradients"
+    r"|add\(sparse, dense\) is not supported"
+)
+"""Of SGD, Adagrad and LBFGS, which take sparse gradients, the decay alone refuses them, or the fused implementation."""
+
+_FUSED = re.compile(r"_?fused\w*` does not support sparse grad")
 _DENSE = "does not support dense gradients"
 _NOT_2D = "Muon only supports 2D parameters"
 _GROUPS = "LBFGS doesn't support per-parameter options"
@@ -48,6 +62,8 @@ def optimizer_refused(found: Refusal) -> Finding | None:
     if optimizer is None:
         return _clipped(found)
     case = _Case(found, optimizer)
+    if "add(sparse, dense)" in message and not case.decays:
+        return None
     if _SPARSE.search(message):
         return _sparse(case)
     if _DENSE in message:
@@ -60,17 +76,18 @@ def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
     return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
 
 
-_NO_NORM = re.compile(r"Could not run 'aten::\w*norm\w*(?:\.\w+)?' with arguments from the 'Sparse")
+_NO_NORM = re.compile(r"Could not run 'aten::\w*(?:norm|clamp)\w*(?:\.\w+)?' with arguments from the 'Sparse")
 
 
 def _clipped(found: Refusal) -> Finding | None:
-    """clip_grad_norm_() of sparse gradients, whose norm PyTorch does not compute."""
-    held = [each.variables.get("parameters") for each in found.below if "clip_grad" in each.frame.f_code.co_name]
-    given = [*held[0]] if held and isinstance(held[0], list | tuple) else []
+    """The clipping of sparse gradients, whose norm PyTorch does not compute, and which it does not clamp."""
+    inside = [each for each in found.below if "clip_grad" in each.frame.f_code.co_name]
+    held = inside[0].variables.get("parameters") if inside else None
+    given = [*held] if isinstance(held, list | tuple) else []
     sparse = [each for each in given if is_tensor(each) and (g := gradient_of(each)) is not None and g.is_sparse]
     if not _NO_NORM.search(found.failure.message) or not sparse:
         return None
-    return _sparse(_Case(found, None, tuple(given)))
+    return _sparse(_Case(found, None, tuple(given), inside[0].frame.f_code.co_name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +97,7 @@ class _Case:
     found: Refusal
     optimizer: torch.optim.Optimizer | None
     clipped: tuple[torch.Tensor, ...] = ()
+    function: str = "clip_grad_norm_"
 
     @cached_property
     def held(self) -> list[torch.Tensor]:
@@ -89,7 +107,7 @@ class _Case:
 
     @property
     def kind(self) -> str:
-        return class_name(type(self.optimizer)) if self.optimizer is not None else "clip_grad_norm_()"
+        return class_name(type(self.optimizer)) if self.optimizer is not None else f"{self.function}()"
 
     @cached_property
     def name(self) -> str:
@@ -100,6 +118,24 @@ class _Case:
         """What has a gradient of this kind."""
         gradients = ((each, gradient_of(each)) for each in self.held)
         return [each for each, gradient in gradients if gradient is not None and gradient.is_sparse is sparse]
+
+    @cached_property
+    def _decaying(self) -> list[dict[str, Any]]:
+        """The groups that have a sparse gradient, and a weight decay other than 0."""
+        sparse = {id(each) for each in self.with_gradient(sparse=True)}
+        every = groups(self.optimizer) if self.optimizer is not None else []
+        held = [each for each in every if sparse & {*map(id, each["params"])}]
+        return [each for each in held if type(each.get("weight_decay")) in (int, float) and each["weight_decay"]]
+
+    @property
+    def decays(self) -> list[float]:
+        return [each["weight_decay"] for each in self._decaying]
+
+    @property
+    def decays_others(self) -> bool:
+        """Whether the same groups have other parameters."""
+        sparse = {id(each) for each in self.with_gradient(sparse=True)}
+        return any({*map(id, each["params"])} - sparse for each in self._decaying)
 
     def named(self, tensors: list[torch.Tensor]) -> list[str]:
         """What the program calls each: the module that has it, else a variable."""
@@ -120,16 +156,20 @@ class _Case:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A statement that makes a module or computes with an argument of this name: where it is, and what it gives."""
+    """What gives an argument of this name a value: a call, the entry of a dict, a field of a class."""
 
     body: Body
     statement: ast.stmt
-    call: ast.Call
+    name: str
     value: ast.expr
+    call: ast.Call | None = None
 
     @property
     def place(self) -> Place:
-        return self.body.place(self.statement)
+        """Its statement; of one over several lines, which may be a whole config, the line that has the value."""
+        if self.value.lineno == self.statement.lineno or self.call is not None:
+            return self.body.place(self.statement)
+        return self.body.place(self.value, self.body.lines[self.value.lineno - 1].strip())
 
     @property
     def targets(self) -> set[str]:
@@ -138,20 +178,51 @@ class _Asked:
         names = (dotted(each) or "" for each in targets)
         return {name.rpartition(".")[2] for name in names} | target_names(*targets)
 
+    @property
+    def number(self) -> object:
+        return self.value.value if isinstance(self.value, ast.Constant) else None
+
+    def is_of(self, case: _Case) -> bool:
+        """Whether it is an argument of the optimizer."""
+        return self.call is not None and callee(self.call)[1] == case.kind
+
     def with_value(self, new: str, *others: _Asked) -> str:
-        """The statement with another value, of several calls in it in each."""
-        changes = {each.value: new for each in (self, *others) if each.statement is self.statement}
-        return rewritten(self.body, self.statement, changes)
+        """The statement with another value, of several in it in each; where `place` is a line of it, that line."""
+        if self.place.line == self.statement.lineno:
+            changes = {each.value: new for each in (self, *others) if each.statement is self.statement}
+            return rewritten(self.body, self.statement, changes)
+        return rewritten_line(self.body, self.value, new)
 
 
 def _asked(case: _Case, *names: str) -> Iterator[_Asked]:
+    """Everything in the user's files that gives one of these names a value, but False."""
     for file in user_files(case.found.failure):
         for body in functions(file):
-            for each in statements(body.node):
-                for call in calls_in(each):
-                    value = keyword(call, *names)
-                    if value is not None and not is_constant(value, False):
-                        yield _Asked(body, each, call, value)
+            for each in _own_statements(body):
+                for asked in _settings(body, each):
+                    if asked.name in names and not is_constant(asked.value, False):
+                        yield asked
+
+
+def _own_statements(body: Body) -> Iterator[ast.stmt]:
+    """The statements of a function; of a module with those of its classes, which may be configs."""
+    for each in statements(body.node):
+        yield each
+        if isinstance(each, ast.ClassDef):
+            yield from each.body
+
+
+def _settings(body: Body, statement: ast.stmt) -> Iterator[_Asked]:
+    for target, value in assigned(statement):
+        if isinstance(value, ast.Constant):  # `sparse = [p for p in ...]` is no setting
+            yield _Asked(body, statement, (dotted(target) or "").rpartition(".")[2], value)
+    for node in expressions(statement):
+        if isinstance(node, ast.Call):
+            yield from (_Asked(body, statement, each.arg, each.value, node) for each in node.keywords if each.arg)
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield _Asked(body, statement, key.value, value)
 
 
 def _sparse(case: _Case) -> Finding | None:
@@ -172,7 +243,7 @@ def _sparse(case: _Case) -> Finding | None:
     if not known:
         dense = "make what looks it up with sparse=False"
     elif len(known) > 3 or not all(each.with_value("False") for each in known):
-        dense = f"write {_argument(known[0])}=False on lines {where}"
+        dense = f"write {known[0].name}=False on lines {where}"
     given = _list_of(paths)
     one = "it an optimizer of its" if len(names) == 1 else "them an optimizer of their"
     own = f"torch.optim.SparseAdam({given})" if given else "torch.optim.SparseAdam"
@@ -183,18 +254,21 @@ def _sparse(case: _Case) -> Finding | None:
     )
     if case.optimizer is None:
         fix = f"Ask for dense gradients: {dense}. Or clip the others alone, and leave out what has p.grad.is_sparse."
-    if "weight_decay" in case.found.failure.message:
-        fix = f"{_no_decay(case)} Or ask for dense gradients: {dense}."
-    return case.told(
-        f"{case.name} does not take sparse gradients, and {listed(names, _MOST)} {has}.",
-        [shown(each.place, f"asks for a sparse gradient ({_argument(each)}={_text(each)}).") for each in known[:_MOST]],
-        fix,
-        known[0].place if known else None,
-    )
-
-
-def _argument(asked: _Asked) -> str:
-    return next((each.arg or "" for each in asked.call.keywords if each.value is asked.value), "")
+    message, what = case.found.failure.message, "does not take sparse gradients"
+    asking = [shown(each.place, f"asks for a sparse gradient ({each.name}={_text(each)}).") for each in known]
+    evidence: list[Fact] = [*asking[:_MOST]]
+    source = known[0].place if known else None
+    if _FUSED.search(message):
+        fused = next(iter(_asked(case, "fused")), None)
+        how = f"write `{fused.with_value('False')}` on line {fused.place.line}" if fused else "make it with fused=False"
+        what, fix = "does not take sparse gradients with fused=True", f"Leave the fused kernel out: {how}. Or {dense}."
+    elif "weight_decay" in message or "add(sparse" in message:
+        decaying = _decaying(case)
+        says = "sets the weight decay, which would make a sparse gradient dense."
+        evidence += [shown(each.place, says) for each in decaying]
+        what = "cannot apply weight_decay to sparse gradients"
+        fix = f"{_no_decay(case, decaying, given)} Or ask for dense gradients: {dense}."
+    return case.told(f"{case.name} {what}, and {listed(names, _MOST)} {has}.", evidence, fix, source)
 
 
 def _text(asked: _Asked) -> str:
@@ -205,12 +279,26 @@ def _list_of(paths: list[str]) -> str:
     return f"[{', '.join(paths)}]" if all(paths) and len(paths) <= _MOST else ""
 
 
-def _no_decay(case: _Case) -> str:
-    """How Adagrad is made without the weight decay that it cannot apply to sparse gradients."""
-    for each in _asked(case, "weight_decay"):
-        if callee(each.call)[1] == case.kind:
-            return f"Write `{each.with_value('0')}` on line {each.place.line}: no decay for sparse gradients."
-    return f"Make {case.kind} with weight_decay=0."
+def _decaying(case: _Case) -> list[_Asked]:
+    """Where the weight decay of the groups with sparse gradients is written: as an argument of the optimizer, else the
+    only place of the program where that number stands under this name."""
+    every = list(_asked(case, "weight_decay"))
+    found = [each for each in every if each.number in case.decays]
+    arguments = [each for each in every if each.is_of(case)]
+    return found if len(found) == 1 else arguments[:1]
+
+
+def _no_decay(case: _Case, decaying: list[_Asked], given: str) -> str:
+    """How an optimizer is made without the weight decay that it cannot apply to sparse gradients."""
+    written = [(new, each.place.line) for each in decaying if (new := each.with_value("0"))]
+    how = "".join(f"write `{new}` on line {line}" for new, line in written[:1])
+    fix = f"{how[:1].upper()}{how[1:]}" if how else f"Make {class_name(type(case.optimizer))} with weight_decay=0"
+    if not case.decays_others or not given:
+        return f"{fix}: no decay for sparse gradients."
+    return (
+        f"{fix}. To keep the decay of the other parameters, give the optimizer two groups instead: "
+        f'{{"params": {given}, "weight_decay": 0}} and one with the others.'
+    )
 
 
 def _dense(case: _Case) -> Finding | None:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy
 import torch
+from torch.autograd.function import FunctionCtx
 
 from backsight.diagnosis.errors.copied import Kept, copied_in, detaching, pruned, results_kept, told_of_pruning
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
@@ -24,13 +25,15 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
-from backsight.source.bindings import bound, uses
-from backsight.source.body import body_around, callee, calls_in, functions, statements
+from backsight.source.bindings import assigned, bound, uses
+from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
+from backsight.tape import ENGINE_CALLS
 from backsight.text import as_code
 from backsight.tracing import current
 
@@ -109,7 +112,22 @@ class Refused:
             return None
         if self.made is not None and self._binds(self.made):
             return self.made
-        return self._read
+        return self.filled[0] if self.filled is not None else self._read
+
+    @cached_property
+    def filled(self) -> tuple[Place, str] | None:
+        """The only statement that puts an entry into the dict or list that holds it, `self.maps[name] = attention`, and
+        the same with the entry detached."""
+        container, bracket, _ = self.name.rpartition("[")
+        attribute, found = container.rpartition(".")[2], list[tuple[Place, str]]()
+        for body in (each for file in user_files(self.failure) for each in functions(file)) if bracket else ():
+            for each in statements(body.node):
+                for target, value in assigned(each):
+                    held = dotted(target.value) if isinstance(target, ast.Subscript) else None
+                    if held is not None and held.rpartition(".")[2] == attribute:
+                        new = rewritten(body, each, {value: f"{simple(body.text(value))}.detach()"})
+                        found.append((body.place(each), new))
+        return found[0] if len(found) == 1 else None
 
     @cached_property
     def _read(self) -> Place | None:
@@ -208,9 +226,29 @@ class Refused:
         files = [level.frame.f_code.co_filename for level in self.failure.levels]
         return any(_COLLATE in each for each in (self.failure.message, *files))
 
+    @cached_property
+    def differentiated(self) -> tuple[Level, Level] | None:
+        """The backward of a custom Function in which it is refused, and the line that runs it to take a gradient with a
+        graph of its own: what that backward computes must be differentiable, too."""
+        levels = self.failure.levels
+        at = next((k for k in range(len(levels) - 1, -1, -1) if _is_backward(levels[k])), None)
+        if at is None or self.failure.user not in levels[at:]:
+            return None
+        engine = next((k for k in range(at, -1, -1) if levels[k].frame.f_code in ENGINE_CALLS), None)
+        if engine is None or levels[engine].variables.get("create_graph") is not True:
+            return None
+        asking = next((each for each in reversed(levels[:engine]) if each in self.failure.users), None)
+        return (levels[at], asking) if asking is not None else None
+
     def evidence(self) -> Iterator[Fact]:
         """Where it is computed, and where it is refused."""
         level = self.failure.user
+        if self.differentiated is not None and level is not None:
+            backward, asking = self.differentiated
+            function = backward.function.rpartition("<locals>.")[2]
+            yield shown(asking.place, f"runs {function} with create_graph=True, so it is differentiated as well.")
+            yield shown(level.place, "passes it to NumPy.")
+            return
         if self.in_worker is not None and self.in_worker.place != self.failure.told:
             yield shown(self.in_worker.place, self.in_worker.why, "read")
         if self.made is not None and (level is None or self.made.position != level.place.position):
@@ -245,6 +283,8 @@ class Refused:
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
                 values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
+                if self.differentiated is not None and level is not None:
+                    return _differentiable(level, self.text or name)
                 other = "Compute a loss that depends on them in PyTorch instead."
                 beside = reaches_otherwise(self.failure)
                 if beside is False and level is not None:
@@ -279,6 +319,21 @@ class Refused:
                 "torch.no_grad()."
             )
         return f"Drop out=. Or pass only values, {plain}.detach(), if you need no gradient."
+
+
+def _is_backward(level: Level) -> bool:
+    given = next(iter(level.variables.values()), None)
+    return level.frame.f_code.co_name == "backward" and issubclass(type(given), FunctionCtx)
+
+
+def _differentiable(level: Level, text: str) -> str:
+    """How a backward computes what is differentiated again."""
+    lines = in_pytorch(level.body, level.line, text, _arrays(level)) if level.body else ""
+    return (
+        f"Compute the gradient with PyTorch operations, which can be differentiated again"
+        f"{f': {lines}' if lines else f', from {text} on'}. {simple(text)}.detach() would silence the error, but the "
+        "second derivative would take what is computed from it as constant."
+    )
 
 
 def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | None]]:
@@ -336,10 +391,11 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
     if refused.are_several and not refused.is_pruned:
         return f"Detach each before the copy: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
-        return (
-            f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, store each "
-            "detached."
-        )
+        if _reads_back(refused):
+            return f"Detach all of them before the copy: {several}."
+        filled = refused.filled
+        how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
+        return f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, {how}."
     if owner:
         kept = refused.kept or [Kept(owner, attribute, torch.Tensor)]
         before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
@@ -347,6 +403,7 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             line = f" above line {refused.failure.user.line}" if refused.failure.user else ""
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
+        detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
         if refused.stored is not None and not _is_read(refused, attribute):
             return (
                 f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
@@ -379,14 +436,25 @@ def _held_together(refused: Refused) -> str:
     return f"{container} = [value.detach() for value in {container}]"
 
 
+def _reads_back(refused: Refused) -> bool:
+    """Whether the function that fills a dict or a list reads it as well, as a state that it carries on."""
+    place, attribute = refused.filled[0] if refused.filled else None, refused.name.partition("[")[0].rpartition(".")[2]
+    body = body_around(place.file, place.line) if place else None
+    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
+    read = (n.value for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
+    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in read)
+
+
 def _is_read(refused: Refused, attribute: str) -> bool:
-    """Whether any line of the user's files reads an attribute of this name, other than to detach it."""
+    """Whether any line of the user's files reads an attribute of this name, or an entry of it, but to detach it."""
+    held = attribute.partition("[")[0]
     for body in (each for file in user_files(refused.failure) for each in functions(file)):
         inside = [node for each in statements(body.node) for node in ast.walk(each)]
-        detached = {id(node.value) for node in inside if isinstance(node, ast.Attribute) and node.attr == "detach"}
+        spared = {id(node.value) for node in inside if isinstance(node, ast.Attribute) and node.attr == "detach"}
+        spared |= {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
         for node in inside:
             match node:
-                case ast.Attribute(attr=name, ctx=ast.Load()) if name == attribute and id(node) not in detached:
+                case ast.Attribute(attr=name, ctx=ast.Load()) if name == held and id(node) not in spared:
                     return True
     return False
 

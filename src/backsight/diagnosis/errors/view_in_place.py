@@ -19,7 +19,8 @@ from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, statement_at
-from backsight.source.bindings import uses
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import callee, dotted, given_to, keyword, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.story.changes import works_in_place
@@ -27,7 +28,7 @@ from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
 from backsight.story.fixes import too, without_inplace
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, storage_of
-from backsight.story.sections import methods_of
+from backsight.story.sections import methods_of, results_of
 from backsight.tape import tensors_in
 from backsight.tape.ops import op_name
 
@@ -64,33 +65,95 @@ def _is_view(tensor: torch.Tensor) -> bool:
     return base_of(tensor) is not None
 
 
-def _one_of_several(found: Written, op: str) -> Finding:
-    name, made, body = found.here, _maker(found), found.level.body
-    maker = statement_at(body, made.line) if made else None
+def _one_of_several(found: Written, said: str) -> Finding:
+    name, body, op = found.here, found.level.body, _operation(found) or said
+    level, outer, made = _made(found) or (found.level, name, None)
+    maker = statement_at(level.body, *made.position) if made else None
     by = _call_in(made.text, op) if made else op.lower()
-    lines: list[Fact] = [shown(made, f"creates {name}, one of several views of the same tensor.")] if made else []
-    how = f"gives {name} to a {found.module} created with inplace=True" if found.module else f"modifies {name} in place"
+    unpacked = _unpacked(level, maker) if made and op == "Unbind" and "unbind(" not in made.text else ""
+    lines: list[Fact] = [shown(made, f"creates {outer}, one of several views of the same tensor.")] if made else []
+    also = f", which is {outer}," if outer != name else ""
+    how = f"gives {name} to a {found.module} created with inplace=True" if found.module else ""
     lines += [
-        shown(found.level.place, f"{how}."),
+        shown(found.level.place, f"{how or f'modifies {name}{also} in place'}."),
         "Views returned together share one graph node: modifying one would change the others.",
     ]
-    others = _next_ones(found, made)
+    others = _next_ones(found, made) if level is found.level else []
     lines += [f"Line {place.line} would raise the same error: {place.text}" for place in others]
     several = f"one of several views that {by} returned together"
-    if body and isinstance(maker, ast.For):
+    if unpacked:
+        several = f"one of the views that unpacking {unpacked} makes"
+    elif level is not found.level and isinstance(maker, ast.For) and level.body:
+        several = f"one of the views that a loop takes from {level.body.text(maker.iter)}"
+    elif body and isinstance(maker, ast.For):
         several = f"one of the views that the loop takes from {body.text(maker.iter)}"
     return explanation(
         f"{name} is {several}, and this statement modifies it in place.",
         tuple(lines),
-        _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) else "")
+        (_copied_by_caller(found, level, outer, maker) if level is not found.level else "")
+        or _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) and level is found.level else "")
         + too([place.line for place in others]),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
 
 
+def _operation(found: Written) -> str:
+    """What made the view that is modified; a message about `q[0] = 1` has the slice of it that the statement takes."""
+    try:
+        made = maker_of(found.tensor)
+    except RuntimeError:
+        return ""
+    name = op_name(type(made).__name__) if made is not None else ""
+    return name if name in _SEVERAL else ""
+
+
+_SEVERAL = ("Unbind", "Split", "SplitWithSizes", "UnsafeSplit", "Chunk")
+
+
+def _made(found: Written) -> tuple[Level, str, Place] | None:
+    """The statement that made the view: here, or in a caller that gave it; with what it is called there."""
+    here = _maker(found)
+    if here is not None:
+        return found.level, found.here, here
+    for level in found.callers[1:]:
+        for name, value in level.variables.items():
+            before = [each for each in assignments(level.body, name) if each.line < level.line]
+            if before and found.tensor is not None and value is found.tensor:
+                return level, name, before[-1]
+    return None
+
+
+def _unpacked(level: Level, maker: ast.stmt | None) -> str:
+    """What a statement unpacks into several variables, `q, k = self.split(x)`: a tensor, which is taken apart so."""
+    target = maker.targets[0] if isinstance(maker, ast.Assign) and len(maker.targets) == 1 else None
+    if level.body is None or not isinstance(maker, ast.Assign) or not isinstance(target, ast.Tuple | ast.List):
+        return ""
+    return level.body.text(maker.value)
+
+
+def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt | None) -> str:
+    """Where the copy is made if the function that modifies what it is given does not return it; else empty."""
+    body = found.level.body
+    if body is None or found.module:
+        return ""
+    returned = {each for value, line in results_of(body) for each in ancestors(body, value, line)}
+    if found.here in returned or found.here not in parameters_of(body.node):
+        return ""
+    if isinstance(maker, ast.For):
+        whole = level.body.text(maker.iter) if level.body else "the whole"
+        join = "torch.cat" if re.search(r"(chunk|split)\(", whole) else "torch.stack"
+        return (
+            f"Modify {whole} as a whole before the loop, or compute new parts and join them with {join}([...]): "
+            f"a copy of {name} would not be written into {whole}."
+        )
+    return f"Modify a copy: put `{name} = {name}.clone()` before line {level.line}."
+
+
 def _call_in(text: str, op: str) -> str:
     """What the statement calls the operation, `chunk` for `Split`."""
+    if op == "Unbind":
+        return "unbind"
     spelled = re.search(r"\b(chunk|tensor_split|[hvd]split|split_with_sizes|split|unbind)\(", text)
     return spelled[1] if spelled else op.lower()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -266,17 +266,28 @@ def _norm(mapped: Mapped) -> Finding:
     written = [f"line {node.lineno}: nn.GroupNorm(1, {body.text(node.args[0])})" for _, body, node in made[:_MOST]]
     instead = f" ({'; '.join(written)})" if written and len(made) <= _MOST else ""
     here = [shown(mapped.inner.place, f"runs {name or 'it'}.")] if mapped.inner else []
+    named = [] if made else [*_named(mapped.failure, kinds)]
+    chosen = [shown(place, f"names the class, {text}.") for place, text in named] if len(named) == 1 else []
     return _told(
         mapped,
         f"{name or 'A batch norm'}{f' ({class_name(type(module))})' if name else ''} updates its running statistics "
         "in place, and under vmap all samples share them.",
-        [*(shown(place, "creates a batch norm.") for place, _, _ in made[:_MOST]), *here],
+        [*(shown(place, "creates a batch norm.") for place, _, _ in made[:_MOST]), *chosen, *here],
         f"Replace each batch norm with a layer that keeps no statistics: nn.GroupNorm{instead}. Or, to normalize each "
         "sample by its own statistics, call torch.func.replace_all_batch_norm_modules_(model) before the parameters "
         "and buffers are collected.",
-        made[0][0] if made else mapped.inner.place if mapped.inner else None,
+        made[0][0] if made else named[0][0] if chosen else mapped.inner.place if mapped.inner else None,
         exact=bool(name),
     )
+
+
+def _named(failure: Failure, kinds: Collection[str]) -> Iterator[tuple[Place, str]]:
+    """Where the program has a class that it does not call by its name: in a dict of layers, as an argument."""
+    for whole in (next(functions(file), None) for file in user_files(failure)):
+        for each in ast.walk(whole.node) if whole is not None else ():
+            if isinstance(each, ast.stmt) and not any(True for _ in blocks(each)):
+                found = [node for node in expressions(each) if (dotted(node) or "").rpartition(".")[2] in kinds]
+                yield from ((whole.place(each), whole.text(node)) for node in found if whole is not None)
 
 
 def keeps_statistics(module: object) -> bool:

@@ -9,13 +9,14 @@ from types import ModuleType
 from typing import Any
 
 from backsight.diagnosis.wording import listed
-from backsight.naming.plain import class_dict, class_name, namespace
+from backsight.naming.plain import class_dict, class_name, mro, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.bindings import bound, parameters_of, spots, targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING
 from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
 from backsight.story.failure import method
 from backsight.story.fixes import every_time
 from backsight.story.memory import is_tensor, maker_of
@@ -42,7 +43,7 @@ class Unsteady:
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
     """Yield what may differ from run to run, the surest first; `around` are the functions that run it."""
     every = list(sections)
-    for find in (_draws, _counts):
+    for find in (_draws, _advances, _counts):
         for section in every:
             yield from find(section)
     for section in every:
@@ -80,7 +81,8 @@ def decided(file: str, line: int) -> Unsteady | None:
     if body is None or around is None:
         return None
     read = [use.name for use in uses(around.test) if not use.binds]
-    names = [name for name in read if not any(other.startswith(f"{name}.") for other in read)]
+    called = {name for call in calls_in(around) if (name := dotted(call.func)) is not None and "." not in name}
+    names = [name for name in read if name not in called and not any(other.startswith(f"{name}.") for other in read)]
     what = listed(names, 3) or "what decides it"
     return Unsteady(
         body.place(around),
@@ -139,6 +141,34 @@ def _origin(section: Section, call: ast.Call) -> str:
     origin = _MODULE_OF.__get__(kind)
     drawing = type(origin) is str and origin.partition(".")[0] in ("random", "numpy")
     return class_name(kind) if drawing and class_name(kind) in _DRAWING_CLASSES else ""
+
+
+def _advances(section: Section) -> Iterator[Unsteady]:
+    """Iterators that a run takes an item from, and containers that it takes one out of."""
+    for call, place in section.calls():
+        receiver, method_called = callee(call)
+        taken = call.args[0] if receiver is None and method_called == "next" and call.args else None
+        taken = receiver if method_called in ("__next__", *_TAKING) else taken
+        held = value_of(section, taken)
+        kinds = [class_dict(each) for each in mro(type(held))]
+        wanted = "pop" if method_called in _TAKING else "__next__"
+        name = dotted(taken) or ""
+        if (
+            held is None
+            or not any(wanted in each for each in kinds)
+            or name.partition(".")[0] in section.own - {"self"}
+        ):
+            continue
+        text = section.body.text(call)
+        yield Unsteady(
+            place,
+            f"takes an item from {name}, so the second run gets another one.",
+            f"Take the item before checkpoint runs: move `{text}` out of the checkpointed function, and pass what it "
+            "gives to checkpoint as an argument. Both runs then get the same.",
+        )
+
+
+_TAKING = ("pop", "popleft", "popitem")
 
 
 def _counts(section: Section) -> Iterator[Unsteady]:

@@ -8,9 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
 
 from backsight.diagnosis.evidence.disabled import disabled_at
 from backsight.diagnosis.evidence.spoken import simple
+from backsight.naming import search
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, cuts, statement_at
@@ -23,6 +27,7 @@ from backsight.story.failure import Failure, failure_of, function_of, method, ow
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.sections import Section, run_by
 from backsight.tape import parameters_in
+from backsight.tracing.steps import parameters
 
 _DEEPEST = 10
 _SEVERAL = ("list", "tuple", "dict", "zip")
@@ -33,12 +38,16 @@ class Computed:
     """A value that requires grad, and why: `spec`, computed by the module `self.stem`; the tensor `self.samples`.
 
     mended: the statement with the value detached; empty where that is not plain.
+    optimizer: what the program calls an optimizer that holds parameters of the module; empty if none is known.
+    is_joined: whether only the joining of samples refused it, which a worker alone does with out=.
     """
 
     name: str
     place: Place
     by: str
     mended: str
+    optimizer: str = ""
+    is_joined: bool = False
 
     @property
     def fix(self) -> str:
@@ -47,6 +56,17 @@ class Computed:
         if not self.by:
             return (
                 f"On line {line}, write `{self.mended}`." if self.mended else f"Pass its values: {self.name}.detach()."
+            )
+        if self.optimizer:
+            here = (
+                " Or pass num_workers=0 to the DataLoader, which then computes the samples in the training process."
+                if self.is_joined
+                else ""
+            )
+            return (
+                f"{self.optimizer} trains {self.by}, so its graph must reach the loss: on line {line}, return what "
+                f"{self.by} is given, and call {self.by} on the batch in the training loop.{here} Detached, {self.by} "
+                "would get no gradient."
             )
         values = f"On line {line}, write `{self.mended}`" if self.mended else f"Detach what {self.by} returns"
         return (
@@ -68,7 +88,20 @@ def computed_in_worker(failure: Failure) -> Computed | None:
     if body is not None:
         inside = [replace(each, goals=goals) for each in every if each.body.node is body.node]
         every = [*inside, *(each for each in every if each.body.node is not body.node)] if inside else []
-    return next((found for section in every for found in _requiring(section)), None)
+    found = next((pair for section in every for pair in _requiring(section)), None)
+    if found is None:
+        return None
+    computed, module = found
+    held = _optimizer_of(failure, module) if module is not None else ""
+    return replace(computed, optimizer=held, is_joined="out=..." in failure.message)
+
+
+def _optimizer_of(failure: Failure, module: Any) -> str:
+    """What the program calls an optimizer that holds parameters of a module."""
+    held = {id(each) for each in parameters_in(module)}
+    known = search((), frames=failure_of(failure.error).frames, collect=(torch.optim.Optimizer,)).found
+    every = ((name.path, each) for each, name in known if isinstance(each, torch.optim.Optimizer))
+    return next((name for name, each in every if held & set(map(id, parameters(each)))), "")
 
 
 def _functions(failure: Failure) -> Iterator[Iterator[Section]]:
@@ -100,8 +133,8 @@ def told_of(failure: Failure) -> tuple[tuple[str, int], ...]:
     return tuple((body.text(each), raised.line) for each in methods or [each for call in calls for each in call.args])
 
 
-def _requiring(section: Section) -> Iterator[Computed]:
-    """What a function computes with trainable parameters, or reads of tensors that require grad."""
+def _requiring(section: Section) -> Iterator[tuple[Computed, object]]:
+    """What a function computes with trainable parameters, with the module, or reads of tensors that require grad."""
     every = [cut for goal, line in section.goals for cut in cuts(section.body, goal, line)]
     for call, place in section.calls():
         module = value_of(section, call.func)
@@ -111,7 +144,8 @@ def _requiring(section: Section) -> Iterator[Computed]:
         if trains and statement is not None and not is_cut and not disabled_at(section.body, place.line):
             names = sorted(bound(statement))
             name = names[0] if len(names) == 1 else ""
-            yield Computed(name, place, section.body.text(call.func), _detached(section.body, statement, call))
+            by, mended = section.body.text(call.func), _detached(section.body, statement, call)
+            yield Computed(name, place, by, mended), module
     for goal, line in section.goals:
         for name, ancestor in ancestors(section.body, goal, line).items():
             place = ancestor.read
@@ -123,7 +157,7 @@ def _requiring(section: Section) -> Iterator[Computed]:
                 node = next(nodes, None)
                 new = {node: f"{simple(section.body.text(node))}.detach()"} if node is not None else {}
                 mended = rewritten(section.body, statement, new) if statement is not None and new else ""
-                yield Computed(name, place, "", mended)
+                yield Computed(name, place, "", mended), None
 
 
 def _detached(body: Body, statement: ast.stmt, call: ast.Call) -> str:

@@ -20,7 +20,7 @@ from backsight.snapshot import Survey, survey
 from backsight.source import loop_facts, statement_at
 from backsight.source.body import body_around
 from backsight.source.changes import read_before_written
-from backsight.story.changes import Changed, changed_by_module, changes
+from backsight.story.changes import Changed, changed_by_module, changes, shared_at
 from backsight.story.failure import Failure, around_engine
 from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
 from backsight.story.memory import base_of, needs_gradient, shape_of
@@ -100,6 +100,7 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
     return explanation(
         title,
         (
+            *_sharing(subject, first),
             _saving(subject, first, name if view or _inside(subject, first) else first.outer or name),
             *(
                 shown(each.place, _does(each), each.certainty)
@@ -118,6 +119,12 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
         source=str(first.place),
         exact=exact,
     )
+
+
+def _sharing(subject: Subject, changed: Changed) -> list[Fact]:
+    """The property through which the tensor was read, and which returned no copy of it."""
+    found = shared_at(subject, changed)
+    return [shown(found.place, f"returns {found.name} itself, or a view of its memory.")] if found else []
 
 
 def _is_view(subject: Subject, changed: Changed) -> bool:

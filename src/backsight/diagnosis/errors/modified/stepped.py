@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backsight.diagnosis.errors.modified.closures import within_closure
+from backsight.diagnosis.errors.modified.hooked import stepped_by_hook
 from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.local import computed_along
@@ -33,7 +34,7 @@ from backsight.tracing.steps import parameters
 def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | None:
     """The first of the steps that fits: one before the failing line, or one whose iteration the backward reaches."""
     case = Case(subject.failure, subject.survey)
-    if within := within_closure(subject, case, steps):
+    if within := within_closure(subject, case, steps) or stepped_by_hook(subject, case, steps):
         return within
     old, roots = subject.node.index in case.old, {root for root, _ in case.graph.root_edges}
     joint = joint_of(case, subject.node.index) if steps else None
