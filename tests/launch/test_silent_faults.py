@@ -411,3 +411,14 @@ def test_an_update_through_data_is_told_beside_the_copy(bench, name, update):
     source = f"{HEAD}{FAULTS[name].lstrip()}".splitlines()
     line = next(number for number, text in enumerate(source, 1) if update in text)
     assert f"train.py:{line}  {update}" in said_of(bench, name)
+
+
+@pytest.mark.parametrize(
+    "fill", ["p.data.copy_(weights[name])", "p.data[:] = weights[name]", "p.data = weights[name].detach()"]
+)
+def test_a_model_that_is_overwritten_in_each_step_is_not_what_to_train(bench, fill):
+    source = FAULTS["BS115 a hypernetwork whose weights are put into a model by .data"]
+    err = " ".join(said(bench, source.replace("p.data = weights[name]", fill)).split())
+    assert f"{fill} copies the values without their graph" in err, err
+    assert "fix: Compute with the result itself in place of the parameters of main: torch.func.functional_call(" in err
+    assert "main.parameters()" not in err
