@@ -37,6 +37,11 @@ NEED_COLUMNS = frozenset(
 
 
 FIXES = [
+    ("BS122 a softmax given to ctc_loss", "On line 21, write log_softmax(-1) in place of softmax(-1)."),
+    (
+        "BS122 the outputs of a layer given to ctc_loss",
+        "Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of the output of a layer.",
+    ),
     ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
     (
         "BS101 adapters that are put in after the optimizer",

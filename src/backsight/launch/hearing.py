@@ -238,10 +238,10 @@ def _filled(graph: Graph, held: set[int]) -> tuple[Severed | None, tuple[str, ..
         tensor = leaf.tensor()
         end = filled(watch, tensor) if tensor is not None and watch is not None else None
         cut, behind, made = end if end is not None else (None, (), 0)
-        if leaf.name and cut is not None and cut.line is not None and made >= began:
-            if any(id(ref()) in held for ref in behind):
-                found = found or cut
-                names.append(leaf.name)
+        is_told = leaf.name and cut is not None and cut.line is not None and made >= began
+        if is_told and any(id(ref()) in held for ref in behind):
+            found = found or cut
+            names.append(leaf.name)
     return found, tuple(dict.fromkeys(names))
 
 
