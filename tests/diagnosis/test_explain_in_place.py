@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import runpy
+import textwrap
 import threading
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+import torch
 from failures import at, evidence, explained, failing
 
 import backsight as bs
@@ -166,6 +168,24 @@ class TestAChangedInput:
         assert finding.source == at(source, "states[t + 1] =")
         assert "saves a part of states, then writes into states" in evidence(finding)
         assert "torch.stack" in finding.fix
+
+    @pytest.mark.parametrize("index", ["spikes.bool()", "memory > 0.5", ":, 0", "0", ":t", "order[t]", "3 - t"])
+    def test_a_state_that_is_reset_in_part_is_copied_and_no_list_is_made_of_it(self, index):
+        source = f"""
+            cell, memory, order = torch.nn.Linear(4, 4), torch.zeros(4, 4), torch.tensor([2, 0, 1])
+            loss = 0
+            for t in range(3):
+                memory = torch.sigmoid(cell(memory))
+                spikes = (memory > 0.5).float()
+                memory[{index}] = 0.0
+                loss = loss + memory.sum()
+            loss.backward()
+            """
+        finding = explained(source)
+        reset = f"memory[{index}] = 0.0"
+        line = int(at(source, reset).rpartition(":")[2])
+        assert finding.fix == f"Modify a copy: put memory = memory.clone() before line {line}."
+        exec(textwrap.dedent(source.replace(reset, f"memory = memory.clone(); {reset}")), {"torch": torch})
 
     def test_a_running_statistic_is_used_and_updated_in_the_next_call(self):
         source = """

@@ -1,4 +1,4 @@
-"""BS104, BS105, BS108: what will make this backward raise, or yield NaN."""
+"""BS104, BS105, BS108, BS122: what will make this backward raise, or yield NaN."""
 
 from __future__ import annotations
 
@@ -289,3 +289,28 @@ class TestSoftmaxOverTheBatch:
     def test_the_one_output_of_a_layer(self) -> None:
         finding = one(bs.audit(F.softmax(nn.Linear(4, 1)(torch.randn(8, 4)), 1).square().mean()), "BS136")
         assert finding.title == "softmax is taken over a dimension of size 1: its result does not depend on it."
+
+
+class TestLossArgument:
+    @pytest.mark.parametrize(
+        "chosen",
+        [
+            lambda p: p.gather(-1, torch.tensor([[0], [2], [1], [0]])).squeeze(-1),
+            lambda p: p.masked_fill(torch.tensor([True, False, False]), 0.5),
+            lambda p: p.masked_select(p > 0),
+            lambda p: torch.where(p > 0.5, p, 0.5),
+            lambda p: torch.stack(p.unbind(1)).flip(0).roll(1),
+            lambda p: p.split(2)[0].repeat(2, 1).diagonal(),
+            lambda p: p.max(-1).values,
+            lambda p: p.topk(2).values.sort().values,
+        ],
+    )
+    def test_probabilities_that_were_selected_or_rearranged_are_still_probabilities(self, chosen) -> None:
+        p = chosen(torch.sigmoid(nn.Linear(4, 3)(torch.randn(4, 4))))
+        finding = one(bs.audit(F.binary_cross_entropy_with_logits(p, torch.ones_like(p))), "BS122")
+        assert finding.title == "binary_cross_entropy_with_logits expects logits, but gets the output of sigmoid."
+
+    @pytest.mark.parametrize("computed", [torch.logit, lambda p: 8 * p - 4, lambda p: p.sum(-1)])
+    def test_what_is_computed_of_probabilities_may_be_logits(self, computed) -> None:
+        p = computed(torch.sigmoid(nn.Linear(4, 3)(torch.randn(4, 4))))
+        assert not of(bs.audit(F.binary_cross_entropy_with_logits(p, torch.ones_like(p))), "BS122")

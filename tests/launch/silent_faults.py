@@ -3160,6 +3160,17 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS122 a softmax given to ctc_loss": """
+states, letters = nn.RNN(4, 8, batch_first=True), nn.Linear(8, 5)
+optimizer = torch.optim.Adam([*states.parameters(), *letters.parameters()], lr=0.01)
+for step in range(20):
+    frames, texts = torch.randn(6, 10, 4), torch.randint(1, 5, (6, 3))
+    scores = letters(states(frames)[0]).softmax(-1).permute(1, 0, 2)
+    loss = F.ctc_loss(scores, texts, [10] * 6, [3] * 6)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS122 rates given as their logarithms": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -37,6 +37,11 @@ NEED_COLUMNS = frozenset(
 
 
 FIXES = [
+    ("BS122 a softmax given to ctc_loss", "On line 21, write log_softmax(-1) in place of softmax(-1)."),
+    (
+        "BS122 the outputs of a layer given to ctc_loss",
+        "Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of the output of a layer.",
+    ),
     ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
     (
         "BS101 adapters that are put in after the optimizer",
@@ -411,3 +416,14 @@ def test_an_update_through_data_is_told_beside_the_copy(bench, name, update):
     source = f"{HEAD}{FAULTS[name].lstrip()}".splitlines()
     line = next(number for number, text in enumerate(source, 1) if update in text)
     assert f"train.py:{line}  {update}" in said_of(bench, name)
+
+
+@pytest.mark.parametrize(
+    "fill", ["p.data.copy_(weights[name])", "p.data[:] = weights[name]", "p.data = weights[name].detach()"]
+)
+def test_a_model_that_is_overwritten_in_each_step_is_not_what_to_train(bench, fill):
+    source = FAULTS["BS115 a hypernetwork whose weights are put into a model by .data"]
+    err = " ".join(said(bench, source.replace("p.data = weights[name]", fill)).split())
+    assert f"{fill} copies the values without their graph" in err, err
+    assert "fix: Compute with the result itself in place of the parameters of main: torch.func.functional_call(" in err
+    assert "main.parameters()" not in err

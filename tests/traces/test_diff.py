@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -255,3 +257,43 @@ def test_a_trace_of_an_older_backsight_is_told_by_its_own_names(tmp_path):
     assert (trace.called("weight"), trace.called("Linear.bias")) == ("emb.weight", "lin.bias")
     assert trace.called.held("state exp_avg of Linear.bias") == "state exp_avg of lin.bias"
     assert replace(trace, called=Variables()).called("Linear.bias") == "Linear.bias"
+
+
+TRAINING = """
+import torch, backsight as bs
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+x = torch.randn(32, 8)
+with bs.trace(path):
+    y = model(x)
+    loss = y.square().mean()
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fix", "shown"),
+    [
+        (
+            "LayerNorm(16)",
+            "LayerNorm(16, eps=1e-3)",
+            "Give `eps` the same value in both: {b}:4 sets it to 0.001.",
+            [("a", 7, "runs in A."), ("b", 4, "sets `eps` in B.")],
+        ),
+        (
+            "y.square()",
+            "y.tanh().square()",
+            "Remove tanh on {b}:8, or add it on {a}:8.",
+            [("a", 8, "runs in A."), ("b", 8, "runs in B.")],
+        ),
+    ],
+)
+def test_the_fix_says_what_differs_and_where_it_is_written(tmp_path, old, new, fix, shown):
+    files = {name: str(tmp_path / f"{name}.py") for name in ("a", "b")}
+    for name, text in (("a", TRAINING), ("b", TRAINING.replace(old, new))):
+        Path(files[name]).write_text(text)
+        runpy.run_path(files[name], {"path": str(tmp_path / name)})
+    first = bs.diff(tmp_path / "a", tmp_path / "b").first
+    assert first.code == "BS501" and first.fix == fix.format(**files)
+    places = [(each.place.file, each.place.line, each.text) for each in first.evidence[:2]]
+    assert places == [(files[name], line, text) for name, line, text in shown]

@@ -17,7 +17,7 @@ from backsight.diagnosis.program import named
 from backsight.launch.sign import Audit, Sign, Step, key_of
 from backsight.snapshot import groups
 from backsight.tape import Graph, Living
-from backsight.tracing import Severed, current, whence
+from backsight.tracing import Severed, current, filled, whence
 from backsight.tracing.steps import parameters
 
 SILENT = 3
@@ -228,18 +228,20 @@ def _last(cuts: dict[Site, Finding | None]) -> tuple[Finding | None, Site | None
 
 
 def _filled(graph: Graph, held: set[int]) -> tuple[Severed | None, tuple[str, ...]]:
-    """Return what gave leaves of the loss the values of what was computed of the tensors with the ids `held`, and the
-    names of these leaves."""
+    """Return what gave leaves of the loss, in this step, the values of what was computed of the tensors with the ids
+    `held`, and the names of these leaves."""
     watch = current()
+    began = watch.steps.marks.get(threading.get_ident(), 0) if watch is not None else 0
     found: Severed | None = None
     names = []
     for leaf in graph.leaves if watch is not None else ():
         tensor = leaf.tensor()
-        for cut, leaves, _ in whence(watch, tensor) if tensor is not None and watch is not None else ():
-            given = cut.by == "data" and cut.op != ".data" and cut.line is not None
-            if leaf.name and given and any(id(ref()) in held for ref in leaves):
-                found = found or cut
-                names.append(leaf.name)
+        end = filled(watch, tensor) if tensor is not None and watch is not None else None
+        cut, behind, made = end if end is not None else (None, (), 0)
+        is_told = leaf.name and cut is not None and cut.line is not None and made >= began
+        if is_told and any(id(ref()) in held for ref in behind):
+            found = found or cut
+            names.append(leaf.name)
     return found, tuple(dict.fromkeys(names))
 
 

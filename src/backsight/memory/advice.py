@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from backsight.text import amount
 
 if TYPE_CHECKING:
     from backsight.memory.plan import Variant
+    from backsight.memory.way import Way
 
 _SAME = 0.005
 """Peaks nearer than this part are the same: a forecast is not better."""
@@ -35,13 +37,15 @@ def sentences(variants: Sequence[Variant]) -> Iterator[str]:
     """
     asked = variants[0]
     checkpointing = bool(asked.way.checkpointing)
-    base = _least(variants, release=False, checkpointing=checkpointing) or asked
+    base = ordinary(variants)
     other = base.way.implementation
     if asked.way.release is None and other and base.peak < asked.peak * (1 - _SAME):
         yield f"{_FLAG[other]} of the optimizer alone saves {_saved(asked, base)}."
     released = _least(variants, release=True, checkpointing=checkpointing)
     if released is not None and released is not base:
-        yield _verdict("Gradient release saves", released, base, _why_not_released(released))
+        at_once = asked.way.release is None and released.way.release == 0
+        what = "Gradient release with release=0 (--release 0)" if at_once else "Gradient release"
+        yield _verdict(f"{what} saves", released, base, _why_not_released(released))
     if checkpointing:
         return
     checkpointed = _least(variants, release=False, checkpointing=True)
@@ -50,6 +54,27 @@ def sentences(variants: Sequence[Variant]) -> Iterator[str]:
     both = _least(variants, release=True, checkpointing=True)
     if both is not None:
         yield _verdict("Both together save", both, base, "and stays there")
+
+
+def without_bucket(variants: Sequence[Variant]) -> Way | None:
+    """Return the way that uses each gradient at once, where gradients that wait in a bucket may be why release saves
+    nothing; None where that cannot be."""
+    checkpointing = bool(variants[0].way.checkpointing)
+    released = _least(variants, release=True, checkpointing=checkpointing)
+    if released is None or variants[0].way.release is not None or saves(released, ordinary(variants)):
+        return None
+    waits = released.at_peak.by_kind["gradients"] >= _FEW * released.peak
+    return replace(released.way, release=0) if waits else None
+
+
+def ordinary(variants: Sequence[Variant]) -> Variant:
+    """Return the best step without release, with or without checkpointing as the one that was asked for."""
+    return _least(variants, release=False, checkpointing=bool(variants[0].way.checkpointing)) or variants[0]
+
+
+def saves(other: Variant, base: Variant) -> bool:
+    """Whether a peak is lower than another, by more than a forecast may be wrong."""
+    return other.peak < base.peak * (1 - _SAME)
 
 
 def _least(variants: Sequence[Variant], *, release: bool, checkpointing: bool) -> Variant | None:
@@ -62,16 +87,13 @@ def _least(variants: Sequence[Variant], *, release: bool, checkpointing: bool) -
 def _why_not_released(released: Variant) -> str:
     """Say why release does not lower a peak, by the gradients that are there with it all the same."""
     peak = released.at_peak
-    held = peak.by_kind["gradients"]
-    if held < _FEW * peak.bytes:
+    if peak.by_kind["gradients"] < _FEW * peak.bytes:
         return _NOT_FROM_GRADIENTS[peak.phase]
-    if released.way.release in (0, "0"):
-        return "and not from gradients that could be freed earlier"
-    return f"where {amount(held)} of gradients wait in a bucket; release=0 (--release 0) uses each at once"
+    return "and not from gradients that could be freed earlier"
 
 
 def _verdict(what: str, other: Variant, base: Variant, why_not: str) -> str:
-    if other.peak < base.peak * (1 - _SAME):
+    if saves(other, base):
         return f"{what} {_saved(base, other)}; the peak is then {other.at_peak.where}."
     return f"{what} nothing: the peak is {base.at_peak.where}, {why_not}."
 

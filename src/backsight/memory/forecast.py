@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from backsight.memory.advice import ordinary, saves, without_bucket
 from backsight.memory.caching_allocator import replay
 from backsight.memory.inside import Inside
 from backsight.memory.inside import notes as inside_notes
@@ -106,16 +107,18 @@ def forecast(
             inside = Inside(place)
             first = rehearse(subject, asked, place, steps, done, inside=inside)
             trained = first.trained if len(first.history.time) > LONG else None
-            histories, notes = _compared(
-                ways[1:], lambda way: rehearse(subject, way, place, steps, done, trained, inside).history
-            )
+
+            def rehearsed(way: Way) -> Variant:
+                return _variant(way, rehearse(subject, way, place, steps, done, trained, inside).history, replayed)
+
+            rest, notes = _compared(ways[1:], rehearsed)
+            compared = [_variant(asked, first.history, replayed), *rest]
+            if (at_once := without_bucket(compared)) is not None:
+                compared += [each for each in _compared([at_once], rehearsed)[0] if saves(each, ordinary(compared))]
     notes += inside_notes(inside, first.history, first.doubts, place)
     notes += [_ONE_WAY] if variants and not sight.optimizers else []
     notes += [_DENSE] if sight.factored else []
-    compared = ((asked, first.history), *histories)
-    return Forecast(
-        tuple(_variant(*each, replayed) for each in compared), place, memory, tuple(notes), sight.optimizers
-    )
+    return Forecast(tuple(compared), place, memory, tuple(notes), sight.optimizers)
 
 
 def _ways(asked: Way, sight: Sight) -> tuple[Way, ...]:
@@ -125,15 +128,15 @@ def _ways(asked: Way, sight: Sight) -> tuple[Way, ...]:
     return others(asked, sight.known, BUCKET if asked.release is None else asked.release, sight.blocks)
 
 
-def _compared(ways: Sequence[Way], history_of: Callable[[Way], History]) -> tuple[list[tuple[Way, History]], list[str]]:
-    """Go the ways that were not asked for, and return their histories; and why some could not be gone."""
-    histories, notes = [], []
+def _compared(ways: Sequence[Way], rehearsed: Callable[[Way], Variant]) -> tuple[list[Variant], list[str]]:
+    """Go the ways that were not asked for, and return what they need; and why some could not be gone."""
+    variants, notes = [], []
     for way in ways:
         try:
-            histories.append((way, history_of(way)))
+            variants.append(rehearsed(way))
         except Exception as error:
             notes.append(f"Not compared: {way}. {type(error).__name__}: {error}")
-    return histories, notes
+    return variants, notes
 
 
 def _variant(way: Way, history: History, replayed: bool) -> Variant:

@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import LoopFacts, backward_roots, loop_facts, statement_at
+from backsight.source import backward_roots, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
 from backsight.source.changes import memory_of
-from backsight.source.definitions import values_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, expression, shared_at, works_in_place
 from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
+from backsight.story.parts import fills, fills_in_order, in_a_list, reads
 from backsight.story.sections import results_of
 from backsight.story.stale import stale
 from backsight.story.subject import Subject
@@ -169,7 +169,7 @@ def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
     """
     watch, body = current(), changed.scene.section.body if changed.scene else None
     statement = statement_at(body, changed.place.line)
-    if watch is None or body is None or statement is None or not _fills(statement, changed.name):
+    if watch is None or body is None or statement is None or not fills(statement, changed.name):
         return []
     if "." not in changed.name and changed.name not in parameters_of(body.node):
         return []
@@ -283,10 +283,10 @@ def _written_anew(subject: Subject, changed: Changed) -> str | None:
         return f"Write {out[1]} = {_OUT.sub('', text)}: that creates a new tensor."
     if body is None or statement is None or (changed.scene and changed.scene.call and "." not in name):
         return None
-    if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
-        if _at_places(subject, body, statement, changed):
-            return _same_part(body, statement, name, anywhere=True)
-        return _same_part(body, statement, name) or _in_a_list(body, statement, name)
+    if fills(statement, name) and loop_facts(body, changed.place.line) is not None:
+        if fills_in_order(body, statement, name):
+            return in_a_list(body, statement, name)
+        return _same_part(body, statement, name)
     if reads_itself(statement, name):
         return _from_copy(body, statement, name)
     instead = out_of_place(body, statement.lineno)
@@ -304,43 +304,9 @@ def _written_anew(subject: Subject, changed: Changed) -> str | None:
     return _expression_anew(changed)
 
 
-def _at_places(subject: Subject, body: Body, statement: ast.stmt, changed: Changed) -> bool:
-    """Whether a statement fills entries that a tensor of positions or a mask selects, `h[rows, parent] = ...`: which
-    they are is known to the tensor alone, so no list can be filled with them."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    index = [use.name for each in targets if isinstance(each, ast.Subscript) for use in uses(each.slice)]
-    if any(is_tensor(changed.scene.section.value(each)) for each in index if changed.scene):
-        return True
-    selected = any(node.op.startswith("IndexPut") for node in subject.survey.graph.nodes)
-    values = (value for each in index for value in values_of(body, each, statement.lineno))
-    return selected and any(not _is_number(value) for value in values)
-
-
-def _is_number(value: ast.expr) -> bool:
-    """Whether an expression is a number, or what a loop counts with."""
-    match value:
-        case ast.Constant():
-            return True
-        case ast.BinOp(left=left, right=right):
-            return _is_number(left) and _is_number(right)
-        case ast.Call():
-            return callee(value)[1] in ("range", "len", "int", "enumerate", "size", "dim")
-    return False
-
-
-def _same_part(body: Body, statement: ast.stmt, name: str, anywhere: bool = False) -> str | None:
-    """Where each iteration writes into the same part of a state, `u[1:-1] = f(u)`: into a copy, the next state.
-
-    anywhere: whether it is one that a tensor of positions selects, a new one each time.
-    """
-    facts = loop_facts(body, statement.lineno)
-    if not isinstance(statement, ast.Assign) or facts is None or (not anywhere and not reads(statement.value, name)):
-        return None
-    if "." in name and not anywhere:
-        return None
-    inside = [each for each in statements(body.node) if facts.loop.line <= each.lineno]
-    index = {use.name for target in statement.targets for use in uses(target) if not use.binds} - {name}
-    if not anywhere and any(index & bound(each) for each in inside):
+def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
+    """Where each iteration writes into a state what it computes from it, `u[1:-1] = f(u)`: into a copy, the next."""
+    if not isinstance(statement, ast.Assign) or not reads(statement.value, name):
         return None
     written = [ast.unparse(each).replace(f"{name}[", "new[", 1) for each in statement.targets]
     value = body.text(statement.value)
@@ -355,120 +321,11 @@ def _same_part(body: Body, statement: ast.stmt, name: str, anywhere: bool = Fals
     )
 
 
-def reads(value: ast.expr, name: str) -> bool:
-    """Whether an expression reads a name."""
-    return any(use.name == name and not use.binds for use in uses(value))
-
-
-def _read_in(body: Body, later: Sequence[ast.stmt], facts: LoopFacts, name: str) -> bool:
-    """Whether one of these statements reads a name inside the loop."""
-    loop = statement_at(body, *facts.loop.position)
-    last = (loop.end_lineno if loop else None) or 0
-    return any(each.lineno <= last and use.name == name for each in later for use in uses(each))
-
-
-def _in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
-    """The parts in a list, which the loop may read: where it does, with each of the statements to change."""
-    assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
-    facts, dim = loop_facts(body, statement.lineno), _dim(statement)
-    joined = f"{name} = torch.stack(parts{dim})"
-    inside = [each for each in statements(body.node) if facts and facts.loop.line < each.lineno]
-    read = {
-        body.text(node): each.lineno
-        for each in inside
-        if each.lineno <= statement.lineno
-        for node in expressions(each)
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and dotted(node.value) == name
-    }
-    if not read or facts is None:
-        return f"Collect the parts in a list and join them after the loop: {joined}."
-    index, value = body.text(statement.targets[0].slice), body.text(statement.value)
-    later = [each for each in inside if each.lineno > statement.lineno]
-    if {*read} == {f"{name}[{index}]"} and "…" not in value and not _read_in(body, later, facts, name):
-        parts = f"{name.rpartition('.')[2]}_parts"  # each pass reads only what it replaces: that may stay as it is
-        return (
-            f"Collect the new parts of {name} in a list: put {parts} = [] above line {facts.loop.line}, "
-            f"{parts}.append({value}) on line {statement.lineno} instead of filling {name}[{index}], and, after the "
-            f"loop, {name} = torch.stack({parts}{dim})."
-        )
-    first = [each for each in statements(body.node) if each.lineno < facts.loop.line and _fills(each, name)]
-    start = [_first_part(body, each) for each in first] or [_untouched(statement.targets[0])]
-    if len(start) > 1 or not start[0]:
-        return f"Collect the parts in a list, read them from it in the loop too, and join them after it: {joined}."
-    entries = listed([f"{_of_list(body, text)} for {text}" for text in read], 4)
-    return (
-        f"Collect the parts in a list: put parts = {start[0]} before the loop, parts.append("
-        f"{_of_list(body, body.text(statement.value), name)}) on line {statement.lineno} instead of filling "
-        f"{name}[{index}]; read {entries}; and join them after the loop: {joined}."
-    )
-
-
-def _first_part(body: Body, statement: ast.stmt) -> str:
-    """What a list begins with in place of a statement before the loop: `[y0]` of `x[0] = y0`, `[*h]` of `x[:n] = h`."""
-    assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
-    match _part(statement.targets[0]):
-        case ast.Constant(value=0):
-            return f"[{body.text(statement.value)}]"
-        case ast.Slice(lower=None, step=None):
-            return f"[*{body.text(statement.value)}]"
-    return ""
-
-
-def _untouched(target: ast.Subscript) -> str:
-    """What a list begins with where a loop fills from the second part on, `x[t + 1] = ...`: the first, as it is."""
-    match _part(target):
-        case ast.BinOp(op=ast.Add(), right=ast.Constant(value=1)) as index:
-            node = copy.deepcopy(target)
-            elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
-            at = next((k for k, each in enumerate(elements) if not isinstance(each, ast.Slice)), None)
-            if at is not None:
-                elements[at] = ast.Constant(0)
-            elif ast.dump(node.slice) == ast.dump(index):
-                node.slice = ast.Constant(0)
-            return f"[{ast.unparse(node)}]"
-    return ""
-
-
-def _of_list(body: Body, text: str, name: str = "") -> str:
-    """An expression with each part of a tensor read from the list."""
-    try:
-        node = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):  # a text that was shortened
-        return text
-    if name:
-        return ast.unparse(_Listed(name).visit(node))
-    return ast.unparse(_Listed(dotted(node.value) or "").visit(node)) if isinstance(node, ast.Subscript) else text
-
-
-class _Listed(ast.NodeTransformer):
-    """Reads the parts of a tensor from a list: `parts[t - 1]` for `x[:, t - 1]`, `parts[t][1:]` for `x[t, 1:]`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        if dotted(node.value) != self.name:
-            return node
-        index, every = _part(node), node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        part = ast.Subscript(ast.Name("parts"), index, ast.Load())
-        rest = [each for each in every if each is not index]
-        if all(ast.unparse(each) == ":" for each in rest):
-            return part
-        return ast.Subscript(part, ast.Tuple(rest, ast.Load()) if len(rest) > 1 else rest[0], ast.Load())
-
-
-def _part(node: ast.Subscript) -> ast.expr:
-    """The index that tells which part it is: `t - 1` of `x[:, t - 1]`."""
-    every = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return next((each for each in every if not isinstance(each, ast.Slice)), node.slice)
-
-
 def reads_itself(statement: ast.stmt, name: str) -> bool:
     """Whether the statement writes into a tensor what it computes from a part of it: `x[0] = f(x[1])`."""
     return (
         isinstance(statement, ast.Assign)
-        and _fills(statement, name)
+        and fills(statement, name)
         and any(isinstance(node, ast.Subscript) and dotted(node.value) == name for node in ast.walk(statement.value))
     )
 
@@ -567,21 +424,6 @@ def _is_of_hook(changed: Changed) -> bool:
 def _calls(body: Body) -> list[ast.Call]:
     inside = (node for each in statements(body.node) for node in expressions(each))
     return [node for node in inside if isinstance(node, ast.Call)]
-
-
-def _dim(statement: ast.stmt) -> str:
-    """Along which dimension the statement fills: `, dim=1` for `x[:, t] = ...`."""
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    index = target.slice if isinstance(target, ast.Subscript) else None
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    at = next((k for k, each in enumerate(parts) if not isinstance(each, ast.Slice)), 0)
-    return f", dim={at}" if at else ""
-
-
-def _fills(statement: ast.stmt, name: str) -> bool:
-    """Whether the statement assigns a part of `name`."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(isinstance(target, ast.Subscript) and dotted(target.value) == name for target in targets)
 
 
 def every_time(body: Body, statement: ast.stmt, name: str) -> str:

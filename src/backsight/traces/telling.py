@@ -17,6 +17,7 @@ from backsight.traces.judging import Class, Judged, call
 from backsight.traces.origins import Origin
 from backsight.traces.pairing import RANDOM, plain_name
 from backsight.traces.records import Place, Trace, Variables
+from backsight.traces.remedy import alike, statement_of, written_at
 
 _SEVERITY: dict[Class, Severity] = {"semantics": "error", "precision": "warning", "noise": "note"}
 _MOST_ULPS = 1e6
@@ -69,8 +70,8 @@ def _takes_others(origin: Origin) -> bool:
     return origin.kind == "program" and not origin.only_a and not origin.only_b
 
 
-def _finding(judged: Judged, alike: Sequence[Judged], distances: Distances) -> Finding:
-    """alike: it, and all others of its code."""
+def _finding(judged: Judged, others: Sequence[Judged], distances: Distances) -> Finding:
+    """others: it, and all others of its code."""
     origin = judged.origin
     called = distances.a.called, distances.b.called
     title = _title(judged, called)
@@ -82,27 +83,32 @@ def _finding(judged: Judged, alike: Sequence[Judged], distances: Distances) -> F
     evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
-    if len(alike) > 1:
-        evidence.append(_elsewhere(alike, distances.a))
-    place = origin.places[1] or origin.places[0]
+    if len(others) > 1:
+        evidence.append(_elsewhere(others, distances.a))
+    written = written_at(origin)
+    place = written[1] or written[0] or origin.places[1] or origin.places[0]
     return Finding(
         judged.code,
         _SEVERITY[judged.cls],
         title,
         tuple(evidence),
-        judged.fix or (_OF_RANKS if _is_of_ranks(origin) else _FIXES[judged.code]),
+        judged.fix or (_OF_RANKS if _is_of_ranks(origin) else _fix(judged)),
         source=_source(place) if place else None,
         exact=origin.apart.exact or not origin.rounds,
         since=None,
     )
 
 
-def _elsewhere(alike: Sequence[Judged], a: Trace) -> str:
+def _fix(judged: Judged) -> str:
+    return (alike(judged) if judged.code == "BS501" else "") or _FIXES[judged.code]
+
+
+def _elsewhere(others: Sequence[Judged], a: Trace) -> str:
     """Say how often the same happens: in what operations, or to what parameters where all of them update one."""
-    names = {a.values[each.origin.values[0]].name if each.origin.a else "" for each in alike}
+    names = {a.values[each.origin.values[0]].name if each.origin.a else "" for each in others}
     if len(names) > 1 and all(name.startswith("weight ") for name in names):
         return f"The same happens to {counted(len(names) - 1, 'more parameter')}."
-    return f"The same happens in {counted(len(alike) - 1, 'more place')}."
+    return f"The same happens in {counted(len(others) - 1, 'more place')}."
 
 
 def _repeats(reason: str, title: str, inside: str) -> bool:
@@ -194,6 +200,8 @@ def inside(origin: Origin, called: Called) -> str:
 
 def _lines(origin: Origin, unheld: str) -> list[Evidence]:
     """Show the lines of an origin; `unheld` is the program that does nothing there."""
+    if any(written_at(origin)):
+        return _settings(origin)
     first, second = origin.places
     if first and (first.file, first.line, first.text) == (second.file, second.line, second.text):
         return [Evidence("runs in both.", _statement(first))]
@@ -201,6 +209,17 @@ def _lines(origin: Origin, unheld: str) -> list[Evidence]:
     for name, place in zip(("A", "B"), origin.places, strict=True):
         if place and name != unheld:
             found.append(Evidence(f"runs in {name}.", _statement(place)))
+    return found
+
+
+def _settings(origin: Origin) -> list[Evidence]:
+    """Show where an argument that differs is set, as where a module is made; else where the operation runs."""
+    found = []
+    for name, place, runs in zip(("A", "B"), written_at(origin), origin.places, strict=True):
+        if place and (written := statement_of(place)) is not None:
+            found.append(Evidence(f"sets `{origin.arguments[0][0]}` in {name}.", written))
+        elif runs:
+            found.append(Evidence(f"runs in {name}.", _statement(runs)))
     return found
 
 

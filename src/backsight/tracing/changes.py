@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass
 
 import torch
@@ -39,7 +40,7 @@ class ChangeLog:
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
         self._by_storage: Living[list[Entry]] = Living()
-        self._aliases: Living[bool] = Living()
+        self._aliases: Living[weakref.ref[torch.Tensor]] = Living()
 
     def note(self, tensor: torch.Tensor, before: int, op: str, kind: ChangeKind, site: int) -> None:
         """Note that `tensor`, which had the version `before`, has been changed, if its version says so."""
@@ -67,9 +68,15 @@ class ChangeLog:
             del entries[0]
         entries.append(Entry(op, kind, site, before, after, mark=next_number()))
 
-    def alias(self, tensor: torch.Tensor) -> None:
+    def alias(self, tensor: torch.Tensor, of: torch.Tensor) -> None:
         """Note that `tensor` shares memory with another and counts its changes by itself: the result of `.data`."""
-        self._aliases.put(id(tensor), tensor, True)
+        self._aliases.put(id(tensor), tensor, weakref.ref(of))
+
+    def aliased(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor whose `.data` this is; itself if it is no such alias."""
+        of = self._aliases.of(tensor) if self._aliases else None
+        found = of() if of is not None else None
+        return tensor if found is None else found
 
     def told(self, tensor: torch.Tensor | int, since: int | None) -> tuple[Change, ...]:
         """Return the changes of a tensor's memory, or of that of a storage; with `since`, those after that version."""

@@ -48,6 +48,7 @@ class Flow:
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
         self._cuts: Living[tuple[Cut, ...]] = Living()
+        self._fills: Living[Cut] = Living()
         self._departures: dict[int, Cut] = {}
         self._scalars: dict[int, tuple[Any, Cut]] = {}  # numbers are held: their identity is how they are known again
         self._last: tuple[Cut, tuple[Cut, ...]] | None = None
@@ -86,6 +87,14 @@ class Flow:
         if new.site not in [each.site for each in cuts] or new not in cuts:
             cuts = (new, *cuts)[:MOST_CUTS]
         self.inherit(result, cuts)
+
+    def fill(self, leaf: torch.Tensor, cut: Cut) -> None:
+        """Note what has given a leaf the values of a result."""
+        self._fills.put(id(leaf), leaf, cut)
+
+    def filled(self, leaf: torch.Tensor) -> Cut | None:
+        """Return what has given a leaf the values of a result; of more than one, the latest."""
+        return self._fills.of(leaf)
 
     def cut(self, by: SeveredBy, op: str, site: int, position: int | str, dtype: str, way: int) -> Cut:
         """Return the cut that is described, the same one each time."""

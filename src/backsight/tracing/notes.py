@@ -22,8 +22,8 @@ from backsight.tracing.kinds import Kind, name_of
 from backsight.tracing.log import Log
 from backsight.tracing.program import innermost
 
-_FILLS = frozenset({"copy_", ".data ="})
-"""What gives a leaf the values of another tensor."""
+_FILLS = {"copy_": 1, ".data =": 1, "__setitem__": 2}
+"""What gives a tensor the values of another, and the position of that."""
 
 Written = list[tuple[torch.Tensor, int]]
 """Tensors that a call may change, with their versions before it."""
@@ -89,6 +89,8 @@ class Notes:
                 site = site or self.site(call)
                 kind = "out" if "out" in call.kwargs else "in place"
                 self.log.changes.note(tensor, before, name_of(call.function), kind, site)  # type: ignore[arg-type]  # one of two
+        if call.kind is Kind.WRITES_FIRST and call.args:
+            self._may_be_filled(call)
         if call.kind is Kind.LEAVES:
             self._departed(call, result)
         elif end == call.first or issubclass(type(result), tuple):  # the positions that `max` returns beside the values
@@ -102,23 +104,26 @@ class Notes:
             self.log.flow.inherit(result, self.log.flow.returned(call.args[0]) or self._taken_out(call, result))
         if call.kind is Kind.WRITES_FIRST and call.args:
             result = call.args[0]
-            self._may_be_filled(call, result)
         for each in result if issubclass(type(result), tuple | list) else (result,):
             if not issubclass(type(each), torch.Tensor):
                 continue
             if not each.requires_grad or (call.kind is Kind.WRAPS and call.kwargs.get("requires_grad") is True):
                 self.cut(call, each)  # what is wrapped with requires_grad=True is a new leaf
 
-    def _may_be_filled(self, call: Call, leaf: Any) -> None:
-        """Note that a leaf was given the values of a result, whose graph ends there: `p.data = weights[name]`."""
-        op = name_of(call.function)
-        given: Any = call.args[1] if len(call.args) > 1 else None
-        if op not in _FILLS or not issubclass(type(given), torch.Tensor):
+    def _may_be_filled(self, call: Call) -> None:
+        """Note that a leaf was given the values of a result, whose graph ends there: `p.data.copy_(weights[name])`."""
+        op, flow = name_of(call.function), self.log.flow
+        given: Any = call.args[_FILLS[op]] if op in _FILLS and len(call.args) > _FILLS[op] else None
+        if not issubclass(type(given), torch.Tensor) or not issubclass(type(call.args[0]), torch.Tensor):
             return
+        leaf = self.log.changes.aliased(call.args[0])
         results = given.requires_grad and not given.is_leaf
-        if results and issubclass(type(leaf), torch.Tensor) and leaf.requires_grad and leaf.is_leaf:
+        if (results or flow.cuts(given)) and leaf.requires_grad and leaf.is_leaf:
             site = self.site(call)
-            self.log.flow.add(leaf, (), Cut("data", op, site, 1, ""))
+            cut = Cut("data", op, site, _FILLS[op], "")
+            flow.fill(leaf, cut)
+            if results:
+                flow.add(leaf, (), cut)
             self.log.meetings.latest[site] = call.first
             if self.log.meetings.is_open(site):
                 with no_torch_function():
@@ -167,7 +172,7 @@ class Notes:
             with no_torch_function():
                 meetings.cut(site, [each for _, each in given])
         if by == "data":
-            self.log.changes.alias(result)
+            self.log.changes.alias(result, next(each for at, each in given if at == position))
 
     def _inferred(self, call: Call, result: torch.Tensor) -> None:
         """Note where a tensor was made that autograd cannot save, as it was in inference mode."""

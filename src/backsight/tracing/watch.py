@@ -457,6 +457,12 @@ def whence(watch: Watch, tensor: torch.Tensor) -> list[End]:
     return [watch._log.ends(cut) for cut in watch._log.flow.cuts(tensor)]
 
 
+def filled(watch: Watch, leaf: torch.Tensor) -> End | None:
+    """Return what has given a leaf the values of a result, with the leaves that this was computed of."""
+    cut = watch._log.flow.filled(leaf)
+    return watch._log.ends(cut) if cut is not None else None
+
+
 def ended(watch: Watch, by: Literal["numpy", "item"] = "numpy") -> list[End]:
     """Return where tensors were handed to NumPy, or to Python as numbers.
 

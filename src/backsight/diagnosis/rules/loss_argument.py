@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from backsight.diagnosis.evidence.hardened import parsed
 from backsight.diagnosis.evidence.holders import given
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown, warning
+from backsight.source.body import callee
+from backsight.source.imports import library
 from backsight.tape import Node
-from backsight.tracing import Watch, current
+from backsight.tape.ops import VIEWS
+from backsight.tracing import Line, Watch, current
 
 _PROBABILITIES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
 _ACTIVATIONS = {
@@ -28,11 +33,14 @@ _ACTIVATIONS = {
 _LAYERS = _ACTIVATIONS | dict.fromkeys(
     ("Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "ConvolutionOverrideable"), "a layer"
 )
-_SHAPES = frozenset(
-    {"View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "T", "Squeeze", "Unsqueeze", "Slice", "Select"}
-    | {"Index", "IndexSelect", "Expand", "Clone", "ToCopy", "Cat"}
+_SAME_VALUES = VIEWS | frozenset(
+    {"Slice", "Select", "Split", "SplitWithSizes", "Unbind", "Diagonal", "Narrow", "Unfold", "Clone", "ToCopy"}
+    | {"Index", "IndexSelect", "Gather", "Take", "MaskedSelect", "MaskedFill", "MaskedScatter", "Where", "IndexPut"}
+    | {"Cat", "Stack", "Repeat", "Flip", "Roll", "Rot90", "PixelShuffle", "PixelUnshuffle", "PackPaddedSequence"}
+    | {"ConstantPadNd", "Tril", "Triu", "Scatter", "Sort", "Topk", "Kthvalue", "Median", "Max", "Min", "Amax", "Amin"}
+    | {"MaxPool2DWithIndices", "MaxPool3DWithIndices", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D"}
 )
-"""Operations whose result has values of what they are given."""
+"""Operations that select or rearrange values: those of the result are among those of what they are given."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +53,18 @@ class Takes:
     does: str
     position: int = 0
 
-    def fix(self, given: str) -> str:
+    def fix(self, given: str, line: Line | None) -> str:
+        """What to write; `line` is that of the operation whose result it is given."""
         if self.what == "logits":
             return f"Pass {self.loss} the input of {given}; apply {given} only where you need probabilities."
         log = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}.get(given)
+        logged = _logged(line) if given == "softmax" else ""
         if self is _CTC:
-            return f"Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of {'its input' if log else 'it'}."
+            of = f"the {'input' if log else 'output'} of {given}"
+            return f"{logged or f'Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of {of}'}."
         if self is _POISSON:
             return f"Pass poisson_nll_loss the input of {given}, or set log_input=False."
-        way = f"Use {log} instead of {given}" if log else f"Pass {self.loss} its log_softmax"
+        way = logged or f"Use {log} instead of {given}" if log else f"Pass {self.loss} its log_softmax"
         if self is _KL:
             return f"{way}; the second argument of kl_div stays probabilities."
         return f"{way}; or pass cross_entropy {'its result' if log is None else f'the input of {given}'}."
@@ -114,13 +125,28 @@ def _loss(scene: Scene, node: Node, watch: Watch | None) -> Takes | None:
     return None
 
 
+def _logged(line: Line | None) -> str:
+    """Which log_softmax a call of softmax becomes, if the program calls that itself: `log_softmax(-1)`."""
+    call = parsed(line.segment) if line is not None else None
+    if line is None or not isinstance(call, ast.Call) or callee(call)[1] != "softmax":
+        return ""
+    receiver = callee(call)[0]
+    if receiver is not None and library(receiver):
+        old = ast.unparse(call)
+    elif all(isinstance(each, ast.Constant | ast.UnaryOp) for each in call.args):  # else a module of that name
+        old = ast.unparse(ast.Call(ast.Name("softmax"), call.args, call.keywords))
+    else:
+        return ""
+    return f"On line {line.line}, write {old.replace('softmax(', 'log_softmax(', 1)} in place of {old}"
+
+
 def _reads(user: Node, node: Node) -> bool:
     return any(edge is not None and edge.node.index == node.index for edge in user.inputs)
 
 
 def _maker(node: Node) -> Node:
-    """Return what made the values, behind what gives them another shape alone."""
-    while node.op in _SHAPES or _adds_bias(node):
+    """Return what made the values, behind what only selects or rearranges them."""
+    while node.op in _SAME_VALUES or _adds_bias(node):
         first = next(iter(given(node)), None)
         if first is None:
             break
@@ -131,12 +157,13 @@ def _maker(node: Node) -> Node:
 def _adds_bias(node: Node) -> bool:
     """Whether a layer adds its bias by itself, as it does to what is not contiguous."""
     inputs = given(node)
-    return node.op == "Add" and len(inputs) == 2 and inputs[0].op in _SHAPES and inputs[1].kind == "leaf"
+    return node.op == "Add" and len(inputs) == 2 and inputs[0].op in _SAME_VALUES and inputs[1].kind == "leaf"
 
 
 def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:
     mistake = takes.mistakes[made.op]
     lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
+    made_at = lines[0]
     does = takes.does.format(given=mistake)
     says = ("computes its input.", does)
     if lines[0] is not None and lines[1] is not None and lines[0].place == lines[1].place:
@@ -146,7 +173,7 @@ def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Findi
         "BS122",
         f"{takes.loss} expects {takes.what}, but gets the output of {mistake}.",
         evidence or (f"In the graph, {made.name} goes directly into {node.name}.",),
-        takes.fix(mistake),
+        takes.fix(mistake, made_at),
         lines[1],
         nodes=(node.index, made.index),
     )
