@@ -29,8 +29,8 @@ from backsight.tape.saved import memory
 from backsight.tape.tails import Tails, running
 from backsight.tape.tensors import Leaf
 
-PASS_THROUGH = VIEWS | {"ToCopy", "Clone"}
-"""Operations that only hand a parameter on: what they feed belongs to its module too."""
+PASS_THROUGH = VIEWS | {"ToCopy", "Clone", "Split", "SplitWithSizes", "Unbind"}
+"""Operations that only hand a parameter on, or its parts: what they feed belongs to its module too."""
 
 Assigned = tuple[tuple[str | None, ...], tuple[int, ...], tuple[tuple[tuple[str, int], ...], ...]]
 """By node: the path of the module that made it, the number of that module's call, and the calls around it."""
@@ -358,7 +358,10 @@ def _reading_frozen(graph: Graph) -> dict[int, str]:
 
 
 def _fed_by_parameters(columns: Columns, types: Sequence[NodeType], leaves: Sequence[Leaf]) -> dict[int, str]:
-    """Return the module of each node that consumes a parameter, directly or through operations that hand it on."""
+    """Return the module of each node that consumes a parameter, directly or through operations that hand it on.
+
+    Of several, it is the deepest: the parameter of a module around it has come in as an argument.
+    """
     consumers: dict[int, list[int]] = {}
     consumer = np.repeat(np.arange(len(columns.type)), np.diff(columns.start))
     for i, j in zip(consumer.tolist(), columns.inputs.tolist(), strict=True):
@@ -370,13 +373,18 @@ def _fed_by_parameters(columns: Columns, types: Sequence[NodeType], leaves: Sequ
         stack = [leaf.node]
         while stack:
             for i in consumers.get(stack.pop(), ()):
-                if i in own:
+                if i in own and not _is_inside(leaf.module, own[i]):
                     continue
                 own[i] = leaf.module
                 handed_on = op_name(types[columns.type[i]].name) in PASS_THROUGH
                 if handed_on and columns.start[i + 1] - columns.start[i] == 1:
                     stack.append(i)
     return own
+
+
+def _is_inside(path: str, other: str) -> bool:
+    """Whether `path` is of a module inside that of `other`."""
+    return path != other and _common(path, other) == other
 
 
 def _common(a: str, b: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from backsight.findings import Finding, Severity
@@ -82,8 +82,7 @@ def _finding(judged: Judged, alike: Sequence[Judged], distances: Distances) -> F
     evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
-    if len(alike) > 1:
-        evidence.append(_elsewhere(alike, distances.a))
+    evidence.extend(_elsewhere(origin.step, alike, distances.a))
     place = origin.places[1] or origin.places[0]
     return Finding(
         judged.code,
@@ -97,12 +96,17 @@ def _finding(judged: Judged, alike: Sequence[Judged], distances: Distances) -> F
     )
 
 
-def _elsewhere(alike: Sequence[Judged], a: Trace) -> str:
-    """Say how often the same happens: in what operations, or to what parameters where all of them update one."""
+def _elsewhere(step: int, alike: Sequence[Judged], a: Trace) -> Iterator[str]:
+    """Say how often the same happens: in what calls of the step, or to what parameters where all of them update one.
+
+    Later steps do not count: most of what differs there is inherited, which only the first step tells apart.
+    """
     names = {a.values[each.origin.values[0]].name if each.origin.a else "" for each in alike}
     if len(names) > 1 and all(name.startswith("weight ") for name in names):
-        return f"The same happens to {counted(len(names) - 1, 'more parameter')}."
-    return f"The same happens in {counted(len(alike) - 1, 'more place')}."
+        yield f"The same happens to {counted(len(names) - 1, 'more parameter')}."
+    elif more := sum(each.origin.step == step for each in alike) - 1:
+        what = "more call" if all(each.origin.a is not None for each in alike) else "more place"
+        yield f"The same happens in {counted(more, what)} of step {step}."
 
 
 def _repeats(reason: str, title: str, inside: str) -> bool:
