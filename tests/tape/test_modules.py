@@ -56,8 +56,9 @@ class TestByLeaves:
         model = Pooled()
         graph = capture(model(torch.ones(3, 4, 2)).sum(), model=model)
         modules = {node.op: node.module for node in graph.nodes}
-        attends = next(op for op in modules if op.startswith("ScaledDotProduct"))
-        assert {modules[op] for op in ("SplitWithSizes", "Mm", "Add", "Clone", "Select", attends)} == {"attn"}
+        operations = ("SplitWithSizes", "Mm", "Add", "Clone", "Select", "ScaledDotProductAttention")
+        assert {modules[op] for op in operations} == {"attn"}
+        assert graph.classes["attn.out_proj"] == "Linear" and "ScaledDotProductAttention " in graph.text()
 
     @pytest.mark.parametrize(("make", "floor"), [(resnet, 0.9), (gpt2, 0.75)])
     def test_most_nodes_are_given_to_the_right_module(self, make, floor):

@@ -36,7 +36,8 @@ class Way:
 def others(asked: Way, known: tuple[Implementation, ...], bucket: str | float, repeated: bool) -> tuple[Way, ...]:
     """Return the ways to compare with the one that was asked for, itself first, the others from plain to involved.
 
-    `known`: the implementations that the optimizer has, the slowest first. `repeated`: whether the model has blocks to checkpoint.
+    `known`: the implementations that the optimizer has, the slowest first. `repeated`: whether the model has blocks to
+    checkpoint.
     """
     best = "fused" if "fused" in known else asked.implementation
     ways = [asked]

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,8 +115,9 @@ def _names(runs: Sequence[Run], room: int) -> list[str]:
     names = [run.name for run in runs]
     if max(map(len, names)) <= room:
         return names
-    same = commonprefix(names).rfind("-") + 1
-    return [f"…{name[same:]}" if same else name for name in names]
+    parts = [name.split("-") for name in names]
+    same = len([*takewhile(lambda each: len(set(each)) == 1, zip(*(each[:-1] for each in parts), strict=False))])
+    return ["…" * bool(same) + "-".join(each[same:]) for each in parts]
 
 
 def _cell(scalar: Scalar | None, width: int, log: bool) -> Any:

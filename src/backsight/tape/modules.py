@@ -32,6 +32,9 @@ from backsight.tape.tensors import Leaf
 PASS_THROUGH = VIEWS | {"ToCopy", "Clone", "Split", "SplitWithSizes", "Unbind"}
 """Operations that only hand a parameter on, or its parts: what they feed belongs to its module too."""
 
+_INSIDE = {"NonDynamicallyQuantizableLinear": "Linear"}
+"""Classes of PyTorch's own that are others under a name which no program writes: that of an attention's `out_proj`."""
+
 Assigned = tuple[tuple[str | None, ...], tuple[int, ...], tuple[tuple[tuple[str, int], ...], ...]]
 """By node: the path of the module that made it, the number of that module's call, and the calls around it."""
 
@@ -74,7 +77,7 @@ class ModelTree:
     @property
     def classes(self) -> dict[str, str]:
         """The name of each module's class by its path."""
-        return {path: type(module).__name__ for path, module in self.modules.items()}
+        return {path: _INSIDE.get(name := type(module).__name__, name) for path, module in self.modules.items()}
 
     def path(self, module: torch.nn.Module) -> str | None:
         """Return the module's path, or None if it is in none of the models."""

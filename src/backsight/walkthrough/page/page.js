@@ -42,7 +42,12 @@ $("steps").append(
     if (step.module && step.module !== module) li.dataset.module = module = step.module;
     const name = make("span", "name", step.kind === "leaf" ? `→ ${within(step.name, module)}` : step.name);
     name.title = step.name;
-    const button = make("button", `${step.trained || ""} ${step.bad ? "bad" : ""}`, make("span", "n", `#${step.node}`), name);
+    const button = make(
+      "button",
+      `${step.trained || ""} ${step.bad ? "bad" : ""}`,
+      make("span", "n", `#${step.node}`),
+      name,
+    );
     button.append(make("span", "norm", step.norm));
     button.addEventListener("click", () => show(k));
     li.append(button);
