@@ -313,7 +313,7 @@ def _add_forecast(commands: argparse._SubParsersAction[Parser]) -> None:
     forecast = commands.add_parser(
         "forecast", help="predict how much memory a training step needs", description=_FORECAST, allow_abbrev=False
     )
-    forecast.add_argument("function", metavar="MODULE:FUNCTION", help="such as train:make, or train.py:make")
+    forecast.add_argument("function", metavar="MODULE:FUNCTION", help="such as train:step, or train.py:step")
     forecast.add_argument(
         "--memory", metavar="SIZE", type=values.memory, help=("device memory, such as 24GB: does the step fit?")
     )

@@ -157,7 +157,7 @@ def test_a_step_can_use_the_globals_of_its_module_also_through_other_functions(m
     optimizer = torch.optim.AdamW(model.parameters())
     for name, value in {"shared_model": model, "shared_batch": batch, "shared_optimizer": optimizer}.items():
         monkeypatch.setitem(globals(), name, value)  # for this test alone: others look for optimizers that are alive
-    assert forecast(step_of_globals).variants[1].way.implementation == "fused"
+    assert forecast(step_of_globals).variants[1].way.implementation == "foreach"
     assert not optimizer.state
     assert all(parameter.grad is None for parameter in model.parameters())
 

@@ -42,13 +42,19 @@ def test_each_way_is_shown_once_and_the_others_beside_it():
     ways = [str(each.way) for each in forecast(GPT(depth=2), words(), device="cpu").variants]
     assert ways == [
         "ordinary, loop",
-        "ordinary, fused",
         "ordinary, foreach",
+        "ordinary, fused",
         "released, loop",
         "released, fused",
         "checkpointed, ordinary, fused",
         "checkpointed, released, fused",
     ]
+
+
+def test_what_a_loop_is_stands_below_the_table_once():
+    foretold = forecast(GPT(depth=2), words(), device="cpu")
+    assert str(foretold).count("\nloop: one parameter after another, with foreach=False.\n") == 1
+    assert "loop:" not in str(forecast(GPT(depth=2), words(), device="cuda"))
 
 
 def test_an_optimizer_that_says_nothing_uses_lists_on_cuda_and_a_loop_on_the_cpu():

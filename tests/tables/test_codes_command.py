@@ -215,10 +215,12 @@ def test_a_traceback_is_read_out_above_the_page(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(MODIFIED))
     assert main(["explain"]) == 0
-    assert capsys.readouterr().out.startswith(
+    said = capsys.readouterr().out
+    assert said.startswith(
         "A tensor of shape 40×40, created or last modified by Sigmoid, was modified in place once after it had been "
-        "saved.\nRaised at /home/me/gcn.py:43, loss.backward(). To see why: backsight run /home/me/gcn.py\n\nBS202: "
+        "saved.\nRaised at /home/me/gcn.py:43, loss.backward().\n\nBS202: "
     )
+    assert said.count("backsight run /home/me/gcn.py") == 1, "at the end"
 
 
 def test_a_script_of_this_folder_is_named_as_it_is_typed(

@@ -45,11 +45,34 @@ def test_runs_are_told_apart_by_their_arguments_and_their_last_loss(command: Com
                 writer.mark(step, loss=loss)
     heading, *lines = command(columns=130).stdout.splitlines()
     assert re.fullmatch(r"run +started +arguments +steps +tensors +last loss +size +state", heading)
-    assert re.search(r"\d  --lr 1e-3 --note 'a b' +2 +1 +2\.5 ", line_of("\n".join(lines), "slow "))
+    assert re.search(r"\d  --lr 1e-3 --note 'a b' +2 +1 +2\.500 ", line_of("\n".join(lines), "slow "))
     assert re.search(r"\d  --lr 1 +2 +1 +nan ", line_of("\n".join(lines), "fast "))
     heading, row, *_ = command(columns=50).stdout.splitlines()
     assert re.fullmatch(r"run +arguments +steps +last loss +state", heading)
-    assert len(row) <= 50 and "…" in row and row.endswith("2.5  finished")
+    assert len(row) <= 50 and "…" in row and row.endswith("2.500  finished")
+
+
+def test_losses_in_a_column_have_the_same_number_of_digits(command: Command, tmp_path: Path) -> None:
+    for name, loss in (("n1", -7.7921), ("n2", -4.41), ("n3", 0.676), ("n4", 1234.0), ("n5", 3e-9)):
+        with RunWriter(tmp_path / "runs" / name) as writer:
+            writer.append(0, [writer.tensor("t", "weight", "m", (1,), "float32")], np.ones(1, STATISTICS))
+            writer.mark(0, loss=loss)
+    said = command(columns=130).stdout
+    found = [line_of(said, f"n{k} ").split()[5] for k in range(1, 6)]
+    assert found == ["-7.792", "-4.410", "0.6760", "1234", "3e-09"]
+
+
+def test_names_of_runs_too_long_for_their_columns_are_headed_by_what_tells_them_apart(
+    command: Command, tmp_path: Path
+) -> None:
+    names = [f"2026-11-27-09-5{k}-02-denoise" for k in range(3)]
+    for k, name in enumerate(names):
+        with RunWriter(tmp_path / "runs" / name, environment={"arguments": ["--lr", str(k)]}) as writer:
+            writer.append(0, [writer.tensor("t", "weight", "m", (1,), "float32")], np.ones(1, STATISTICS))
+            writer.mark(0, loss=1.0)
+    narrow, wide = (command("show", *names, columns=columns).stdout for columns in (80, 160))
+    assert narrow.splitlines()[0].split()[-3:] == ["…50-02-denoise", "…51-02-denoise", "…52-02-denoise"]
+    assert wide.splitlines()[0].split()[-3:] == names
 
 
 def test_of_what_was_recorded_in_part_it_is_told_how_many_steps_there_were(command: Command, tmp_path: Path) -> None:
@@ -61,7 +84,10 @@ def test_of_what_was_recorded_in_part_it_is_told_how_many_steps_there_were(comma
             optimizer.step()
     assert " 4 of 10 " in line_of(command().stdout, "some ")
     assert ", 4 of 10 steps, " in command("show").stdout
-    assert command("audit").stdout.startswith("backsight: nothing found in 4 recorded steps of ")
+    assert command("audit", "some").stdout.startswith("backsight: nothing found in 4 recorded steps of ")
+    named, said = command("audit").stdout.splitlines()
+    assert named == "runs/some:", "nobody has typed which it is"
+    assert said.startswith("backsight: nothing found in 4 recorded steps of ")
 
 
 def test_a_run_is_shown_with_the_first_last_and_lowest_loss(command: Command, tmp_path: Path) -> None:

@@ -28,6 +28,20 @@ def resnet():
     return model, lambda: model(torch.ones(2, 3, 8, 8)).sum()
 
 
+class Pooled(torch.nn.Module):
+    """Attention of a learned query: in_proj_weight is split, as queries and keys differ."""
+
+    def __init__(self):
+        super().__init__()
+        self.inp = torch.nn.Linear(2, 8)
+        self.query = torch.nn.Parameter(torch.ones(1, 1, 8))
+        self.attn = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        h = self.inp(x)
+        return self.attn(self.query.expand(len(x), -1, -1), h, h, need_weights=False)[0]
+
+
 def gpt2():
     transformers = pytest.importorskip("transformers")
     sizes = {"n_layer": 3, "n_embd": 16, "n_head": 2, "vocab_size": 50, "n_positions": 16}
@@ -38,6 +52,14 @@ def gpt2():
 
 
 class TestByLeaves:
+    def test_attention_of_other_keys_is_one_module_though_its_query_is_a_parameter_of_another(self):
+        model = Pooled()
+        graph = capture(model(torch.ones(3, 4, 2)).sum(), model=model)
+        modules = {node.op: node.module for node in graph.nodes}
+        operations = ("SplitWithSizes", "Mm", "Add", "Clone", "Select", "ScaledDotProductAttention")
+        assert {modules[op] for op in operations} == {"attn"}
+        assert graph.classes["attn.out_proj"] == "Linear" and "ScaledDotProductAttention " in graph.text()
+
     @pytest.mark.parametrize(("make", "floor"), [(resnet, 0.9), (gpt2, 0.75)])
     def test_most_nodes_are_given_to_the_right_module(self, make, floor):
         torch.manual_seed(0)

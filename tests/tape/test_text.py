@@ -91,8 +91,7 @@ def test_residual_blocks_fork_join_and_repeat():
           │ ●   2  Addmm              5×8  160 B  3.down ‹bias› ‹weight›
           ●─┘   1  Add                5×8         –
           ◉     0  Sum             scalar         ◉ loss
-        # is the index in g.nodes · ‹leaf› · blank or dim: same module as above, –: none
-        saved: kept for backward, counted once
+        # is the index in g.nodes · ‹leaf› · –: unknown · saved: kept for backward, counted once
         modules guessed from parameters; bs.watch() records the real ones
         ⟳ unfold: g.text(fold=False) · 8 views hidden: g.text(views=True)
         """,

@@ -124,6 +124,13 @@ def test_folders_say_which_step_to_trace(summed):
     assert found.to_dict()["agreement"]["beyond"]["step"] == 3
 
 
+def test_equal_trainings_say_which_steps_were_compared_by_operation(summed):
+    (_, a), (_, b) = (summed(name, trace=(0, 3)) for name in "ab")
+    told = str(bs.diff(a, b))
+    assert "no difference in 5 steps: gradients and weights agree to the last bit, " in told
+    assert "and so do all operations of steps 0 and 3\n" in told
+
+
 def test_a_training_that_ended_earlier_is_said_to(summed):
     _, a = summed("a")
     _, b = summed("b", steps=4)

@@ -39,6 +39,12 @@ def test_an_operation_that_only_one_has_is_named(traced):
     assert back.origin.reasons[0] == "only A calls mul(0.5)"
 
 
+def test_more_calls_are_counted_in_the_step_that_is_told(traced):
+    difference = bs.diff(traced(), traced(eps=1e-4))  # of two blocks, in two steps
+    assert sum(len(step.origins) for step in difference.steps) > 2
+    assert "The same happens in 1 more call of step 0.\n" in difference.text()
+
+
 def test_a_wrong_backward_is_found_though_all_of_forward_agrees(traced):
     difference = bs.diff(traced((0,)), traced((0,), factor=0.5))
     assert difference.first.code == "BS507" and difference.origin.origin.phase == "backward"

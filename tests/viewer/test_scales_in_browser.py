@@ -113,7 +113,7 @@ def test_no_run_has_the_color_of_errors(look, scheme):
 
 def test_what_is_measured_now_and_then_says_how_often(look):
     page = look("#/nan/metrics")
-    assert "measured every 16 steps" in said(page, "rare")
+    assert "every 16 steps" in said(page, "rare")
     assert "every" not in said(page, "loss")
 
 

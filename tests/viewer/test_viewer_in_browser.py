@@ -58,6 +58,19 @@ def test_a_click_anywhere_in_a_row_opens_its_run_but_its_box_is_only_ticked(look
     assert at(page) == "#/first/metrics"
 
 
+def test_only_a_run_of_several_ranks_says_how_many(look):
+    page = look()
+    assert "4 of 4 ranks" in page.locator("tbody tr", has_text="hostile").inner_text()
+    assert "rank" not in page.locator("tbody tr", has_text="first").inner_text()
+    assert "ranks" not in page.locator("thead").inner_text()
+
+
+def test_a_chart_has_one_name(look):
+    captions = look("#/first/metrics").locator("figcaption").all_inner_texts()
+    named = [caption for caption in captions if "gradient norm" in caption]
+    assert named and not any("grad_norm" in caption for caption in named)
+
+
 def test_the_head_of_a_column_sorts_the_runs(look):
     page = look()
     names = page.locator("td.first a")

@@ -33,7 +33,7 @@ def test_buttons_go_forward_and_back_and_end_where_the_walk_does(error):
     assert title(error) == "Mean"
     for _ in range(7):
         forth.click()
-    assert (error.locator("#count").inner_text(), forth.is_disabled()) == ("step 7 (0 to 7)", True)
+    assert (error.locator("#count").inner_text(), forth.is_disabled()) == ("step 7 of 7, node #7", True)
 
 
 def test_list_card_and_curve_tell_the_same_norm(visit):
@@ -46,9 +46,22 @@ def test_list_card_and_curve_tell_the_same_norm(visit):
     assert float(listed) == pytest.approx(step.norm_in, rel=1e-3)
     assert f"norm {listed}" in page.locator("#card figcaption").first.inner_text()
     heading = "getComputedStyle(document.getElementById('steps'), '::before').content"
-    assert page.evaluate(heading) == '"norm of what arrives"'
+    assert page.evaluate(heading) == '"# node · norm of what arrives"'
     assert page.locator("#curve").inner_text().startswith("norm of what arrives")
     assert page.locator("header p").inner_text() == f"all {len(walk)} steps"
+
+
+def test_a_leaf_has_the_colour_in_the_list_that_it_has_in_the_picture(visit):
+    w, delta = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    page = visit(bs.walk((w * delta).sum()).run().to_html())
+    colours = page.evaluate("""() => Object.fromEntries([...document.querySelectorAll("#steps .name")].map(
+        (name) => [name.textContent, getComputedStyle(name).color]))""")
+    drawn = {name: page.locator(f"#picture .{name} >> nth=0") for name in ("trained", "untrained")}
+    assert colours["→ w"] == drawn["trained"].evaluate("(e) => getComputedStyle(e).fill")
+    assert colours["→ delta"] == drawn["untrained"].evaluate("(e) => getComputedStyle(e).stroke")
+    assert len({colours[name] for name in ("→ w", "→ delta", "Mul")}) == 3
+    del optimizer
 
 
 def test_keys_go_forward_and_back(error):
@@ -209,7 +222,7 @@ def test_a_gradient_that_is_not_finite_is_marked_in_list_and_curve(visit):
         y = y + 0
     page = visit(bs.walk(torch.where(x > 0, y.sqrt(), torch.zeros(2)).sum()).run().to_html())
     first = page.locator("#steps .bad").first.inner_text().split()
-    assert first == ["2", "Sqrt", "1", "→", "nan"]
+    assert first == ["#2", "Sqrt", "1", "→", "nan"]
     assert page.locator("#curve .bad").get_attribute("d").startswith("M")
 
 

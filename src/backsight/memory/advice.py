@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SAME = 0.005
 """Peaks nearer than this part are the same: a forecast is not better."""
 
-_FLAG = {"fused": "fused=True", "foreach": "foreach=True", "loop": "foreach=False"}
+FLAG = {"fused": "fused=True", "foreach": "foreach=True", "loop": "foreach=False"}
 """What an optimizer is given for each implementation."""
 
 _NOT_FROM_GRADIENTS = {
@@ -40,7 +40,7 @@ def sentences(variants: Sequence[Variant]) -> Iterator[str]:
     base = ordinary(variants)
     other = base.way.implementation
     if asked.way.release is None and other and base.peak < asked.peak * (1 - _SAME):
-        yield f"{_FLAG[other]} of the optimizer alone saves {_saved(asked, base)}."
+        yield f"{FLAG[other]} of the optimizer alone saves {_saved(asked, base)}."
     released = _least(variants, release=True, checkpointing=checkpointing)
     if released is not None and released is not base:
         at_once = asked.way.release is None and released.way.release == 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from backsight.memory.advice import sentences
+from backsight.memory.advice import FLAG, sentences
 from backsight.memory.caching_allocator import OutOfDeviceMemory, replay
 from backsight.memory.explain import Peak
 from backsight.memory.ledger import History
@@ -170,6 +170,8 @@ class Forecast:
         yield ""
         yield self.table()
         yield ""
+        if any(each.way.implementation == "loop" for each in self.variants):
+            yield f"loop: one parameter after another, with {FLAG['loop']}."
         if self.device_memory is not None:
             yield self._left(self.device_memory)
         yield from self.advice

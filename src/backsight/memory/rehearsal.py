@@ -166,10 +166,10 @@ def _fill_state(training: Training, trained: frozenset[tuple[int, int, int]]) ->
 
 
 def implementations(optimizer: Optimizer) -> tuple[Implementation, ...]:
-    """Return the implementations that an optimizer knows."""
+    """Return the implementations that an optimizer knows, the slowest first."""
     group = optimizer.param_groups[0]
     fused: tuple[Implementation, ...] = ("fused",) if "fused" in group else ()
-    return (*fused, "foreach", "loop") if "foreach" in group else fused
+    return ("loop", "foreach", *fused) if "foreach" in group else fused
 
 
 def implementation(optimizer: Optimizer, device: str) -> Implementation | None:

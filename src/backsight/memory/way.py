@@ -7,8 +7,8 @@ from typing import Literal
 
 from backsight.text import size
 
-Implementation = Literal["fused", "foreach", "loop"]
-"""How an optimizer in PyTorch updates: all tensors in one kernel, in lists, or one after another."""
+Implementation = Literal["loop", "foreach", "fused"]
+"""How an optimizer in PyTorch updates: one tensor after another, in lists, or all in one kernel."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Way:
 
 
 def others(asked: Way, known: tuple[Implementation, ...], bucket: str | float, repeated: bool) -> tuple[Way, ...]:
-    """Return the ways to compare with the one that was asked for, itself first.
+    """Return the ways to compare with the one that was asked for, itself first, the others from plain to involved.
 
-    `known`: the implementations that the optimizer has. `repeated`: whether the model has blocks to checkpoint.
+    `known`: the implementations that the optimizer has, the slowest first. `repeated`: whether the model has blocks to
+    checkpoint.
     """
     best = "fused" if "fused" in known else asked.implementation
     ways = [asked]

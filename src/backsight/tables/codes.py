@@ -109,7 +109,7 @@ def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
     if not _NAMED.search(held) and (place := raised_at(held)):
         file, number, statement = place
         said = f"Raised at {_shortened(file)}:{number}{f', {statement}' * bool(statement)}."
-        show(*map(line, filter(None, [read_out(held), f"{said} To see why: backsight run {_script(held)}"])), "")
+        show(*map(line, filter(None, [read_out(held), said])), "")
     for code in codes:
         show_page(_led(known[code].read_text(encoding="utf-8"), program_of(held)))
     if not _NAMED.search(held):  # last, since a terminal shows the end

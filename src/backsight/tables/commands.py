@@ -99,7 +99,7 @@ def show_run(
 def show_runs(runs: Sequence[str]) -> int:
     """Print several runs side by side: their numbers, and the settings that differ."""
     held = [opened(run).overview for run in runs]
-    differing = several.settings(held)
+    differing = several.settings(held, output().width)
     show(*several.numbers(held, output().width), "")
     if differing is None:
         show("no settings differ")
@@ -143,7 +143,7 @@ def audit_runs(runs: Sequence[str] = (), *, as_json: bool = False) -> int:
             for finding in report:
                 print(json.dumps({"backsight": 1, "kind": "finding", "run": str(run.path), **finding.to_dict()}))
             continue
-        if len(held) > 1:
+        if len(held) > 1 or not runs:  # the newest, which nobody has named
             show(*([""] if run is not held[0] else []), line(f"{printable(str(run.path))}:"))
         show(report)
     return int(failed)

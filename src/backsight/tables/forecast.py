@@ -17,7 +17,7 @@ def forecast_step(target: str, **options: Any) -> int:
     2 if there is no such function, it is no step, or it raises.
     """
     try:
-        foretold = forecast(found(target, "train:make_step"), **options)
+        foretold = forecast(found(target, "train:step"), **options)
     except (TargetNotFound, CannotForecast) as error:
         complain(error)
         return 2

@@ -33,6 +33,9 @@ _CUT = ("arguments", "run")
 UNREADABLE = "unreadable"
 """The state of a run of which nothing can be read."""
 
+_NUMERALS = 4
+"""Digits of a loss."""
+
 QUIET = 60.0
 """Seconds without a write after which an open run is no longer said to be recording."""
 
@@ -141,7 +144,10 @@ def _loss(loss: float | None) -> Text:
 
     if loss is None:
         return Text("")
-    return Text(number(loss)) if math.isfinite(loss) else Text(str(loss), "bold red")
+    if not math.isfinite(loss):
+        return Text(str(loss), "bold red")
+    told = number(loss)  # which leaves out zeros at the end, so that a column would have numbers of different precision
+    return Text(told if "e" in told else f"{loss:#.{_NUMERALS}g}".removesuffix("."))
 
 
 def _fitting(columns: dict[str, list[Text]], width: int) -> dict[str, int]:

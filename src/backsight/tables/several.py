@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def numbers(runs: Sequence[Run], width: int) -> Iterator[RenderableType]:
     beside = max(map(len, (*with_scales.values(), _LAST))) + 2
     line = min(_LINE, (width - beside) // len(runs) - _NUMBER - _GAPS)
     headings = with_scales if line >= _SHORTEST else headings
-    grid = _grid(runs, _LAST)
+    grid = _grid(runs, beside, width, _LAST)
     about = [listed(run) for run in runs]
     grid.add_row("steps", *(Text(listing.recorded(each)) for each in about))
     grid.add_row("state", *(Text(each.state) for each in about))
@@ -61,7 +62,7 @@ def _heading(scalar: Scalar) -> str:
     return f"median {label(scalar)}" if scalar.name == "step_time" else label(scalar)
 
 
-def settings(runs: Sequence[Run]) -> Table | None:
+def settings(runs: Sequence[Run], width: int) -> Table | None:
     """Return the settings that are not the same in all runs; None if there are none."""
     from backsight.text.rich import Text
 
@@ -77,11 +78,11 @@ def settings(runs: Sequence[Run]) -> Table | None:
     differing = list(said.values())
     if not differing:
         return None
-    grid = _grid(runs)
     twice = {name for name, times in Counter(name for _, name in differing).items() if times > 1}
-    for key in differing:
-        heading = f"{key[1]} ({key[0]})" if key[1] in twice else key[1]
-        grid.add_row(printable(heading), *(Text(_short(each.get(key))) for each in held))
+    headings = [printable(f"{name} ({group})" if name in twice else name) for group, name in differing]
+    grid = _grid(runs, max(map(len, headings)) + 2, width)
+    for key, heading in zip(differing, headings, strict=True):
+        grid.add_row(heading, *(Text(_short(each.get(key))) for each in held))
     return grid
 
 
@@ -98,14 +99,25 @@ def _comparable(value: Any) -> str:
         return str(value)
 
 
-def _grid(runs: Sequence[Run], about: str = "") -> Table:
+def _grid(runs: Sequence[Run], beside: int, width: int, about: str = "") -> Table:
+    """Return a table of a column for each run, `beside` another of so many characters."""
     from backsight.text.rich import Table, Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     grid.add_column(about, overflow="fold")
-    for run in runs:
-        grid.add_column(Text(printable(run.name), "bold"), overflow="fold")
+    for name in _names(runs, (width - beside) // len(runs) - 2):
+        grid.add_column(Text(printable(name), "bold"), overflow="fold")
     return grid
+
+
+def _names(runs: Sequence[Run], room: int) -> list[str]:
+    """Return what columns of `room` characters are headed by: of names too long for that, what tells them apart."""
+    names = [run.name for run in runs]
+    if max(map(len, names)) <= room:
+        return names
+    parts = [name.split("-") for name in names]
+    same = len([*takewhile(lambda each: len(set(each)) == 1, zip(*(each[:-1] for each in parts), strict=False))])
+    return ["…" * bool(same) + "-".join(each[same:]) for each in parts]
 
 
 def _cell(scalar: Scalar | None, width: int, log: bool) -> Any:

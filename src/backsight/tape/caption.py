@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 from backsight.tape.cells import Style, cells, cut, harmless, paint
 from backsight.tape.fold import Fold
 from backsight.tape.graph import Graph
+from backsight.tape.remarks import NO_MODULE
 from backsight.tape.rows import Rows, together
 from backsight.text import size
 
@@ -18,8 +19,8 @@ GUESSED = "modules guessed from parameters; bs.watch() records the real ones"
 """What is said where no call of a module was seen: operations are shown in the modules whose parameters they use."""
 
 
-SAME = "blank or dim: same module as above, –: none"
-"""How an empty place in the column of modules is read, and a dash."""
+SAME = "blank or dim: same module as above"
+"""How an empty place in the column of modules is read."""
 
 
 def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:
@@ -54,6 +55,11 @@ def is_guessed(graph: Graph, rows: Rows) -> bool:
     return any(rows.module) and not graph.calls
 
 
+def _dashed(rows: Rows) -> bool:
+    """Whether a row without a module stands below one that has one."""
+    return any(above and not below for above, below in pairwise(rows.called))
+
+
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -74,7 +80,8 @@ def legend(graph: Graph, rows: Rows, folds: Sequence[Fold], *, lanes_cut: bool, 
     parts += ["◆ custom Function"] if "custom" in kinds else []
     parts += ["■ whole region"] if kinds & {"compiled", "checkpoint"} else []
     parts += ["‹leaf›"] if any(rows.chips) else []
-    parts += [SAME] if any(rows.called) and any(not b or a == b for a, b in pairwise(rows.called)) else []
+    parts += [SAME] if any(a and a == b for a, b in pairwise(rows.called)) else []
+    parts += [f"{NO_MODULE}: {'unknown' if is_guessed(graph, rows) else 'none'}"] if _dashed(rows) else []
     parts += ["saved: kept for backward, counted once"] if any(rows.saved) else []
     parts += ["hooked: packed, size unknown"] if "hooked" in rows.state else []
     parts += [GUESSED] if is_guessed(graph, rows) else []

@@ -29,8 +29,11 @@ from backsight.tape.saved import memory
 from backsight.tape.tails import Tails, running
 from backsight.tape.tensors import Leaf
 
-PASS_THROUGH = VIEWS | {"ToCopy", "Clone"}
-"""Operations that only hand a parameter on: what they feed belongs to its module too."""
+PASS_THROUGH = VIEWS | {"ToCopy", "Clone", "Split", "SplitWithSizes", "Unbind"}
+"""Operations that only hand a parameter on, or its parts: what they feed belongs to its module too."""
+
+_INSIDE = {"NonDynamicallyQuantizableLinear": "Linear"}
+"""Classes of PyTorch's own that are others under a name which no program writes: that of an attention's `out_proj`."""
 
 Assigned = tuple[tuple[str | None, ...], tuple[int, ...], tuple[tuple[tuple[str, int], ...], ...]]
 """By node: the path of the module that made it, the number of that module's call, and the calls around it."""
@@ -74,7 +77,7 @@ class ModelTree:
     @property
     def classes(self) -> dict[str, str]:
         """The name of each module's class by its path."""
-        return {path: type(module).__name__ for path, module in self.modules.items()}
+        return {path: _INSIDE.get(name := type(module).__name__, name) for path, module in self.modules.items()}
 
     def path(self, module: torch.nn.Module) -> str | None:
         """Return the module's path, or None if it is in none of the models."""
@@ -358,7 +361,10 @@ def _reading_frozen(graph: Graph) -> dict[int, str]:
 
 
 def _fed_by_parameters(columns: Columns, types: Sequence[NodeType], leaves: Sequence[Leaf]) -> dict[int, str]:
-    """Return the module of each node that consumes a parameter, directly or through operations that hand it on."""
+    """Return the module of each node that consumes a parameter, directly or through operations that hand it on.
+
+    Of several, it is the deepest: the parameter of a module around it has come in as an argument.
+    """
     consumers: dict[int, list[int]] = {}
     consumer = np.repeat(np.arange(len(columns.type)), np.diff(columns.start))
     for i, j in zip(consumer.tolist(), columns.inputs.tolist(), strict=True):
@@ -370,13 +376,18 @@ def _fed_by_parameters(columns: Columns, types: Sequence[NodeType], leaves: Sequ
         stack = [leaf.node]
         while stack:
             for i in consumers.get(stack.pop(), ()):
-                if i in own:
+                if i in own and not _is_inside(leaf.module, own[i]):
                     continue
                 own[i] = leaf.module
                 handed_on = op_name(types[columns.type[i]].name) in PASS_THROUGH
                 if handed_on and columns.start[i + 1] - columns.start[i] == 1:
                     stack.append(i)
     return own
+
+
+def _is_inside(path: str, other: str) -> bool:
+    """Whether `path` is of a module inside that of `other`."""
+    return path != other and _common(path, other) == other
 
 
 def _common(a: str, b: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from backsight.findings import Finding
-from backsight.text import counted, inert
+from backsight.text import counted, inert, listed
 from backsight.traces.agreement import Agreement, Departure
 from backsight.traces.growth import Point
 from backsight.traces.judging import Class, Judged
@@ -219,7 +219,9 @@ def _later(difference: Difference) -> str | None:
         told = f"{found.agree(first)}; they {parted_at} step {first}"
         return told + (" on" if difference.cls == "noise" else f": {SAID[difference.cls]}")
     if difference.same and not found.departures:
-        return f"no difference in {counted(found.steps, 'step')}: both agree to the last bit"
+        traced = [str(each.step) for each in difference.steps]
+        only = f", and so do all operations of step{'s' * (len(traced) > 1)} {listed(traced)}" if traced else ""
+        return f"no difference in {counted(found.steps, 'step')}: gradients and weights agree to the last bit{only}"
     if difference.cls == "noise" and found.beyond is None:
         return f"the trainings differ only by rounding in {counted(found.steps, 'step')}, from step {first} on"
     return None

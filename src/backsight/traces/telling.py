@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from backsight.findings import Finding, Severity
@@ -83,8 +83,7 @@ def _finding(judged: Judged, others: Sequence[Judged], distances: Distances) -> 
     evidence: list[Evidence | str] = [*_lines(origin, unheld), *map(_sentence, reasons), _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
-    if len(others) > 1:
-        evidence.append(_elsewhere(others, distances.a))
+    evidence.extend(_elsewhere(origin.step, others, distances.a))
     written = written_at(origin)
     place = written[1] or written[0] or origin.places[1] or origin.places[0]
     return Finding(
@@ -103,12 +102,17 @@ def _fix(judged: Judged) -> str:
     return (alike(judged) if judged.code == "BS501" else "") or _FIXES[judged.code]
 
 
-def _elsewhere(others: Sequence[Judged], a: Trace) -> str:
-    """Say how often the same happens: in what operations, or to what parameters where all of them update one."""
+def _elsewhere(step: int, others: Sequence[Judged], a: Trace) -> Iterator[str]:
+    """Say how often the same happens: in what calls of the step, or to what parameters where all of them update one.
+
+    Later steps do not count: most of what differs there is inherited, which only the first step tells apart.
+    """
     names = {a.values[each.origin.values[0]].name if each.origin.a else "" for each in others}
     if len(names) > 1 and all(name.startswith("weight ") for name in names):
-        return f"The same happens to {counted(len(names) - 1, 'more parameter')}."
-    return f"The same happens in {counted(len(others) - 1, 'more place')}."
+        yield f"The same happens to {counted(len(names) - 1, 'more parameter')}."
+    elif more := sum(each.origin.step == step for each in others) - 1:
+        what = "more call" if all(each.origin.a is not None for each in others) else "more place"
+        yield f"The same happens in {counted(more, what)} of step {step}."
 
 
 def _repeats(reason: str, title: str, inside: str) -> bool:

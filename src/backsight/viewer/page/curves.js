@@ -211,15 +211,7 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       cursor,
     });
     const now = lines.length === 1 ? nowOf(lines[0], show, AXES[axis]) : null;
-    charts.push(
-      panel(
-        METRIC_NAMES[name] || name,
-        board,
-        now,
-        METRIC_NAMES[name] ? name : null,
-        everyOf(lines.map((l) => l.steps)),
-      ),
-    );
+    charts.push(panel(METRIC_NAMES[name] || name, board, now, everyOf(lines.map((l) => l.steps))));
   }
   return charts;
 }
@@ -229,9 +221,7 @@ const MANY = 300;
 function everyOf(several) {
   const gaps = new Set(several.flatMap((steps) => steps.slice(1).map((step, k) => step - steps[k]))),
     [gap] = gaps;
-  return gaps.size === 1 && gap > 1 && several.every((steps) => steps.length < MANY)
-    ? `measured every ${gap} steps`
-    : null;
+  return gaps.size === 1 && gap > 1 && several.every((steps) => steps.length < MANY) ? `every ${gap} steps` : null;
 }
 
 // The newest number of a line; of one that ended in NaN, since when, and where it was last finite if steps lie between.

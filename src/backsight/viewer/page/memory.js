@@ -42,7 +42,7 @@ function memoryPage(state, info, app) {
             "p",
             {},
             "How much a step will need, before it runs: ",
-            h("code", {}, "backsight forecast train.py:make"),
+            h("code", {}, "backsight forecast train.py:step"),
             ", where make() returns your model, a batch and the optimizer.",
           ),
         ),

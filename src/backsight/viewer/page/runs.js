@@ -85,7 +85,6 @@ const COLUMNS = {
   steps: ["right", (run) => run.steps, true],
   findings: ["", (run) => gravity(run), true],
   tensors: ["right roomy", (run) => run.tensors, true],
-  ranks: ["right roomy", (run) => run.world, true],
   size: ["right roomy", (run) => run.bytes, true],
   loss: ["", (run) => (run.spark ? asNumber(run.spark.last) : Number.NaN)],
 };
@@ -213,6 +212,7 @@ function drawRuns({ title, folder, list, find, compare, places, app, again }, an
                 { class: "first" },
                 link({ page: "metrics", run: run.name }, run.name),
                 told.get(run.name) ? h("span", { class: "chosen" }, told.get(run.name)) : null,
+                run.world > 1 ? h("span", { class: "chosen" }, `${run.ranks} of ${run.world} ranks`) : null,
                 run.damage !== "none"
                   ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`)
                   : null,
@@ -222,11 +222,6 @@ function drawRuns({ title, folder, list, find, compare, places, app, again }, an
               h("td", { class: "right" }, count(run.steps)),
               placeOf(run),
               h("td", { class: "right roomy" }, count(run.tensors)),
-              h(
-                "td",
-                { class: "right roomy" },
-                run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`,
-              ),
               h("td", { class: "right soft roomy" }, bytes(run.bytes)),
               h("td", { class: "spark" }, run.spark ? spark(run.spark) : null),
             ),
@@ -237,7 +232,7 @@ function drawRuns({ title, folder, list, find, compare, places, app, again }, an
               {},
               h("td", { class: "tick" }),
               h("td", { class: "first" }, run.name),
-              h("td", { colspan: "8" }, h("span", { class: "tag bad" }, "unreadable"), ` ${run.why}`),
+              h("td", { colspan: "7" }, h("span", { class: "tag bad" }, "unreadable"), ` ${run.why}`),
             ),
           ),
         ),

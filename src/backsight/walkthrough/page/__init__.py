@@ -104,6 +104,7 @@ def _told(step: Step, full: bool, closely: bool) -> dict[str, Any]:
         "node": step.node.index,
         "name": leaf.label if leaf else step.op,
         "kind": step.node.kind,
+        "trained": _trained(step),
         "module": step.node.graph.called(step.node.module) if step.node.module else "",
         "op": "" if leaf else step.node.name,
         "words": step.words if leaf else "",
@@ -115,6 +116,14 @@ def _told(step: Step, full: bool, closely: bool) -> dict[str, Any]:
         "jacobians": list(_jacobians(step, full)) if computes else [],
         "check": [step.check.ok, str(step.check)] if computes else [],
     }
+
+
+def _trained(step: Step) -> str:
+    """Return what the picture says of a leaf by its colour; empty where no optimizer is known, and of an operation."""
+    leaf = step.node.leaf
+    if leaf is None or leaf.kind == "overwritten" or not any(each.owner is not None for each in step.node.graph.leaves):
+        return ""
+    return "trained" if leaf.owner is not None else "untrained"
 
 
 def _norm(step: Step) -> str:

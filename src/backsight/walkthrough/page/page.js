@@ -21,7 +21,7 @@ function show(k, focus) {
   reveal($("steps"), here);
   if (focus) here.firstChild.focus({ preventScroll: true });
   $("at").value = now;
-  $("count").value = `step ${step.n} (${steps[0].n} to ${steps.at(-1).n})`;
+  $("count").value = `step ${step.n} of ${steps.at(-1).n}, node #${step.node}`;
   $("back").disabled = now === 0;
   $("forth").disabled = now === steps.length - 1;
   light(now);
@@ -42,7 +42,12 @@ $("steps").append(
     if (step.module && step.module !== module) li.dataset.module = module = step.module;
     const name = make("span", "name", step.kind === "leaf" ? `→ ${within(step.name, module)}` : step.name);
     name.title = step.name;
-    const button = make("button", `${step.kind} ${step.bad ? "bad" : ""}`, make("span", "n", String(step.node)), name);
+    const button = make(
+      "button",
+      `${step.trained || ""} ${step.bad ? "bad" : ""}`,
+      make("span", "n", `#${step.node}`),
+      name,
+    );
     button.append(make("span", "norm", step.norm));
     button.addEventListener("click", () => show(k));
     li.append(button);
