@@ -17,6 +17,7 @@ from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
+from backsight.diagnosis.errors.unused_input.copies import of_copies
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
 from backsight.diagnosis.evidence.first_order import first_order
 from backsight.diagnosis.evidence.holders import results_in
@@ -503,6 +504,7 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     made_anew,
     made_beside,
     replaced,
+    of_copies,
     without_graph,
     is_linear,
     cut_off,
