@@ -218,7 +218,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     keeping = filled(case, container) if container != joint.holder else None
     put = keeping.place if keeping else None
     name = joint.holder or stored(joint) or _operand(case, joint) or assigned(joint)
-    known, name = bool(name), name or f"the result of {joint.old.op}"
+    known, name = _outlives(case, joint, name), name or f"the result of {joint.old.op}"
     here = local_of(case, joint)
     made = here.place if here and here.inner else joint.made
     lines = [shown(made, f"computed {name if put is None else 'it'}.")] if made else []
@@ -245,6 +245,19 @@ def _kept(case: Case, joint: Joint) -> Finding:
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
+
+
+def _outlives(case: Case, joint: Joint, name: str) -> bool:
+    """Whether it is known that a name holds the old result until it is used again.
+
+    A variable of a function that has returned does not; it does in the loop of a generator that was made before it.
+    """
+    if name != assigned(joint) or "." in name or "[" in name or name == joint.holder:
+        return bool(name)
+    made, used = joint.made, joint.used
+    body = body_around(made.file, made.line) if made else None
+    facts = loop_facts(body, used.line) if body and used and made and used.file == made.file else None
+    return facts is not None and name in facts.outside
 
 
 def _kind(node: Node) -> str:
