@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.second_backward.local import local_of
 from backsight.diagnosis.errors.second_backward.losses import keeping_graph
 from backsight.diagnosis.errors.second_backward.recomputing import fix_of, stored_at
 from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import node_of, results_held, results_in, structure
+from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_held, results_in, structure
 from backsight.diagnosis.evidence.joints import (
     Joint,
     assigned,
@@ -234,8 +234,10 @@ def _kept(case: Case, joint: Joint) -> Finding:
     if kept_at is not None and joint.made is not None and kept_at.position[0] != joint.made.line:
         lines.insert(1, shown(kept_at, f"stores it in {name}, once."))
     where = put or (here.place if here and here.inner else kept_at or joint.made)
+    lines += [shown(place, f"computed {other}, too.") for other, place in here.beside.items()] if here else []
     older = "computed another result that is older than that backward."
-    doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
+    unknown = {i for i in case.joints if needs_saved(case.graph, i)} - (here.nodes if here and here.inner else set())
+    doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]] if unknown else []
     if doubt:
         doubt.append("(It is unknown which of them that backward went through.)")
     return explanation(
