@@ -12,6 +12,7 @@ from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import made_in, results_in
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, tensor_of, unwatched
+from backsight.findings.evidence import Certainty
 from backsight.naming import search
 from backsight.naming.roots import is_user
 from backsight.source import may_have_history, statement_at
@@ -28,7 +29,7 @@ def yielded(case: Case) -> Finding | None:
     level, name, seen = found.level, found.name, steps_seen(case)
     value = results_in(level.value(name))
     shape = f", {tensor_of(value[0].shape)}," if len(value) == 1 else ""
-    certainty = None if seen else "read"
+    certainty: Certainty | None = None if seen else "read"
     place = level.place
     end = place.end or place.line
     return explanation(
@@ -59,7 +60,8 @@ def _carried(case: Case) -> Iterator[Carried]:
                 for name, (read, assigned) in facts.carried.items()
                 if made_in(case.graph, level.value(name))
                 and case.carries(level, name, read)
-                and may_have_history(statement_at(level.body, *assigned.position))
+                and (statement := statement_at(level.body, *assigned.position)) is not None
+                and may_have_history(statement)
             ]
             if names:
                 yield Carried(level, tuple(names), *facts.carried[names[0]], "iteration", facts)
