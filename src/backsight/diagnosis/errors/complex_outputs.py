@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.gradients import is_plain
 from backsight.diagnosis.evidence.spoken import called, passed, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
@@ -16,12 +17,14 @@ from backsight.findings.evidence import Evidence
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import callee, calls_in, dotted, expressions, given_to
+from backsight.source.body import callee, dotted, expressions, given_to
+from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
 from backsight.story.memory import is_tensor
 from backsight.story.sections import Section, sections
+from backsight.tape import Node
 from backsight.tracing import current
 
 _REAL = frozenset({"abs", "absolute", "angle", "real", "imag", "view_as_real"})
@@ -101,52 +104,97 @@ def _fix(name: str, square: _Square | None) -> str:
 
 def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
     """The statement on the way to a complex loss that squares complex values: the one whose line a watch knows; else
-    of those that may, the only one that is sure to, or that also takes their mean or sum.
+    of those that may, the only one that is sure to.
 
     None where the text does not tell which it is, or the graph has no such operation on complex values.
     """
-    nodes = survey((root,), frames=failure.frames).graph.nodes
-    squaring = [each for each in nodes if each.op in _SQUARING and each.dtype is not None and each.dtype.is_complex]
-    made = {each.op for each in squaring}
+    squaring = [each for each in survey((root,), frames=failure.frames).graph.nodes if _squared(each) is not None]
     watch = current()
     lines = {line for each in squaring if watch is not None and (line := watch.line_of(each)) is not None}
-    every = [each for section in sections(failure) for each in _squares(section, made)]
+    every = [each for section in sections(failure) for each in _squares(section, squaring)]
     seen = {(each.file, each.line) for each in lines}
     seen &= {(each.square.place.file, each.square.place.line) for each in every}
     found = [each for each in every if not seen or (each.square.place.file, each.square.place.line) in seen]
-    likely = [each for each in found if each.is_complex] or [each for each in found if each.reduces] or found
+    likely = [each for each in found if each.is_complex] or found
     return likely[0].square if len({each.square for each in likely}) == 1 else None
 
 
-_SQUARING = ("Pow", "Mul")
+def _squared(node: Node) -> str | None:
+    """The operation whose complex result a node of the graph squares; None where it does nothing of the kind."""
+    if node.dtype is None or not node.dtype.is_complex or node.op not in ("Pow", "Mul"):
+        return None
+    factors = [_without_conjugate(each.node) for each in node.inputs if each is not None]
+    ops = {each.op for each in factors}
+    return ops.pop() if len(ops) == 1 and len(factors) == (2 if node.op == "Mul" else 1) else None
+
+
+def _without_conjugate(node: Node) -> Node:
+    first = node.inputs[0] if node.op == "Conj" else None
+    return first.node if first is not None else node
 
 
 class _Candidate(NamedTuple):
-    """A statement that may square complex values: whether they are known to be complex, and whether it also takes their
-    mean or sum."""
+    """A statement that may square complex values, and whether they are known to be complex."""
 
     square: _Square
     is_complex: bool
-    reduces: bool
 
 
-def _squares(section: Section, operations: Collection[str]) -> Iterator[_Candidate]:
+def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]:
     """The statements of a section that may run one of these operations as the square of a complex value."""
     for line in section.lines():
         statement = statement_at(section.body, line)
         pairs = [(each, base) for each in expressions(statement) if (base := _base(each)) is not None]
-        pairs = [(each, base) for each, base in pairs if _operation(each) in operations]
-        pairs = [(each, base) for each, base in pairs if _may_be_complex(section, base)]
+        known = [(pair, _is_complex(section, *pair, squaring)) for pair in pairs]
+        is_complex = any(sure for _, sure in known)
+        pairs = [pair for pair, sure in known if (sure if is_complex else sure is None)]
         if statement is None or not pairs:
             continue
         whole, base = pairs[0]
         text = section.body.text(base)
         mended = rewritten(section.body, statement, {each: _magnitude(section, each, base) for each, base in pairs})
-        reduces = any(callee(each)[1] in ("mean", "sum") for each in calls_in(statement))
         by_conjugate = _is_by_conjugate(whole)
-        square = _Square(section.body.place(statement), text, mended, by_conjugate)
-        value = section.value(dotted(base) or "")
-        yield _Candidate(square, is_tensor(value) and value.is_complex(), reduces)
+        yield _Candidate(_Square(section.body.place(statement), text, mended, by_conjugate), is_complex)
+
+
+def _is_complex(section: Section, whole: ast.expr, base: ast.expr, squaring: Sequence[Node]) -> bool | None:
+    """Whether a square is of complex values, by what its base holds or is computed by; None where neither tells."""
+    made = {_squared(each) for each in squaring if each.op == _operation(whole)}
+    if not made or any(isinstance(each, ast.Call) and callee(each)[1] in _REAL for each in ast.walk(base)):
+        return False
+    value = section.value(dotted(base) or "")
+    if value is not None:
+        return is_tensor(value) and value.is_complex()
+    operations = _operations(section, base)
+    return None if operations is None else not made.isdisjoint(operations)
+
+
+def _operations(section: Section, node: ast.expr) -> Collection[str] | None:
+    """What an expression may be in a graph: no operation of a constant; None where the text does not tell."""
+    if (name := dotted(node)) is not None:
+        values = values_of(section.body, name, node.lineno)
+        return _operations(section, values[0]) if len(values) == 1 and dotted(values[0]) is None else None
+    match node:
+        case ast.Constant():
+            return ()
+        case ast.BinOp(op=operator):
+            return _OPERATIONS.get(type(operator))
+        case ast.Call() as call:
+            receiver, method = callee(call)
+            if is_plain(node):
+                return ()
+            return _OF_FFT if method in _FFT and (dotted(receiver) or "fft").endswith("fft") else None
+    return None
+
+
+_OPERATIONS: Mapping[type[ast.operator], Collection[str]] = {
+    ast.Add: ("Add",),
+    ast.Sub: ("Sub", "Rsub"),
+    ast.Mult: ("Mul",),
+    ast.Div: ("Div",),
+}
+_FFT = frozenset({"fft", "ifft", "rfft", "fft2", "ifft2", "rfft2", "fftn", "ifftn", "rfftn"})
+_OF_FFT = ("FftR2C", "FftC2C")
 
 
 def _operation(node: ast.expr) -> str:
@@ -181,13 +229,6 @@ def _is_by_conjugate(node: ast.expr) -> bool:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
         return False
     return (_conjugated(node.left) is node.left) != (_conjugated(node.right) is node.right)
-
-
-def _may_be_complex(section: Section, base: ast.expr) -> bool:
-    if any(isinstance(each, ast.Call) and callee(each)[1] in _REAL for each in ast.walk(base)):
-        return False
-    value = section.value(dotted(base) or "")
-    return value is None or (is_tensor(value) and value.is_complex())
 
 
 def _magnitude(section: Section, whole: ast.expr, base: ast.expr) -> str:

@@ -183,11 +183,11 @@ def _may_make(statement: ast.stmt, name: str, result: bool) -> bool:
     neither `self.hidden = torch.zeros(3)`, which has no graph."""
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         given = _given(statement, name)
-        return not isinstance(given, ast.Constant) and not (result and _is_plain(given))
+        return not isinstance(given, ast.Constant) and not (result and is_plain(given))
     return not isinstance(statement, ast.For | ast.FunctionDef)
 
 
-def _is_plain(value: ast.expr | None) -> bool:
+def is_plain(value: ast.expr | None) -> bool:
     """Whether an expression makes a tensor of nothing that has a graph: `torch.zeros(3)`, `x.detach()`, of no list."""
     if not isinstance(value, ast.Call):
         return False

@@ -21,7 +21,7 @@ from backsight.diagnosis.wording import listed, shown, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, statement_at
 from backsight.source.bindings import bound, uses
-from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed
@@ -89,7 +89,12 @@ def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, 
     optimizer = step.name
     if each := _of_each(level, loss):
         return each
-    again = f"ompute {loss} after {optimizer}.step(), with a new forward pass{_repeated(subject, case, level, step)}."
+    after, lines = f"after {optimizer}.step()", _repeated(subject, case, level, step)
+    again = (
+        f"compute {loss} {after}, with a new forward pass{lines}."
+        if level is subject.failure.user
+        else f"run the forward pass of {loss} again {after}{lines}."  # where its last lines run is not known
+    )
     early = (
         f"(Running backward on every loss before the first step also avoids the error, but then {optimizer} also steps "
         f"along the gradient of {loss}.)"
@@ -97,10 +102,10 @@ def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, 
     cut = _detachable(subject, case, level) if level else None
     apart = Cut(case, level, *cut).text if cut is not None and level is not None else ""
     if not apart:
-        return f"C{again} {early}"
+        return f"{again[0].upper()}{again[1:]} {early}"
     return (
         f"If {loss} should not train the parameters of {optimizer}, {apart}: its backward then needs none of those "
-        f"weights. If it should, c{again} {early}"
+        f"weights. If it should, {again} {early}"
     )
 
 
@@ -128,6 +133,8 @@ def _of_each(level: Level | None, loss: str) -> str:
 
 def _repeated(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:
     """Which lines that is: those before the step that give a name of the loss's a graph over the stepped weights."""
+    if stored := _stored_again(subject, case, level, step):
+        return stored
     owner = subject.leaf.owner if subject.leaf else None
     mine = {leaf.node for leaf in case.graph.leaves if leaf.owner == owner}
     lines = {
@@ -142,6 +149,28 @@ def _repeated(subject: Subject, case: Case, level: Level | None, step: Changed) 
     return (
         f": run line{'s' * (len(lines) > 1)} {listed([*map(str, sorted(lines))])} again below line {step.before.line}"
     )
+
+
+def _stored_again(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:
+    """The statement of another method that stores the result of the old weights, `self.score = self.critic(self.fake)`:
+    below the step, if the loss reaches the weights through that attribute alone and the statement can run there."""
+    saver, owner, graph = step.saver, subject.leaf.owner if subject.leaf else None, case.graph
+    body = body_around(saver.file, saver.line) if saver else None
+    statement = statement_at(body, *saver.position) if body and saver else None
+    if level is None or level is subject.failure.user or not owner or body is None:
+        return ""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) > 1 or step.before.file != level.place.file:
+        return ""
+    name = dotted(statement.targets[0]) or ""
+    root, within, _ = name.partition(".")
+    nodes = set(made_in(graph, level.value(name))) if within else set[int]()
+    around = set(below(graph, [index for index, _ in graph.root_edges], without=nodes))
+    beside = {leaf.node for leaf in graph.leaves if leaf.owner == owner} & around
+    read = {use.name for use in uses(statement) if not use.binds}
+    known = all(each.partition(".")[0] == root and level.value(each) is not None for each in read)
+    if subject.node.index not in below(graph, nodes) or beside or not known:
+        return ""
+    return f": put `{body.text(statement)}` below line {step.before.end or step.before.line}"
 
 
 _MOST = 4

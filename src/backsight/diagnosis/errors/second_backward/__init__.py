@@ -24,6 +24,7 @@ from backsight.diagnosis.errors.second_backward.once import (
     kept_for_later,
 )
 from backsight.diagnosis.errors.second_backward.unused_copy import copy_thrown_away
+from backsight.diagnosis.errors.second_backward.yielded import yielded
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.holders import node_of, results_held
 from backsight.diagnosis.finding import Finding
@@ -41,6 +42,7 @@ CLUES: tuple[Clue, ...] = (
     copy_thrown_away,
     computed_once,
     carried_over,
+    yielded,
     computed_before,
     kept_for_later,
     computed_outside,

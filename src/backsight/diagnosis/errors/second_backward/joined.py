@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.second_backward.local import local_of
 from backsight.diagnosis.errors.second_backward.losses import keeping_graph
 from backsight.diagnosis.errors.second_backward.recomputing import fix_of, stored_at
 from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import node_of, results_held, results_in, structure
+from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_held, results_in, structure
 from backsight.diagnosis.evidence.joints import (
     Joint,
     assigned,
@@ -218,7 +218,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     keeping = filled(case, container) if container != joint.holder else None
     put = keeping.place if keeping else None
     name = joint.holder or stored(joint) or _operand(case, joint) or assigned(joint)
-    known, name = bool(name), name or f"the result of {joint.old.op}"
+    known, name = _outlives(case, joint, name), name or f"the result of {joint.old.op}"
     here = local_of(case, joint)
     made = here.place if here and here.inner else joint.made
     lines = [shown(made, f"computed {name if put is None else 'it'}.")] if made else []
@@ -234,8 +234,10 @@ def _kept(case: Case, joint: Joint) -> Finding:
     if kept_at is not None and joint.made is not None and kept_at.position[0] != joint.made.line:
         lines.insert(1, shown(kept_at, f"stores it in {name}, once."))
     where = put or (here.place if here and here.inner else kept_at or joint.made)
+    lines += [shown(place, f"computed {other}, too.") for other, place in here.beside.items()] if here else []
     older = "computed another result that is older than that backward."
-    doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
+    unknown = {i for i in case.joints if needs_saved(case.graph, i)} - (here.nodes if here and here.inner else set())
+    doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]] if unknown else []
     if doubt:
         doubt.append("(It is unknown which of them that backward went through.)")
     return explanation(
@@ -245,6 +247,19 @@ def _kept(case: Case, joint: Joint) -> Finding:
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
+
+
+def _outlives(case: Case, joint: Joint, name: str) -> bool:
+    """Whether it is known that a name holds the old result until it is used again.
+
+    A variable of a function that has returned does not; it does in the loop of a generator that was made before it.
+    """
+    if name != assigned(joint) or "." in name or "[" in name or name == joint.holder:
+        return bool(name)
+    made, used = joint.made, joint.used
+    body = body_around(made.file, made.line) if made else None
+    facts = loop_facts(body, used.line) if body and used and made and used.file == made.file else None
+    return facts is not None and name in facts.outside
 
 
 def _kind(node: Node) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
 from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.holders import below, made_in, results_in
+from backsight.diagnosis.evidence.holders import below, made_in, needs_saved, results_in
 from backsight.diagnosis.evidence.joints import Joint
 from backsight.diagnosis.wording import listed
 from backsight.source import LoopFacts, Place, assignments, statement_at
@@ -28,6 +29,7 @@ class Local:
     place: the statement that made it. loop: the loop around the failing line that does not contain that statement.
     inner: a function that reads it from outside, and has run backward.
     first: the statement after it that read it, and may have run the earlier backward.
+    beside: what else that function reads of this call, each an old result, with the statement that made it.
     """
 
     case: Case
@@ -37,14 +39,21 @@ class Local:
     loop: LoopFacts | None
     inner: str
     first: Place | None
+    beside: Mapping[str, Place]
+
+    @property
+    def nodes(self) -> set[int]:
+        """The nodes of the graph that made what is to be computed anew."""
+        held = (self.level.value(name) for name in (self.name, *self.beside))
+        return {node for value in held for node in made_in(self.case.graph, value)}
 
     @property
     def fix(self) -> str:
         name = self.name
         if self.inner and (self.first is None or self.loop is not None):
             return (
-                f"{_moved(self.level, name, self.place)} into {self.inner}(), which runs backward on it "
-                "each time it is called."
+                f"{_moved(self.level, {**self.beside, name: self.place}, self.inner)}, which runs backward on "
+                f"{'them' if self.beside else 'it'} each time it is called."
             )
         if self.first is None:
             return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
@@ -68,13 +77,22 @@ class Local:
         return bool(trained) and not trained & leaves
 
 
-def _moved(level: Level, name: str, place: Place) -> str:
-    """Say which lines are to be moved so that `name` has a new graph each time: what it is computed from goes along."""
-    along = computed_along(level, place)
-    if not along:
-        return f"Move line {place.line}, {place.text},"
-    numbers = [str(each) for each in (*along, place.line)]
-    return f"Move lines {listed(numbers)}, which compute {listed([*dict.fromkeys((*along.values(), name))])},"
+def _moved(level: Level, made: Mapping[str, Place], inner: str) -> str:
+    """Say which lines are to be moved so that the names have a new graph each time: what they are computed from goes
+    along. Where the function itself reads one of them, the lines are to be repeated."""
+    lines: dict[int, str] = {}
+    for name, place in sorted(made.items(), key=lambda each: each[1].line):
+        lines |= {**computed_along(level, place), place.line: name}
+    others = [each for each in statements(level.body.node) if each.lineno not in lines] if level.body else []
+    others = [each for each in others if not isinstance(each, SCOPES)]
+    is_read = any(use.name in lines.values() and not use.binds for each in others for use in uses(each))
+    move = f"{'Repeat' if is_read else 'Move'} line"
+    into = f"{'in' if is_read else 'into'} {inner}()"
+    if len(lines) == 1:
+        return f"{move} {next(iter(lines))}, {next(iter(made.values())).text}, {into}"
+    numbers = [str(each) for each in sorted(lines)]
+    names = dict.fromkeys(lines[each] for each in sorted(lines))
+    return f"{move}s {listed(numbers)}, which compute {listed([*names])}, {into}"
 
 
 def computed_along(level: Level, place: Place) -> dict[int, str]:
@@ -109,8 +127,23 @@ def local_of(case: Case, joint: Joint) -> Local | None:
                 and any(use.name == name and not use.binds for use in uses(each))
             ]
             running = [each for each in between if "(" in each.text and not _only_computes(level, each)]
-            return Local(case, level, name, made[-1], next(iter(outside), None), inner, next(iter(running), None))
+            beside = _beside(case, level, name) if inner else {}
+            return Local(
+                case, level, name, made[-1], next(iter(outside), None), inner, next(iter(running), None), beside
+            )
     return None
+
+
+def _beside(case: Case, level: Level, name: str) -> dict[str, Place]:
+    """The other old results of a call that the functions inside it read, by the statement that made each."""
+    found: dict[str, Place] = {}
+    within = case.failure.users[: case.failure.users.index(level)]
+    for other in dict.fromkeys(each for inner in within for each in inner.frame.f_code.co_freevars):
+        old = [each for each in made_in(case.graph, level.value(other)) if each in case.old]
+        places = assignments(level.body, other, before=level.line)
+        if other != name and places and any(needs_saved(case.graph, each) for each in old):
+            found[other] = places[-1]
+    return found
 
 
 def _only_computes(level: Level, place: Place) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 
@@ -17,6 +17,7 @@ from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
+from backsight.diagnosis.errors.unused_input.copies import of_copies
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
 from backsight.diagnosis.evidence.first_order import first_order
 from backsight.diagnosis.evidence.holders import results_in
@@ -35,7 +36,7 @@ from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
-from backsight.story.memory import is_module, is_tensor, shape_of
+from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
 from backsight.tape import Graph
 
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$")
@@ -151,11 +152,15 @@ def _of_beside(case: Unused, names: list[str]) -> str:
     values = values_of(level.body, case.name, level.line) if level and level.body else []
     written = ast.unparse(values[0]) if len(values) == 1 and isinstance(values[0], ast.Subscript) else case.name
     base, bracket, rest = written.partition("[")
+    if joined := _from_parts(case, names[0]):
+        return joined
     if bracket and base in names:
-        return f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}."
+        return (
+            f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}."
+            f"{_likewise(level, base)}"
+        )
     return (
-        _from_parts(case, names[0])
-        or _of_view(case)
+        _of_view(case)
         or ((again := written_again(case)) and again.fix)
         or f"{_of_whole(case, names[0]) or 'C'}ompute {case.name} first, then {case.output} from {case.name}."
     )
@@ -239,16 +244,17 @@ def _from_parts(case: Unused, whole: str) -> str:
             continue
         axes = {_axis(index) for index, _ in parts.values()}
         axis = axes.pop() if len(axes) == 1 else None
-        sizes = [shape_of(level.value(name)) or () for name in parts]
-        if axis is None or any(len(size) != base.dim() for size in sizes):
+        held = {name: value for name in parts if is_tensor(value := level.value(name))}
+        if axis is None or len(held) < len(parts) or any(each.dim() != base.dim() for each in held.values()):
             continue
+        joined = _in_their_order(held, base, axis)
         statement = statement_at(body, *made[-1].position)
         lines = sorted({line for _, line in parts.values() if line > made[-1].line})
-        if statement is None or sum(size[axis] for size in sizes) != base.shape[axis]:
+        if statement is None or not joined:
             continue
         text = re.sub(
             rf"(?<![\w.]){re.escape(whole)}(?![\w.])",
-            f"torch.cat([{', '.join(parts)}], dim={axis})",
+            f"torch.cat([{', '.join(joined)}], dim={axis})",
             body.text(statement),
         )
         moved = (
@@ -259,8 +265,35 @@ def _from_parts(case: Unused, whole: str) -> str:
         return (
             f"{moved}ompute {case.output} from the parts: {text}. Or differentiate with respect to {whole} and take "
             f"the part of the gradient: torch.autograd.grad({case.output}, {whole}, ...)[0][{parts[case.name][0]}]."
+            f"{_likewise(level, whole)}"
         )
     return ""
+
+
+def _in_their_order(parts: Mapping[str, torch.Tensor], base: torch.Tensor, axis: int) -> list[str]:
+    """The names of the parts in the order in which they make up the whole; empty if they do not, piece after piece."""
+    order = sorted(parts, key=lambda name: parts[name].storage_offset())
+    at, step = base.storage_offset(), base.stride(axis)
+    for name in order:
+        if storage_of(parts[name]) != storage_of(base) or parts[name].storage_offset() != at:
+            return []
+        at += step * parts[name].shape[axis]
+    return order if sum(parts[name].shape[axis] for name in order) == base.shape[axis] else []
+
+
+def _likewise(level: Level | None, whole: str) -> str:
+    """The other statements that ask for the gradient of a part of it, and would fail next."""
+    parts = {name for name, _, _ in _parts(level, whole)} if level else set()
+    found = (
+        str(each.lineno)
+        for each in (statements(level.body.node) if level and level.body else ())
+        for call in calls_in(each)
+        if level and each.lineno > level.line and is_gradient_call(call)
+        if dotted(call.args[1] if len(call.args) > 1 else keyword(call, "inputs")) in parts
+    )
+    lines = [*dict.fromkeys(found)]
+    several = len(lines) > 1
+    return f" Then line{'s' * several} {listed(lines)} need{'s' * (not several)} the same change." if lines else ""
 
 
 def _parts(level: Level, whole: str) -> Iterator[tuple[str, str, int]]:
@@ -503,6 +536,7 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     made_anew,
     made_beside,
     replaced,
+    of_copies,
     without_graph,
     is_linear,
     cut_off,
