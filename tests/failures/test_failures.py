@@ -70,6 +70,7 @@ MISSED = frozenset(
         "second_backward/priorities_with_a_graph",
         "second_backward/residual_outside_closure",
         "second_backward/rollout_in_an_object",
+        "second_backward/scores_of_a_worker_thread",
         "second_backward/state_in_dict",
         "second_backward/states_of_a_world_model",
         "second_backward/tuple_of_states",
