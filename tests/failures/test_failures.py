@@ -22,6 +22,7 @@ NAMES = [script.name for script in scripts()]
 MISSED = frozenset(
     {
         "checkpoint/attribute_toggled",
+        "modified/averaged_between_the_passes",
         "modified/clipped_elsewhere",
         "modified/comprehension_normalise",
         "modified/dict_entry_plus_equals",
