@@ -22,6 +22,7 @@ NAMES = [script.name for script in scripts()]
 MISSED = frozenset(
     {
         "checkpoint/attribute_toggled",
+        "modified/averaged_between_the_passes",
         "modified/clipped_elsewhere",
         "modified/comprehension_normalise",
         "modified/dict_entry_plus_equals",
@@ -70,6 +71,7 @@ MISSED = frozenset(
         "second_backward/priorities_with_a_graph",
         "second_backward/residual_outside_closure",
         "second_backward/rollout_in_an_object",
+        "second_backward/scores_of_a_worker_thread",
         "second_backward/state_in_dict",
         "second_backward/states_of_a_world_model",
         "second_backward/tuple_of_states",

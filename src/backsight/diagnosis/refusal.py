@@ -274,8 +274,7 @@ _REMEDIES: dict[str, str] = {
     "has_aux=True; for the derivative of a vector, torch.func.jacrev.",
     r"different than None at position (?P<name>\d+)": "Return None at position {name}: forward got no tensor there.",
     r"incompatible with \.grad\(\)": "Pass use_reentrant=False to checkpoint.",
-    r"some parameters appear in more than one": "Put each parameter in one group: head = "
-    "set(model.head.parameters()), and for the rest [p for p in model.parameters() if p not in head].",
+    r"some parameters appear in more than one": "Put each parameter in one group only. Tied weights are one parameter.",
     r"doesn't match the size of optimizer's group": "Create the optimizer over the parameters that it had when its "
     "state was saved, in the same order, before load_state_dict().",
     r"does not support sparse gradients": "Make the embeddings with sparse=False. Or give their weights an optimizer "

@@ -224,12 +224,12 @@ def _later(subject: Subject, changed: Changed) -> str:
     if changed.scene is not None and changed.scene.section.goals and changed.scene.level is None:
         spelled = _spelled(subject, changed)
         copy = f"a copy, {spelled}.clone()," if spelled else "a copy, created with .clone(),"
-        there = _saved_copy(changed, spelled) if spelled else ""
-        there = f": write {there}" if there else ""
+        there = f": write {there}" if spelled and (there := _saved_copy(changed, spelled)) else ""
         return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it{there}."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
-        return f"Call {function}(), which modifies it, only {below}" if function else f"Do it {below}"
+        above = f"above the forward pass that uses {weight}, or"
+        return f"Call {function}(), which modifies it, only {above} {below}" if function else f"Do it {below}"
     move = f"Move {_block(subject, changed)}, {_of_one(subject, changed, weight) or below}"
     if subject.leaf is None or subject.leaf.owner or subject.leaf.kind != "parameter":
         return move

@@ -120,7 +120,7 @@ class Functions(TorchFunctionMode):
         if self._running:
             self._lightly(self._log.inside.note, frame, result)
         if end != first:
-            site = self._notes.made(name, args, _NONE, first, end, frame)
+            site = self._notes.made(name, args, _NONE, result, first, end, frame)
         elif type(result) is torch.Tensor:
             if not result.requires_grad:
                 self._notes.cut(Call(func, args, _NONE, kind, first, frame), result)

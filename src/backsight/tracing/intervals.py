@@ -100,6 +100,11 @@ class Threads:
         table = self._tables.get(thread)
         return (thread, table) if table is not None and table.covers(sequence) else None
 
+    def holding(self, sequence: int) -> list[tuple[int, Intervals]]:
+        """Return the threads that have noted a node of this number, where there are several threads."""
+        tables = list(self._tables.items())
+        return [each for each in tables if each[1].at(sequence) is not None] if len(tables) > 1 else []
+
     def marks(self) -> dict[int, int]:
         """Return for every thread the number up to which its nodes are known."""
         return {thread: table.known for thread, table in list(self._tables.items())}

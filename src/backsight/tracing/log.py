@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from types import FrameType
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from backsight.tracing.draws import Draws
 from backsight.tracing.facts import End, Line, Met, Operation, Part, Severed
 from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.inside import Inside
-from backsight.tracing.intervals import Threads
+from backsight.tracing.intervals import Intervals, Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.peculiar import Peculiarities
 from backsight.tracing.ranges import Ranges
@@ -75,6 +76,24 @@ class Log:
             return None
         operands = self.sites.operands(number)
         return Operation(site.op, line, operands, found[1].first[at], found[1].end[at], found[0], site.via)
+
+    def made_in(self, sequence: int, name: str) -> int | None:
+        """Return the thread that made a node, given its class too: each thread counts for itself.
+
+        None is left to the number alone. The last node of a call is that of its result, whose class may show that it
+        is of another thread; -1 if only that this one has not made it.
+        """
+        fits = {thread: self._fits(table, sequence, name) for thread, table in self.threads.holding(sequence)}
+        may_be_here = self.threads.here().covers(sequence)
+        here = fits.pop(get_ident(), None)
+        found = [] if here else [each for each, fit in fits.items() if fit or (fit is None and not may_be_here)]
+        return found[0] if len(found) == 1 else -1 if here is False else None
+
+    def _fits(self, table: Intervals, sequence: int, name: str) -> bool | None:
+        """Whether the call of a thread that made a node of this number has such a result; None if it is not known."""
+        at = table.at(sequence)
+        results = self.sites.results.get(table.site[at]) if at is not None and table.end[at] == sequence + 1 else None
+        return name in results if results else None
 
     def met(self, sequences: Sequence[int]) -> dict[int, Met]:
         """Return what met at the calls that made these nodes, by the first node of each call."""

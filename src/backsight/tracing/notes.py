@@ -64,7 +64,14 @@ class Notes:
         return 0 if frame is None else self.log.sites.of_call(frame, name_of(call.function), call.caller)
 
     def made(
-        self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], first: int, end: int, caller: FrameType | None
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        first: int,
+        end: int,
+        caller: FrameType | None,
     ) -> int:
         """Note that a call made the nodes from `first` up to `end`; return its site."""
         table, frame = self.table(), innermost(caller)
@@ -76,6 +83,8 @@ class Notes:
         if meetings.is_new(site):
             with no_torch_function():
                 meetings.note(site, name, args, kwargs)
+                if type(result) is torch.Tensor and (node := result.grad_fn) is not None:
+                    self.log.sites.results.setdefault(site, set()).add(node.name())
         return site
 
     def done(self, call: Call, result: Any, written: Written) -> None:
@@ -83,7 +92,7 @@ class Notes:
         end = next_number()
         site = 0
         if end != call.first:
-            site = self.made(name_of(call.function), call.args, call.kwargs, call.first, end, call.caller)
+            site = self.made(name_of(call.function), call.args, call.kwargs, result, call.first, end, call.caller)
         for tensor, before in written:
             if version(tensor) != before:
                 site = site or self.site(call)

@@ -63,6 +63,8 @@ class Sites:
     def __init__(self) -> None:
         self.places: dict[tuple[int, int], Place] = {}
         """By the id of a code and an instruction in it; read at every call."""
+        self.results: dict[int, set[str]] = {}
+        """The classes of the nodes that the results of the first calls at a site have."""
         self._numbers: dict[tuple[int, int, str], int] = {}
         self._places: dict[tuple[int, tuple[int, ...], str], int] = {}
         self._sites: dict[int, Site] = {}

@@ -175,11 +175,14 @@ class Watch:
 
         The number counts in `thread`: this one, or the only one that made any, if not given.
         """
-        return self._log.line_of(_number(node), thread)
+        return self._log.line_of(_number(node), self._made_in(node) if thread is None else thread)
 
     def operation_of(self, node: Node | int, thread: int | None = None) -> Operation | None:
         """Return the operation that made a node, with its operands; None below the exact level."""
-        return self._log.operation_of(_number(node), thread)
+        return self._log.operation_of(_number(node), self._made_in(node) if thread is None else thread)
+
+    def _made_in(self, node: Node | int) -> int | None:
+        return self._log.made_in(_number(node), node.name) if isinstance(node, Node) else None
 
     def changes(self, tensor: torch.Tensor | int, since: int | None = None) -> tuple[Change, ...]:
         """Return the changes in place of a tensor's memory, oldest first.

@@ -262,15 +262,16 @@ def _kept(here: Call, beside: Call, clipping: Place | None) -> str:
         for use in uses(each)
         if use.name in names and not use.binds
     ]
-    before = [each for each in statements(body.node) if here.loop and each.lineno < here.loop.lineno]
-    started = {name for each in before for name in bound(each)}
+    start = here.loop or inside
+    started = {name for each in statements(body.node) if each.lineno < start.lineno for name in bound(each) - names}
     read = [(line, name) for line, name in read if name not in started]
-    if not read or here.loop is None:
+    if not read or (here.loop is None and beside.section.body.node is not body.node):
         return ""
     lines = sorted({line for line, _ in read})
+    before = f"{'before the loop on' if here.loop else 'above'} line {start.lineno}"
     return (
-        f" Put {read[0][1]} = torch.zeros(()) before the loop on line {here.loop.lineno}: line{'s' * (len(lines) > 1)} "
-        f"{listed([*map(str, lines)], 3)} read{'s' * (len(lines) == 1)} it in every pass."
+        f" Put {read[0][1]} = torch.zeros(()) {before}: line{'s' * (len(lines) > 1)} "
+        f"{listed([*map(str, lines)], 3)} read{'s' * (len(lines) == 1)} it in every {'pass' if here.loop else 'call'}."
     )
 
 

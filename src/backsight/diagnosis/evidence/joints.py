@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from backsight.diagnosis.evidence.carried import Carried
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.holders import below, needs_saved, node_of, results_held
+from backsight.naming.roots import is_user_class
 from backsight.source import Body, statement_at
 from backsight.source.bindings import targets
 from backsight.source.body import body_around, callee, expressions
@@ -66,7 +67,17 @@ def is_of_this_pass(case: Case, joint: Joint) -> bool:
 def _holder(case: Case, node: Node) -> str:
     """The variable that holds the result of a node; one of a container's rather than what passed through a function."""
     held = (name.path for t, name in results_held(case.failure.frames) if node_of(case.graph, t) == node.index)
+    held = (path for path in held if not _is_inside_a_library(case, path))
     return min(held, key=lambda path: ("[" not in path and "." not in path, len(path)), default="")
+
+
+def _is_inside_a_library(case: Case, path: str) -> bool:
+    """Whether a path ends in a private attribute of an object whose class is not the program's."""
+    owner, _, attribute = path.rpartition(".")
+    if not attribute.startswith("_"):
+        return False
+    owners = (value for level in case.failure.users if (value := level.value(owner)) is not None)
+    return any(not is_user_class(type(each).__module__) for each in owners)
 
 
 def passed_on_by_one(case: Case, joint: Joint | None) -> Carried | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from threading import get_ident
 
 import torch
 
@@ -221,7 +222,10 @@ def _kept(case: Case, joint: Joint) -> Finding:
     known, name = _outlives(case, joint, name), name or f"the result of {joint.old.op}"
     here = local_of(case, joint)
     made = here.place if here and here.inner else joint.made
-    lines = [shown(made, f"computed {name if put is None else 'it'}.")] if made else []
+    elsewhere = ", in another thread: `with torch.no_grad():` around the call that starts it does not reach there"
+    operation = case.watch.operation_of(joint.old) if case.watch and made == joint.made else None
+    where = elsewhere if operation and operation.thread != get_ident() else ""
+    lines = [shown(made, f"computed {name if put is None else 'it'}{where}.")] if made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"stores it in {container}, still attached to its graph."))
     else:
@@ -233,7 +237,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     kept_at = stored_at(case, name) if put is None else None
     if kept_at is not None and joint.made is not None and kept_at.position[0] != joint.made.line:
         lines.insert(1, shown(kept_at, f"stores it in {name}, once."))
-    where = put or (here.place if here and here.inner else kept_at or joint.made)
+    at = put or (here.place if here and here.inner else kept_at or joint.made)
     lines += [shown(place, f"computed {other}, too.") for other, place in here.beside.items()] if here else []
     older = "computed another result that is older than that backward."
     unknown = {i for i in case.joints if needs_saved(case.graph, i)} - (here.nodes if here and here.inner else set())
@@ -244,7 +248,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
         f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
         (*lines, *([shown(first, "already ran backward through it.")] if first else ()), *_freed(case), *doubt),
         fix_of(case, joint, name, container, keeping, known=known),
-        source=str(where) if where else case.failure.source,
+        source=str(at) if at else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
 
@@ -348,10 +352,14 @@ def _twice(case: Case, first: Line, level: Level) -> Finding:
 def _operand(case: Case, joint: Joint) -> str:
     """What the program wrote for it where it was used."""
     operation = case.watch.operation_of(joint.new) if case.watch else None
-    if operation is None or joint.new.op not in _IN_ORDER:
+    if operation is None:
         return ""
     at = next((k for k, edge in enumerate(joint.new.inputs) if edge and edge.node.index == joint.old.index), None)
-    return next((each.text for each in operation.operands if each.position == at and _PATH.fullmatch(each.text)), "")
+    given = [each.text for each in operation.operands if not isinstance(expression(each.text), ast.Constant)]
+    if len(given) == 1 and given[0].isidentifier() and joint.new.sequence == operation.first:
+        return given[0]
+    ordered = operation.operands if joint.new.op in _IN_ORDER else ()
+    return next((each.text for each in ordered if each.position == at and _PATH.fullmatch(each.text)), "")
 
 
 _IN_ORDER = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mm", "Bmm", "Maximum", "Minimum"})

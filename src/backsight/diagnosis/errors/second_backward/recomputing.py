@@ -26,6 +26,7 @@ from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.story.stepping import steps_in
+from backsight.tracing import Line
 
 
 def fix_of(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None, *, known: bool) -> str:
@@ -53,14 +54,14 @@ def fix_of(case: Case, joint: Joint, name: str, container: str, keeping: Keeping
         return here.fix
     if passes_before(case) and is_of_this_pass(case, joint):
         return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
+    without = _untrained(case, joint, name)
+    if without:
+        return without
     if not known:  # what keeps it is not known, and so not whether it is carried over
         return (
             f"Look for what keeps {name} from one iteration to the next. Detach a state that is carried over: state = "
             "state.detach(). Recompute in each iteration what depends on trained weights."
         )
-    without = _untrained(case, joint, name)
-    if without:
-        return without
     other = once_without_graph(case, [joint.old.index])
     uncached = _uncached(joint)
     if uncached:
@@ -227,18 +228,31 @@ def _untrained(case: Case, joint: Joint, name: str) -> str:
     made, owned = joint.made, {leaf.node for leaf in case.graph.leaves if leaf.owner}
     body = body_around(made.file, made.line) if made else None
     statement = statement_at(body, *made.place.position) if made else None
-    if not owned or owned & behind or made is None or not isinstance(statement, ast.Assign):
+    if not owned or owned & behind or made is None or not isinstance(statement, ast.Assign | ast.Return):
+        return ""
+    value = statement.value
+    if value is None or (isinstance(statement, ast.Return) and (body is None or made.segment != body.text(value))):
+        return ""
+    if owned & set(below(case.graph, _made_at(case, made))):  # the same statement computes what is trained
         return ""
     if getattr(body.node if body else None, "name", "") in ("forward", "__call__"):
         return ""
     held = (level.value(name) for level in case.failure.users)
-    single = len(statement.targets) == 1 and not isinstance(statement.targets[0], ast.Tuple)
-    new = (
-        rewritten(body, statement, {statement.value: f"{simple(body.text(statement.value))}.detach()"}) if body else ""
+    single = isinstance(statement, ast.Return) or (
+        len(statement.targets) == 1
+        and not isinstance(statement.targets[0], ast.Tuple)
+        and any(is_tensor(each) for each in held)
     )
-    if new and single and any(is_tensor(each) for each in held) and "…" not in new:
+    new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"}) if body else ""
+    if new and single and "…" not in new:
         return f"No optimizer trains anything it is computed from: on line {made.line}, write `{new}`."
     return f"No optimizer trains anything it is computed from: put line {made.line} inside `with torch.no_grad():`."
+
+
+def _made_at(case: Case, made: Line) -> list[int]:
+    """The operations of this graph that a line made."""
+    lines = ((node.index, case.watch.line_of(node)) for node in case.graph.nodes) if case.watch else ()
+    return [index for index, line in lines if line and (line.file, line.line) == (made.file, made.line)]
 
 
 def _as_parameter(case: Case, joint: Joint, made: Place | None) -> str:
