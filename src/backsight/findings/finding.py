@@ -55,7 +55,7 @@ class Finding:
         for line in told.split("\n") if told else ():
             text = line.lstrip(" ")
             yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
-        if self.source and not _is_shown(self.evidence, self.source):
+        if self.source and not _is_only_statement(self.evidence, self.source):
             yield Padding(Text.assemble(("at ", "dim"), (self.source, "cyan")), (0, 0, 0, 2))
         if self.fix:
             yield Padding(Text.assemble(("fix: ", "bold green"), self.fix), (0, 0, 0, 2))
@@ -83,9 +83,10 @@ class Finding:
         printer.text(str(self))  # IPython would print the fields
 
 
-def _is_shown(evidence: Sequence[Evidence | str], source: str) -> bool:
-    """Whether the evidence shows the statement that is where `source` says: then that has been said."""
-    return source in {str(each.place) for each in map(evidence_of, evidence) if each.place is not None}
+def _is_only_statement(evidence: Sequence[Evidence | str], source: str) -> bool:
+    """Whether the evidence shows one statement, and it is where `source` says: then that has been said."""
+    shown = {str(each.place) for each in map(evidence_of, evidence) if each.place is not None}
+    return shown == {source}
 
 
 def graver_or_equal(severity: Severity) -> tuple[Severity, ...]:
