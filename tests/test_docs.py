@@ -14,6 +14,7 @@ from columns import needs_columns
 
 from backsight.diagnosis import UNKNOWN
 from backsight.diagnosis.aliased import CODES as ALIASED
+from backsight.diagnosis.captures import CODES as CAPTURES
 from backsight.diagnosis.collapsed import CODES as COLLAPSED
 from backsight.diagnosis.data_changed import CODES as GROWING
 from backsight.diagnosis.drifting import CODES as DRIFTING
@@ -33,6 +34,7 @@ from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.same_batch import CODES as SAME_BATCH
 from backsight.diagnosis.schedules import CODES as SCHEDULES
+from backsight.diagnosis.seeded_again import CODES as SEEDED_AGAIN
 from backsight.diagnosis.stacked import CODES as STACKED
 from backsight.diagnosis.taken_once import CODES as TAKEN_ONCE
 from backsight.diagnosis.twins import CODES as TWINS
@@ -59,6 +61,8 @@ CODES = sorted(
         *ALIASED,
         *COLLAPSED,
         *PECULIAR,
+        *CAPTURES,
+        *SEEDED_AGAIN,
         *STACKED,
         *UNPAIRED,
         *VIEWS,

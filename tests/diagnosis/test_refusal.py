@@ -36,7 +36,7 @@ FIXES = {
     "a, b = torch.ones(2, 2), torch.ones(2, 2).double()\na @ b": "b.to(a.dtype)",
     "a, b = torch.zeros(3), torch.ones(3).double()\na[torch.arange(3)] = b": "b.to(a.dtype)",
     "w = torch.ones(1, requires_grad=True)\ntorch.optim.LBFGS([w]).step()": "optimizer.step(closure)",
-    "w = torch.ones(1, requires_grad=True)\ntorch.optim.SGD([{'params': [w]}, {'params': [w]}])": "each parameter in",
+    "w = torch.ones(1, requires_grad=True)\ntorch.optim.SGD([{'params': [w]}, {'params': [w]}])": "Leave out group 1",
     "net = torch.nn.BatchNorm1d(3)\nnet(torch.ones(1, 3))": "drop_last=True",
     "out, pull = torch.func.vjp(torch.nn.Linear(3, 1), torch.ones(2, 3))\npull(torch.ones(2))": (
         "pull(torch.ones_like(out))"

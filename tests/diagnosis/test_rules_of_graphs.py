@@ -131,7 +131,7 @@ class TestFreedGraph:
         loss = model[2](hidden).mean()
         assert one(bs.audit(loss), "BS105").evidence == (
             "2 of the 3 nodes that save tensors lost saved tensors in an earlier backward(); the first one that "
-            "backward reaches is TanhBackward0 (3×8).",
+            "backward reaches is TanhBackward0 (3×8, in 1).",
         )
 
     def test_a_retained_graph_is_in_order(self) -> None:

@@ -64,7 +64,7 @@ SHOWS = {
         "@torch.no_grad           reaches nothing",
         "and the numbers agree: True",
     ],
-    "frozen": [SVG, ">0</text>", ">2</text>", "in an optimizer"],
+    "frozen": [SVG, ">net.0</text>", ">net.2</text>", "in an optimizer"],
     "freed": ["Trying to backward through the graph a second time", "BS201", "(loss + penalty).backward()"],
     "freed-drawn": [SVG, "2 operations freed by a backward"],
     "freed-asleep": ["not a word"],

@@ -33,7 +33,7 @@ class Slow:
 @pytest.fixture
 def slow(monkeypatch):
     slow = Slow()
-    monkeypatch.setattr("backsight.viewer.library.findings_of", lambda run, told: slow(told))
+    monkeypatch.setattr("backsight.viewer.answers.findings.findings_of", lambda run, told: slow(told))
     yield slow
     slow.go_on.set()
 
@@ -77,7 +77,7 @@ def test_whoever_comes_back_gets_the_answer_all_the_same(runs, slow, monkeypatch
     slow.go_on.set()
     assert library._searches[library.run("first")][1]._ended.wait(60)
     monkeypatch.undo()
-    monkeypatch.setattr("backsight.viewer.library.findings_of", lambda run, told: slow(told))
+    monkeypatch.setattr("backsight.viewer.answers.findings.findings_of", lambda run, told: slow(told))
     assert library.ask("first", "findings", {}) == NOTHING
     assert slow.times == 2
 

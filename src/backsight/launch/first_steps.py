@@ -179,7 +179,12 @@ class FirstSteps:
         def called(*given: Any) -> None:
             if is_compiling():
                 return
-            if self.watch.spent or (torch.is_grad_enabled() and not self.watch.calls.is_running()):
+            try:
+                cares = self.watch.spent or (torch.is_grad_enabled() and not self.watch.calls.is_running())
+            except BaseException as failure:
+                self.give_up(ours(failure))
+                return
+            if cares:
                 hook(*given)
 
         return called

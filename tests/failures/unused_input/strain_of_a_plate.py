@@ -1,6 +1,6 @@
 # code: BS204
 # variable: h
-# cause: deflection = plate(place)
+# cause: slope_h = grad(deflection, h, one, create_graph=True)[0]
 # fix: deflection = plate(torch.cat([w, h], dim=1))
 import torch
 from torch import nn

@@ -84,7 +84,9 @@ def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
 def _in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding | None:
     """A parameter stands in the group that is being added and in one before: as such, or tied by another name."""
     held = (each.variables.get("param_group") for each in reversed(found.below))
-    added: list[Any] = next((each["params"] for each in held if type(each) is dict and type(each.get("params")) is list), [])
+    added: list[Any] = next(
+        (each["params"] for each in held if type(each) is dict and type(each.get("params")) is list), []
+    )
     before = [each["params"] for each in groups(optimizer)]
     twice = [(k, p) for k, group in enumerate(before) for p in group if any(p is each for each in added)]
     if not twice or len({k for k, _ in twice}) > 1:
