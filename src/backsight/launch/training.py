@@ -170,8 +170,6 @@ class TrainingObserver:
         from backsight.diagnosis.explained import is_asked_for
         from backsight.launch.lines import as_lines
 
-        if caught and get_worker_info() is not None:
-            return  # the loader hands on what ends its worker, and it is explained there
         self._explained += 1
         if is_asked_for(finding) and not as_lines.are_asked_for():
             at = f" at {finding.source}" if finding.source is not None else ""
