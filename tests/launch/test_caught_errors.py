@@ -123,3 +123,33 @@ def test_as_lines_of_json_it_says_that_it_was_caught(bench):
     told = [json.loads(line) for line in (bench.folder / "told.jsonl").read_text().splitlines()]
     (explained,) = [line for line in told if line["kind"] == "explanation"]
     assert (explained["code"], explained["caught"]) == ("BS202", True)
+
+
+IN_A_WORKER = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class Features:
+    def __init__(self):
+        self.features = nn.Linear(2, 3)(torch.ones(4, 2))
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.features[index].numpy())
+
+def train(head, loader):
+    for x in loader:
+        loss = head(x).sum()
+        loss.backward()
+
+train(nn.Linear(3, 1), DataLoader(Features(), batch_size=2, num_workers=1, multiprocessing_context="fork"))
+"""
+
+
+def test_in_a_worker_of_a_loader_nothing_is_said_of_the_loss(bench):
+    ended = observed(bench, IN_A_WORKER)
+    assert "BS219" in ended.err
+    assert "the loss reaches the model without it" not in " ".join(ended.err.split())

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy
 import torch
 from torch.autograd.function import FunctionCtx
+from torch.utils.data import get_worker_info
 
 from backsight.diagnosis.errors.copied import Kept, copied_in, detaching, pruned, results_kept, told_of_pruning
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
@@ -286,7 +287,8 @@ class Refused:
                 if self.differentiated is not None and level is not None:
                     return _differentiable(level, self.text or name)
                 other = "Compute a loss that depends on them in PyTorch instead."
-                beside = reaches_otherwise(self.failure)
+                # a worker has the loader's items alone, and no loss
+                beside = reaches_otherwise(self.failure) if get_worker_info() is None else None
                 if beside is False and level is not None:
                     arrays = _arrays(level)
                     lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
