@@ -43,7 +43,7 @@ function memoryPage(state, info, app) {
             {},
             "How much a step will need, before it runs: ",
             h("code", {}, "backsight forecast train.py:step"),
-            ", where make() returns your model, a batch and the optimizer.",
+            ", where step() does one, or returns your model, a batch and the optimizer.",
           ),
         ),
       );
