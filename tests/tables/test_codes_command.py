@@ -319,6 +319,12 @@ def test_only_a_line_that_had_no_room_for_the_next_word_goes_on_in_the_next() ->
     assert refitted(quoted, 150) == f"{full} continued.\n  fix: short.\n  at train.py:3\n"
 
 
+def test_a_marked_line_goes_on_below_its_text_and_ends_the_line_before() -> None:
+    full, marked = "  " + "word " * 20 + "and seven", "> train.py:3  y = x"
+    assert refitted(f"{full}\n{marked}\n", 150) == f"{full}\n{marked}\n"
+    assert refitted(f"{marked}\n", 17) == "> train.py:3  y =\n  x\n"
+
+
 def test_code_that_looks_like_a_link_is_left_as_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -249,7 +249,7 @@ def refitted(quoted: str, room: int) -> str:
     for each in quoted.splitlines():
         text = each.lstrip(" ")
         had_no_room = len(before) + 1 + len(text.partition(" ")[0]) > PIPED
-        if before and text and had_no_room and _margin(before) == _margin(each):
+        if before and text and had_no_room and _margin(before) == _margin(each) and not text.startswith(_MARK):
             told[-1] += f" {text}"
         else:
             told.append(each)
@@ -258,15 +258,19 @@ def refitted(quoted: str, room: int) -> str:
 
 
 def _rows(text: str, room: int) -> list[str]:
-    margin = " " * _margin(text)
-    return _WRAPPING(room, margin, margin).wrap(text.strip()) or [""]
+    margin = _margin(text)
+    return _WRAPPING(room, text[:margin], " " * margin).wrap(text[margin:].strip()) or [""]
 
 
 _WRAPPING = partial(TextWrapper, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 
+_MARK = "> "
+"""What stands in the margin of the line at fault."""
+
+
 def _margin(text: str) -> int:
-    return len(text) - len(text.lstrip(" "))
+    return len(text) - len(text.removeprefix(_MARK).lstrip(" "))
 
 
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
