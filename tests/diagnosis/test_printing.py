@@ -113,9 +113,8 @@ class TestText:
 
     def test_the_mark_is_before_the_first_line_of_a_long_statement_alone(self):
         long = Place("train.py", 4, "counts = " + " + ".join(["count"] * 20))
-        text = str(
-            bs.Finding("BS1", "error", "It.", (Evidence("counts.", long), Evidence("fails.", THERE)), "", str(long))
-        )
+        story = (Evidence("counts.", long), Evidence("fails.", THERE))
+        text = str(bs.Finding("BS1", "error", "It.", story, source=str(long)))
         assert [line[:2] for line in text.splitlines()[1:4]] == ["> ", "  ", "  "]
         assert max(map(len, text.splitlines())) <= 110
 
@@ -183,9 +182,8 @@ class TestTerminal:
             assert finding.source == "train.py:6" and "at train.py:6" not in text
 
     def test_nor_that_of_a_statement_whose_text_cannot_be_read(self):
-        unread = bs.Finding(
-            "BS1", "note", "Something.", (Evidence("did it.", Place("gone.py", 3, "")),), "", "gone.py:3"
-        )
+        where = Evidence("did it.", Place("gone.py", 3, ""))
+        unread = bs.Finding("BS1", "note", "Something.", (where,), source="gone.py:3")
         for text in (on_terminal(unread), str(unread), unread._repr_html_()):
             assert text.count("gone.py:3") == 1
 
