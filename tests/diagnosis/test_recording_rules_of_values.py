@@ -15,9 +15,8 @@ from torch import nn
 
 import backsight as bs
 from backsight.diagnosis.live.deaf import indifferent
-from backsight.diagnosis.recordings import FOUND
 from backsight.diagnosis.recordings.losses import rise
-from backsight.runs import add_event
+from backsight.runs import FOUND, add_event
 
 
 @pytest.fixture(autouse=True)
