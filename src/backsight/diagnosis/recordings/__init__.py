@@ -20,6 +20,7 @@ from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
     non_finite,
     not_falling,
     quiet,
+    risen,
     saturated,
     update_ratio,
 )
