@@ -53,7 +53,7 @@ def test_its_course_and_the_learning_rate_are_told(tmp_path: Path) -> None:
     )
     assert finding.fix == (
         "The learning rate, 0.3, is probably too high: lower it, let it decay, or clip gradients. The best weights are "
-        "those of around step 99."
+        "those of around step 89."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ class _Risen:
 
 def _error(values: NDArray[np.float64], one: int, other: int) -> float:
     """Return the standard error of a difference of medians, of so many values each: by how far one is from the next."""
-    return 1.31 * float(np.median(np.abs(np.diff(values)))) * (1 / one + 1 / other) ** 0.5
+    apart = float(np.median(np.abs(np.diff(values))))
+    return 1.31 * apart * math.sqrt(1 / one + 1 / other)
 
 
 def risen_again(recording: Recording) -> dict[str, _Risen]:
