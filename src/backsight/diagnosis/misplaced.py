@@ -20,9 +20,9 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
-from backsight.source import Body, Place, backward_calls
+from backsight.source import Body, Place, backward_calls, only
 from backsight.source.bindings import bound, spots
-from backsight.source.body import callee, dotted, expressions, functions, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
 from backsight.source.imports import meaning
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -115,7 +115,7 @@ def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> 
         for s in statements(each.node)
         if any(n.rpartition(".")[2] == last and ("." in n) is ("." in name) for n in bound(s))
     ]
-    made = every[0] if len(every) == 1 else None
+    made = only(every)
     value = made.text.partition(" = ")[2] if made is not None else ""
     fix = f"Store a list: {made.text.partition(' = ')[0]} = list({value})." if made is not None and value else ""
     return warning(
@@ -192,10 +192,8 @@ def _scaled(level: Level, clipping: Place, began: tuple[int, int]) -> Finding | 
 
 
 def _calls(body: Body, names: set[str] | frozenset[str]) -> Iterator[tuple[Place, ast.Call]]:
-    for statement in statements(body.node):
-        for node in expressions(statement):
-            if isinstance(node, ast.Call) and callee(node)[1] in names:
-                yield body.place(statement), node
+    every = ((statement, call) for statement in statements(body.node) for call in calls_in(statement))
+    return ((body.place(statement), call) for statement, call in every if callee(call)[1] in names)
 
 
 def _bounds(body: Body, line: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from torch import nn
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named, program_frames, running
-from backsight.diagnosis.wording import listed, numbered, shown
+from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place, function_at
 from backsight.source.body import LOOPS, callee, expressions, statements
@@ -41,13 +41,12 @@ def untrained_mode(
     if place is not None:
         says = "turns on evaluation mode; training mode is never turned on again."
         evidence.append(shown(place, says, None if len(found) == 1 else "read"))
-    return Finding(
+    return warning(
         "BS116",
-        "warning",
         f"{name} has been trained in evaluation mode since step {numbered(since)}.",
-        tuple(evidence),
+        evidence,
         f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
-        source=str(place) if place is not None else None,
+        place,
         exact=place is None or len(found) == 1,
         since=since,
     )

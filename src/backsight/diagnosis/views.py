@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
-from backsight.source import Body, Place, function_at, statement_at
+from backsight.source import Body, Place, function_at, only, statement_at
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.rewriting import rewritten
 from backsight.tracing import Change
@@ -182,7 +182,7 @@ def _twice(body: Body, scope: ast.AST, used: str, unused: str) -> _Twice | None:
             twice = [each for each in given if isinstance(each, ast.Name) and each.id == used]
             if len(twice) == 2 and not hasattr(statement, "body"):
                 found.append(_Twice(body.place(statement), rewritten(body, statement, {twice[1]: unused})))
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _given(node: ast.expr) -> Sequence[ast.expr]:

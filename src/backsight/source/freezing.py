@@ -20,6 +20,7 @@ from backsight.source.body import (
     functions,
     is_constant,
     statements,
+    statements_of,
 )
 
 
@@ -75,14 +76,13 @@ class Freezing:
         if not isinstance(self.body.node, ast.FunctionDef):
             return
         names = [each.arg for each in self.body.node.args.args]
-        for body in functions(self.body.file):
-            for statement in statements(body.node):
-                for node in expressions(statement):
-                    if isinstance(node, ast.Call) and callee(node)[1] == self.body.node.name:
-                        own = names[1:] if callee(node)[0] is not None and names[:1] == ["self"] else names
-                        pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
-                        known = {name: found for name, value in pairs if name and (found := literal(value)) is not None}
-                        yield body.place(statement), known
+        for body, statement in statements_of(self.body.file):
+            for node in expressions(statement):
+                if isinstance(node, ast.Call) and callee(node)[1] == self.body.node.name:
+                    own = names[1:] if callee(node)[0] is not None and names[:1] == ["self"] else names
+                    pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
+                    known = {name: found for name, value in pairs if name and (found := literal(value)) is not None}
+                    yield body.place(statement), known
 
 
 def literal(node: ast.expr) -> object:

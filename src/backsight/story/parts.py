@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-from backsight.source import LoopFacts, loop_facts, statement_at
+from backsight.source import LoopFacts, loop_facts, parsed, statement_at
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, callee, dotted, expressions, statements
 from backsight.text import listed
@@ -140,11 +140,8 @@ def _untouched(target: ast.Subscript) -> str:
 
 def _of_list(body: Body, text: str, name: str = "") -> str:
     """An expression with each part of a tensor read from the list."""
-    try:
-        node = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):  # a text that was shortened
-        return text
-    if name:
+    node = parsed(text)
+    if node is not None and name:
         return ast.unparse(_Listed(name).visit(node))
     return ast.unparse(_Listed(dotted(node.value) or "").visit(node)) if isinstance(node, ast.Subscript) else text
 

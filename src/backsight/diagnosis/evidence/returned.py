@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from backsight.source import only
 from backsight.source.bindings import Spot, spots
 from backsight.source.body import Body, callee, dotted
 from backsight.source.definitions import values_of
@@ -28,7 +29,7 @@ def returned(body: Body, kind: str) -> tuple[ast.Return | None, bool]:
     if kind == "NoneType":  # a function that ends without a return gives it, too
         open_ = []
     found = sure if len(sure) == 1 else [] if sure else open_
-    node = found[0] if len(found) == 1 else None
+    node = only(found)
     return node if isinstance(node, ast.Return) else None, not (sure and open_)
 
 

@@ -10,19 +10,9 @@ from typing import NamedTuple
 
 from backsight.diagnosis.scene import Scene
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only, parsed, read_at, statements_of
 from backsight.source.bindings import targets, uses
-from backsight.source.body import (
-    LOOPS,
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    expressions,
-    functions,
-    statement_at,
-    statements,
-)
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.imports import is_gradient_call, meaning
 from backsight.tape import Leaf, modules_in, parameters_in
 from backsight.tracing import current
@@ -102,8 +92,7 @@ def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
     lines = [each.line for each in changes[:1]] + [scene.line_of(node) for node in users]
     for line in lines:
         place = line.place if line is not None else None
-        body = body_around(place.file, place.line) if place is not None else None
-        statement = statement_at(body, *place.position) if place is not None else None
+        body, statement = read_at(place)
         if line is None or place is None or body is None or statement is None:
             continue
         if getattr(body.node, "name", "") != "__init__":
@@ -121,11 +110,8 @@ def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
 
 
 def _names_in(segment: str) -> set[str]:
-    try:
-        tree = ast.parse(segment.strip(), mode="eval")
-    except SyntaxError:
-        return set()
-    return {name for node in ast.walk(tree) if (name := dotted(node))}
+    tree = parsed(segment.strip())
+    return {name for node in ast.walk(tree) if (name := dotted(node))} if tree is not None else set()
 
 
 def _binds(statement: ast.stmt, names: set[str]) -> bool:
@@ -153,8 +139,7 @@ def _holding(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
                 if isinstance(target, ast.Attribute) and dotted(target.value) == "self" and target.attr in inner:
                     yield body, statement
     place = scene.assigned(scene.models.get(root)) if root in scene.models else None
-    around = body_around(place.file, place.line) if place is not None else None
-    made = statement_at(around, *place.position) if place is not None and around is not None else None
+    around, made = read_at(place)
     if around is not None and made is not None:
         yield around, made
 
@@ -171,15 +156,13 @@ def _runs_each_time(scene: Scene, body: Body, statement: ast.stmt) -> bool:
 def filtering(built: Place) -> Place | None:
     """Return the statement that takes only what requires a gradient: the one that builds an optimizer, or one of a
     function in its file that it calls."""
-    body = body_around(built.file, built.line)
-    statement = statement_at(body, *built.position) if body is not None else None
+    body, statement = read_at(built)
     if body is None or statement is None:
         return None
     names = {callee(call)[1] for call in calls_in(statement)}
     inside = [(body, statement)]
     inside += [(b, s) for b in functions(body.file) if _name(b) in names for s in statements(b.node)]
-    found = [each.place(s) for each, s in inside if _filters(s)]
-    return found[0] if len(found) == 1 else None
+    return only(each.place(s) for each, s in inside if _filters(s))
 
 
 def _filters(statement: ast.stmt) -> bool:
@@ -219,10 +202,9 @@ def created_after(scene: Scene, leaf: Leaf, built: Place) -> Place | None:
 
 
 def _calling(file: str, names: set[str]) -> Iterator[tuple[Body, ast.stmt]]:
-    for body in functions(file):
-        for statement in statements(body.node):
-            if any(callee(call)[1] in names for call in calls_in(statement)):
-                yield body, statement
+    for body, statement in statements_of(file):
+        if any(callee(call)[1] in names for call in calls_in(statement)):
+            yield body, statement
 
 
 def _name(body: Body) -> str:

@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.devices.placed import Placed
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Place, assignments, statement_at
+from backsight.source import Place, assignments, read_at
 from backsight.source.body import body_around, callee, calls_in, dotted
 from backsight.story.failure import Failure
 from backsight.story.files import calls_in_files
@@ -169,8 +169,7 @@ def device_there(failure: Failure, place: Place | None, device: str) -> str:
     """How the function that makes something writes a device: as where it moves a model, if it does; else as here."""
     body = body_around(place.file, place.line) if place else None
     for other, _ in moves(failure):
-        inside = body_around(other.file, other.line)
-        statement = statement_at(inside, *other.position)
+        inside, statement = read_at(other)
         for call in calls_in(statement) if inside is not None and body is not None and inside.node is body.node else ():
             if callee(call)[1] == "to" and call.args and inside is not None and dotted(call.args[0]):
                 return inside.text(call.args[0])

@@ -14,9 +14,9 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
-from backsight.source import function_at
+from backsight.source import function_at, statements_of
 from backsight.source.bindings import bound
-from backsight.source.body import LOOPS, SCOPES, Body, blocks, functions, statements
+from backsight.source.body import LOOPS, SCOPES, Body, blocks, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed
 from backsight.story.failure import function_of, owner_of
@@ -96,10 +96,9 @@ def _hooks(subject: Subject) -> Iterator[_Hook]:
 def _made(body: Body) -> tuple[Body, ast.stmt] | tuple[None, None]:
     """The function in which another, or a lambda, is written, and the statement that makes it."""
     arguments = getattr(body.node, "args", None)
-    for around in functions(body.file):
-        for each in statements(around.node):
-            if each is body.node or _lambda(each, arguments) is not None:
-                return around, each
+    for around, each in statements_of(body.file):
+        if each is body.node or _lambda(each, arguments) is not None:
+            return around, each
     return None, None
 
 

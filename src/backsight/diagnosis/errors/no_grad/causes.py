@@ -24,7 +24,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
-from backsight.source import Cut, Place, assignments, statement_at
+from backsight.source import Cut, Place, assignments, parsed, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
@@ -82,9 +82,8 @@ def _around_all(failure: Failure) -> Suspect | None:
 
 def is_sure(level: Variables, off: Disabled) -> bool:
     """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
-    try:
-        node = ast.parse(off.text, mode="eval").body
-    except (SyntaxError, ValueError):
+    node = parsed(off.text)
+    if node is None:
         return False
     if isinstance(node, ast.Call):
         told = [*node.args, *(each.value for each in node.keywords)]

@@ -21,7 +21,7 @@ from backsight.diagnosis.errors.no_grad.attached import (
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
 from backsight.diagnosis.evidence.first_order import with_graph
 from backsight.diagnosis.wording import listed
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, parsed, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import (
@@ -513,10 +513,7 @@ def _function(expression: str) -> str:
     """`argmax` of `logits.argmax(dim=1)`, `.data` of `x.data`; both as they are, where a watch knows no more."""
     if expression.removeprefix(".").isidentifier():
         return expression
-    try:
-        node = ast.parse(expression, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
-        return "it"
+    node = parsed(expression)
     if isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call):
