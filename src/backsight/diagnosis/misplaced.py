@@ -58,7 +58,7 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     before = [place for place, _ in clippings if began < place.position < here]
     empty = next((each for each in clippings if each[0] in before and _is_used_up(_clipped_by(level, each[1]))), None)
     if empty is not None:
-        return _nothing_clipped(level, body, *empty)
+        return _nothing_clipped(body, *empty)
     if before:
         return _scaled(level, before[0], began)
     after = next(((place, call) for place, call in clippings if place.position > here), None)
@@ -104,7 +104,7 @@ def _clipped_by(level: Level, call: ast.Call) -> object:
     return value_of(level, call.args[0] if call.args else keyword(call, "parameters"))
 
 
-def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> Finding:
+def _nothing_clipped(body: Body, place: Place, call: ast.Call) -> Finding:
     """Return that a clipping gets no parameters: something before has gone through them all."""
     given = call.args[0] if call.args else keyword(call, "parameters")
     name = dotted(given) or "the iterator"

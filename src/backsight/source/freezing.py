@@ -100,7 +100,7 @@ def freezings(file: str) -> Iterator[Freezing]:
         for spot in every:
             value = _turned_to(spot.node)
             if value is not None and not is_constant(value, True):
-                yield _freezing(body, every, spot, value)
+                yield _freezing(body, spot, value)
 
 
 def unfreezings(file: str) -> Iterator[Place]:
@@ -133,7 +133,7 @@ def _turning(file: str, *, on: bool) -> Iterator[Place]:
         for spot in every:
             value = _turned_to(spot.node)
             if value is not None:
-                does, found = is_constant(value, on), _freezing(body, every, spot, value)
+                does, found = is_constant(value, on), _freezing(body, spot, value)
                 calls = [place for place, known in found.given() if does or known.get(dotted(value) or "") is on]
                 yield from calls or ([found.place] if does else [])
 
@@ -150,7 +150,7 @@ def _turned_to(statement: ast.stmt) -> ast.expr | None:
     return value
 
 
-def _freezing(body: Body, every: list[Spot], spot: Spot, value: ast.expr) -> Freezing:
+def _freezing(body: Body, spot: Spot, value: ast.expr) -> Freezing:
     around = [arm for arm, _ in spot.arms if isinstance(arm, ast.If)]
     loop = next((arm for arm, _ in reversed(spot.arms) if isinstance(arm, LOOPS)), None)
     guards = [each for each in loop.body if isinstance(each, ast.If)] if loop else []

@@ -90,7 +90,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
         how = f": write {copied}" if copied else ""
         copy = "" if copied else f", {state}.clone()"
         return f"Compute with a copy{copy}, so that {state} may change{how}. Or update {state} after backward()."
-    written = _all_anew((changed, *others)) if others else _written_anew(subject, changed)
+    written = _all_anew((changed, *others)) if others else _written_anew(changed)
     if written:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
@@ -269,7 +269,7 @@ def _state(subject: Subject, changed: Changed) -> str:
     return name if known else ""
 
 
-def _written_anew(subject: Subject, changed: Changed) -> str | None:
+def _written_anew(changed: Changed) -> str | None:
     """The same without a change in place, where it has such a form."""
     text, name = changed.place.text, changed.name
     body = changed.scene.section.body if changed.scene else None

@@ -82,10 +82,10 @@ def _would_reduce(section: Section, choice: Choice) -> bool:
     """Whether a branch goes on with one number, the sum or mean of everything."""
     results = (each.value for each in choice.inside if isinstance(each, ast.Assign | ast.Return) and each.value)
     calls = (each for value in results for each in ast.walk(value) if isinstance(each, ast.Call))
-    return any(_reduces(section, call) for call in calls)
+    return any(_reduces(call) for call in calls)
 
 
-def _reduces(section: Section, call: ast.Call) -> bool:
+def _reduces(call: ast.Call) -> bool:
     return callee(call)[1] in ("mean", "sum") and not call.keywords and len(given_to(call)) == 1
 
 

@@ -174,7 +174,7 @@ def _finding(
         ]
         put = optimizer_made
     elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
-        group = _unused_group(scene, built)
+        group = _unused_group(built)
         early = _too_early(scene, leaves, built)
         new = [*((shown(built, f"leaves {it} out."),) if not _is_first_at(built, early) else ()), *(early or ((),))[0]]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
@@ -280,7 +280,7 @@ class _Group(NamedTuple):
     fix: str
 
 
-def _unused_group(scene: Scene, built: Place) -> _Group | None:
+def _unused_group(built: Place) -> _Group | None:
     """The group that is only ever filled, `group["params"].append(p)`, by the statement that makes an optimizer or a
     function of the file which that calls."""
     body = body_around(built.file, built.line)

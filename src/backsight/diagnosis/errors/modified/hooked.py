@@ -40,10 +40,6 @@ class _Hook:
     made: ast.stmt | None
 
     @property
-    def is_lambda(self) -> bool:
-        return getattr(self.body.node, "name", "") == "<lambda>"
-
-    @property
     def late(self) -> list[str]:
         """The variables of a loop that the hook reads only when it runs: all hooks of that loop read the last value."""
         if self.around is None or self.made is None or len(self.on) < 2:
@@ -71,10 +67,10 @@ def stepped_by_hook(subject: Subject, case: Case, steps: Sequence[Changed]) -> F
         for section in run_by(function_of(hook.called), owner_of(hook.called)):
             for step in steps_in(section):
                 if seen and str(step.place) in {str(each.place) for each in seen}:
-                    return _told(subject, case, hook, step, exact=True)
+                    return _told(subject, hook, step, exact=True)
                 known = step.optimizer is subject.optimizer is not None
                 if not seen and (known or (step.optimizer is None and hook.late)):
-                    return _told(subject, case, hook, step, exact=False)
+                    return _told(subject, hook, step, exact=False)
     return None
 
 
@@ -113,7 +109,7 @@ def _is_in(statement: ast.stmt, loop: ast.stmt) -> bool:
     return loop.lineno < statement.lineno <= (loop.end_lineno or 0)
 
 
-def _told(subject: Subject, case: Case, hook: _Hook, step: Step, exact: bool) -> Finding:
+def _told(subject: Subject, hook: _Hook, step: Step, exact: bool) -> Finding:
     weight, late = subject.holder or "a weight", hook.late
     place = hook.around.place(hook.made) if hook.around and hook.made else None
     which = "that hook" if place else f"the hook of {_of(hook.on)}"

@@ -38,13 +38,13 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
     bare = {node: _bare(body, node) for node in expressions(statement) if body.text(node) in cutting}
     if statement is None or {body.text(node) for node in bare} != cutting or not all(bare.values()):
         return ""
-    new = rewritten(body, statement, _changes(body, statement, bare))
+    new = rewritten(body, statement, _changes(statement, bare))
     if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:
         return f"Remove line {statement.lineno}, `{body.text(statement)}`"
     return f"On line {statement.lineno}, write `{new}`" if new else ""
 
 
-def _changes(body: Body, statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
+def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
     """What to replace by what, so that these expressions keep their graph, and what makes a new tensor of them, too."""
     changes = {node: simple(text) for node, text in bare.items()}
     for call in calls_in(statement):

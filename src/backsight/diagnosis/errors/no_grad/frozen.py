@@ -84,7 +84,7 @@ def _frozen(scene: Scene, found: Sources) -> Finding:
         (
             *(_told_late(late) if late is not None else _told(places)),
             *missed,
-            *_only_some(held, found, spared),
+            *_only_some(held, spared),
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
@@ -150,7 +150,7 @@ def _held(scene: Scene, found: Sources) -> list[str]:
     return held if len(found.modules) == 1 and len(held) < len(every) else []
 
 
-def _only_some(held: list[str], found: Sources, spared: list[Freezing]) -> Iterator[Fact]:
+def _only_some(held: list[str], spared: list[Freezing]) -> Iterator[Fact]:
     """What the optimizer holds of it, and the statement that was to leave only this trainable."""
     if held and spared:
         yield shown(spared[0].place, f"freezes the others; it does not unfreeze {listed(held, 2)}.")

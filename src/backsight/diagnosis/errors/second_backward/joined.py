@@ -217,7 +217,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     keeping = filled(case, container) if container != joint.holder else None
     put = keeping.place if keeping else None
     name = joint.holder or stored(joint) or _operand(case, joint) or assigned(joint)
-    known, name = _outlives(case, joint, name), name or f"the result of {joint.old.op}"
+    known, name = _outlives(joint, name), name or f"the result of {joint.old.op}"
     here = local_of(case, joint)
     made = here.place if here and here.inner else joint.made
     elsewhere = ", in another thread: `with torch.no_grad():` around the call that starts it does not reach there"
@@ -251,7 +251,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     )
 
 
-def _outlives(case: Case, joint: Joint, name: str) -> bool:
+def _outlives(joint: Joint, name: str) -> bool:
     """Whether it is known that a name holds the old result until it is used again.
 
     A variable of a function that has returned does not; it does in the loop of a generator that was made before it.
