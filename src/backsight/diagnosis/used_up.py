@@ -110,7 +110,7 @@ def _behind(held: object) -> tuple[object, _Inside | None]:
         for node in filter(None, map(_handed_on, _passed(statement))):
             name = dotted(node) or ""
             value = values.get(name.removeprefix("self.")) if name.startswith("self.") else None
-            if type(value) not in _ONCE or _is_made_in(body, name):
+            if type(value) not in _ONCE or any(name in bound(each) for each in statements(body.node)):
                 continue
             every = [each.place(s) for each in functions(body.file) for s in statements(each.node) if name in bound(s)]
             made = only(every)
@@ -130,10 +130,6 @@ def _handed_on(given: ast.expr | None) -> ast.expr | None:
     while isinstance(given, ast.Call) and callee(given)[1] in (*_HANDS_ON, "iter", "map", "filter") and given.args:
         given = given.args[-1]
     return given
-
-
-def _is_made_in(body: Body, name: str) -> bool:
-    return any(name in bound(each) for each in statements(body.node))
 
 
 def _name(level: Level, gone: _Gone) -> str:

@@ -90,12 +90,8 @@ def _makings(found: Refusal) -> Iterator[_Made]:
         name, call = (dotted(each.targets[0]), each.value) if isinstance(each, ast.Assign) else (None, None)
         if name and isinstance(call, ast.Call) and callee(call)[1] == "release" and call.args:
             values = [value for level in found.failure.users if (value := level.value(name)) is not None]
-            if not values or any(_is_release(value) for value in values):
+            if not values or any(_is_a("Release", value) for value in values):
                 yield _Made(name, body.place(each))
-
-
-def _is_release(value: object) -> bool:
-    return _is_a("Release", value)
 
 
 def _is_a(name: str, value: object) -> bool:

@@ -156,7 +156,7 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
         return f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(), or {tensor}.sum()."
     level = failure.user
     is_kept = (
-        level is not None and _is_name(name) and level.value(name) is not None
+        level is not None and all(part.isidentifier() for part in name.split(".")) and level.value(name) is not None
     )  # who reads it later wants a number
     put = f"put {name} = {name}.mean() before line {level.line}" if level is not None and is_kept else ""
     if unreduced:
@@ -208,10 +208,6 @@ def _weights(statement: ast.stmt, names: set[str], call: ast.Call | None = None)
             case ast.Call(func=ast.Attribute(value, "mul" | "masked_select" | "masked_fill")) if holds(value):
                 return True
     return False
-
-
-def _is_name(text: str) -> bool:
-    return all(part.isidentifier() for part in text.split("."))
 
 
 def _unreduced(failure: Failure) -> Place | None:

@@ -42,7 +42,7 @@ class Owner:
     @property
     def has_moved(self) -> bool:
         """Whether some of its parameters are somewhere else than others."""
-        return len(_devices(self.module)) > 1
+        return len(Counter(placed.device_of(each) for each in parameters_in(self.module))) > 1
 
 
 def owner_of(failure: Failure, tensor: torch.Tensor) -> Owner | None:
@@ -60,10 +60,6 @@ def owner_of(failure: Failure, tensor: torch.Tensor) -> Owner | None:
                                 (len(inside), Owner(module, name.path, full, registry == "_parameters", each))
                             )
     return max(owners, key=lambda each: each[0], default=(0, None))[1]
-
-
-def _devices(module: torch.nn.Module) -> Counter[torch.device]:
-    return Counter(placed.device_of(each) for each in parameters_in(module))
 
 
 def holder_in_module(failure: Failure, tensor: torch.Tensor) -> tuple[torch.nn.Module, str] | None:
@@ -148,7 +144,7 @@ def spelled(failure: Failure, device: torch.device, other: str = "") -> str:
     level = failure.user
     for space in (level.variables, level.frame.f_globals) if level else ():
         for name, value in list(space.items()):
-            if type(value) is torch.device and _same(value, device):
+            if type(value) is torch.device and value.type == device.type and (value.index or 0) == (device.index or 0):
                 return name
     return f"{other}.device" if other and dotted_text(other) else f'"{device}"'
 
@@ -159,10 +155,6 @@ def dotted_text(text: str) -> bool:
         return dotted(ast.parse(text, mode="eval").body) is not None
     except SyntaxError:
         return False
-
-
-def _same(one: torch.device, other: torch.device) -> bool:
-    return one.type == other.type and (one.index or 0) == (other.index or 0)
 
 
 def device_there(failure: Failure, place: Place | None, device: str) -> str:

@@ -109,7 +109,7 @@ def _entered_again(scene: Scene, switch: Place) -> Finding | None:
     place, cls, attribute = kept
     kinds = [kind for level in scene.failure.users if isinstance(kind := level.frame.f_globals.get(cls), type)]
     held = search((), frames=scene.failure.frames, collect=tuple(kinds[:1])).found if kinds else []
-    name = next((found.path for value, found in held if _keeps_false(value, attribute)), "")
+    name = next((found.path for value, found in held if (namespace(value) or {}).get(attribute) is False), "")
     lost = f"{name}.{attribute} is False: {name} was last entered where gradients were disabled already."
     return explanation(
         scene.title("gradients were disabled and never re-enabled"),
@@ -124,10 +124,6 @@ def _entered_again(scene: Scene, switch: Place) -> Finding | None:
         source=str(place),
         exact=bool(name),
     )
-
-
-def _keeps_false(value: object, attribute: str) -> bool:
-    return (namespace(value) or {}).get(attribute) is False
 
 
 def _kept(body: Body, switch: Place) -> tuple[Place, str, str] | None:
