@@ -17,19 +17,8 @@ from backsight.diagnosis.rules.undivided import batches
 from backsight.diagnosis.scene import Scene, Site
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place
-from backsight.source.body import (
-    LOOPS,
-    SCOPES,
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    functions,
-    keyword,
-    statement_at,
-    statements,
-)
+from backsight.source import Body, Place, statement_at
+from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, functions, keyword, statements
 
 _OPTIMIZERS = os.path.dirname(torch.optim.__file__) + os.sep
 
