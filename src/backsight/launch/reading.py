@@ -49,10 +49,6 @@ class Updates(Sign):
         if step.steps == _READ and (lost := lost_in_step(step.optimizer)) is not None:
             self._found.setdefault(lost.title, replace(lost, since=1))
 
-    @property
-    def findings(self) -> Iterator[Finding]:
-        yield from self._found.values()
-
 
 class Loads(Sign):
     """Reads, as each of the first optimizers begins, what was loaded before."""
@@ -66,10 +62,6 @@ class Loads(Sign):
             self._looks += 1
             for each in unloaded(step.caller(), step.number):
                 self._found.setdefault(each.title, each)
-
-    @property
-    def findings(self) -> Iterator[Finding]:
-        yield from self._found.values()
 
 
 class Loops(Sign):
@@ -105,10 +97,6 @@ class Taken(Sign):
     def run_doubled(self, step: Step) -> None:
         if step.number == _TAKEN:
             self._found = taken_once(self._watch, step.optimizers)
-
-    @property
-    def findings(self) -> list[Finding]:
-        return self._found
 
 
 class Watched(Sign):
