@@ -104,7 +104,7 @@ def _changes(read: Body) -> list[Place]:
     """Return the statements that may change stored items in a `__getitem__`, or in what it calls."""
     places = set(changed_where_read(read.file))
     called = {callee(call)[1] for s in statements(read.node) for call in calls_in(s)}
-    bodies = [read, *(b for b in functions(read.file) if getattr(b.node, "name", "") in called)]
+    bodies = [read, *(b for b in functions(read.file) if b.name in called)]
     return [place for body in bodies for s in statements(body.node) if (place := body.place(s)) in places]
 
 

@@ -83,7 +83,7 @@ def _evaluations(frame: FrameType) -> Iterator[tuple[Place, str]]:
         receiver, method = callee(call)
         off = method == "train" and len(call.args) == 1 and isinstance(call.args[0], ast.Constant)
         if receiver is not None and ((method == "eval" and not call.args) or (off and call.args[0].value is False)):  # type: ignore[attr-defined]
-            yield body.place(statement), getattr(body.node, "name", "")
+            yield body.place(statement), body.name
 
 
 def _meant(frame: FrameType) -> bool:

@@ -76,7 +76,7 @@ def _refreshing(frame: FrameType, other: str) -> Place | None:
     """Return the one call of a function that writes the weights of a model into those of others."""
     trained = {name.path.split(".")[-1] for each in _modules(other) for name in search([each]).names[0]}
     functions = {
-        getattr(each.body.node, "name", "")
+        each.body.name
         for file in files_around(frame)
         for each in writes(file)
         if each.how in ("blends", "loads") and each.origin.split(".")[-1] in trained

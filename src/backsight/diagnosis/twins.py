@@ -269,7 +269,7 @@ def _is_periodic(found: Writes) -> bool:
     loops = (each for each in statements(found.body.node) if isinstance(each, LOOPS))
     if any(each.lineno < found.begins <= (each.end_lineno or 0) for each in loops):
         return True
-    function, last = getattr(found.body.node, "name", ""), _last(found.target)
+    function, last = found.body.name, _last(found.target)
     makes = any(assignments(found.body, name) for name in (found.target, last, f"self.{last}"))
     return function not in ("", "__init__") and not makes and not _only_called_by_init(found, function)
 
@@ -281,11 +281,7 @@ def _only_called_by_init(found: Writes, function: str) -> bool:
 
 def _callers(found: Writes, function: str) -> set[str]:
     """Return the functions of that file in which a function of this name is called."""
-    return {
-        getattr(body.node, "name", "")
-        for body, statement, call in calls_of(found.body.file)
-        if callee(call)[1] == function
-    }
+    return {body.name for body, statement, call in calls_of(found.body.file) if callee(call)[1] == function}
 
 
 def _begins_later(found: Writes, steps: int) -> bool:
@@ -315,7 +311,7 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
         fix = f"Load the dict after the loop, {found.target}.load_state_dict({_state(found)}), or write with copy_."
     else:
         says = f"would write {other} into it, but never ran."
-        function = getattr(found.body.node, "name", "")
+        function = found.body.name
         fix = f"Check the condition for line {place.line}, and what it counts."
         if function and not _callers(found, function):
             fix = f"Call {function}() after the optimizer step: this file never calls it."
@@ -380,7 +376,7 @@ def _replacements(file: str, name: str, others: set[str]) -> list[Place]:
 def _is_on_condition(found: Writes) -> bool:
     """Whether a statement, or the call of the function around it, is inside of an `if`."""
     bodies = [(found.body, found.begins)]
-    name = getattr(found.body.node, "name", "")
+    name = found.body.name
     for body in functions(found.body.file) if name else ():
         calls = ((each.lineno, call) for each in statements(body.node) for call in calls_in(each))
         bodies += [(body, line) for line, call in calls if callee(call)[1] == name]

@@ -78,6 +78,11 @@ class Body:
     node: Scope = field(repr=False)
     lines: tuple[str, ...] = field(repr=False)
 
+    @property
+    def name(self) -> str:
+        """What the function or class is called; empty for a module."""
+        return getattr(self.node, "name", "")
+
     def place(self, node: ast.stmt | ast.expr, text: str | None = None) -> Place:
         """Where `node` stands; a compound statement is shown by its first line alone."""
         end = 0 if isinstance(node, ast.stmt) and any(True for _ in blocks(node)) else node.end_lineno or 0

@@ -19,7 +19,7 @@ def begins_later(body: Body, line: int, times: int) -> bool:
     to its calls in the file, unless it trains itself.
     """
     bodies = [(body, line)]
-    name = getattr(body.node, "name", "")
+    name = body.name
     for each in functions(body.file) if name and not _trains(body.node) else ():
         bodies += [(each, s.lineno) for s in statements(each.node) for call in calls_in(s) if callee(call)[1] == name]
     return any(_is_late(each.file, test, times) for each, at in bodies for test in _tests(each, at))

@@ -72,7 +72,7 @@ def _handed(body: Body) -> Iterator[tuple[str, int | str]]:
 
 
 def _parameters(body: Body, handed: set[tuple[str, int | str]]) -> Iterator[tuple[str, str]]:
-    function, given = getattr(body.node, "name", ""), getattr(body.node, "args", None)
+    function, given = body.name, getattr(body.node, "args", None)
     if not isinstance(given, ast.arguments):
         return
     names = [each.arg for each in (*given.posonlyargs, *given.args)]

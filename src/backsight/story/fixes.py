@@ -408,7 +408,7 @@ def _is_of_hook(changed: Changed) -> bool:
     """Whether a statement changes what a forward hook was given, one that returns nothing."""
     body = changed.scene.section.body if changed.scene else None
     statement = statement_at(body, changed.place.line) if body else None
-    name = getattr(body.node, "name", "") if body else ""
+    name = body.name if body else ""
     if body is None or not name or not isinstance(statement, ast.Expr) or results_of(body):
         return False
     calls = [node for each in functions(body.file) for node in _calls(each)]

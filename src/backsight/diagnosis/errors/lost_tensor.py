@@ -195,7 +195,7 @@ def _written_out(lost: Lost) -> Place | None:
     for body in (body for file in user_files(lost.failure) for body in functions(file)):
         returned = [each for each in statements(body.node) if isinstance(each, ast.Return) and each.value is not None]
         plain = [each for each in returned if isinstance(each.value, ast.Constant)]
-        if getattr(body.node, "name", "") in called and len(plain) < len(returned):
+        if body.name in called and len(plain) < len(returned):
             for each in plain:
                 number = each.value.value if isinstance(each.value, ast.Constant) else None
                 if type(number) in (int, float) and type(number) is type(value) and number == value:

@@ -44,7 +44,7 @@ def attribute_assignments(scene: Scene, path: str, *, inside: bool, tying: bool 
     return [
         body.place(statement)
         for body in functions(scene.site[0])
-        for statement in (statements(body.node) if (getattr(body.node, "name", "") == "__init__") == inside else ())
+        for statement in (statements(body.node) if (body.name == "__init__") == inside else ())
         for target, value in assigned(statement)
         if isinstance(target, ast.Attribute) and target.attr == path.rpartition(".")[2]
         if tying or not isinstance(value, ast.Attribute)

@@ -251,7 +251,7 @@ def _stored_by_hook(cut: Severed) -> str:
     place = cut.line.place if cut.line is not None else None
     if place is None or not _stores(cut):
         return ""
-    around = {getattr(b.node, "name", "") for b in functions(place.file) if _covers(b.node, place.line)} - {""}
+    around = {b.name for b in functions(place.file) if _covers(b.node, place.line)} - {""}
     registers = (call for _, _, call in calls_of(place.file) if _is_hook(call))
     named = {(dotted(n) or "").split(".")[-1] for c in registers for each in c.args for n in ast.walk(each)}
     return place.text.replace(".detach()", "").replace(".data", "") if around & named else ""

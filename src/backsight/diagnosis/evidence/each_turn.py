@@ -40,8 +40,8 @@ def detached(cut: Place) -> Detached | None:
         return None
     if (here := _in_loop(body, statement)) is not None:
         return here
-    inside = getattr(body.node, "name", "") == "forward" and statement in body.node.body
-    called = _cells(body) if inside else {getattr(body.node, "name", "")}
+    inside = body.name == "forward" and statement in body.node.body
+    called = _cells(body) if inside else {body.name}
     calling = [
         (each, s)
         for each in functions(cut.file)

@@ -45,7 +45,7 @@ def _again(written: Writes) -> bool:
 
 def _is_repeated(body: Body, most: int) -> bool:
     """Whether a function is called in a loop, or by a function that is."""
-    name = getattr(body.node, "name", "")
+    name = body.name
     calls = (
         (each, statement)
         for each in (functions(body.file) if name not in ("", "__init__") and most else ())

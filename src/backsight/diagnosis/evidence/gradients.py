@@ -228,7 +228,7 @@ def _candidates(held: Held) -> Iterator[tuple[Body, str]]:
 
 def _begins(body: Body) -> bool:
     """Whether this is `__init__`: what another method assigns, it has assigned since."""
-    return getattr(body.node, "name", "") == "__init__"
+    return body.name == "__init__"
 
 
 def _reads(failure: Failure, level: Level) -> Iterator[Read]:

@@ -50,7 +50,7 @@ def lost_update(optimizer: torch.optim.Optimizer) -> LostUpdate | None:
     if body is None:
         return None
     called = {callee(n)[1] for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call)}
-    helpers = (each for each in functions(body.file) if getattr(each.node, "name", "") in called - {"step"})
+    helpers = (each for each in functions(body.file) if each.name in called - {"step"})
     return next((found for each in (body, *helpers) for found in _lost_in(each, is_helper=each is not body)), None)
 
 

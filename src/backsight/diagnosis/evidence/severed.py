@@ -115,7 +115,7 @@ def hook_around(models: Iterable[torch.nn.Module], cut: Severed) -> Hook | None:
                 if body is not None and body.node.lineno <= cut.line.line <= (body.node.end_lineno or 0):  # type: ignore[union-attr]  # no module
                     for each in statements(body.node):
                         if isinstance(each, ast.Return) and not _is_nothing(each.value):
-                            name = getattr(body.node, "name", "")
+                            name = body.name
                             return Hook(body.place(each), name if name.isidentifier() else "the hook", kind, replaces)
     return None
 

@@ -42,7 +42,7 @@ def made_anew(scene: Scene, leaf: Leaf) -> tuple[Anew, ...]:
 
 def made_late(scene: Scene, leaf: Leaf) -> Place | None:
     """Return the statement of a `forward` that creates, under a condition, what holds a parameter."""
-    found = [(b, s) for b, s in _holding(scene, leaf) if getattr(b.node, "name", "") in _FORWARD]
+    found = [(b, s) for b, s in _holding(scene, leaf) if b.name in _FORWARD]
     body, statement = found[0] if len(found) == 1 else (None, None)
     if body is None or statement is None or _constructor(getattr(statement, "value", None)) is None:
         return None
@@ -95,7 +95,7 @@ def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
         body, statement = read_at(place)
         if line is None or place is None or body is None or statement is None:
             continue
-        if getattr(body.node, "name", "") != "__init__":
+        if body.name != "__init__":
             yield [(body, statement)]
             read = _names_in(line.segment) or {use.name for use in uses(statement) if not use.binds}
             yield [(body, s) for s in statements(body.node) if _binds(s, read)]
@@ -103,7 +103,7 @@ def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
         yield [
             (other, s)
             for other in functions(place.file)
-            if kind is not None and getattr(other.node, "name", "") not in ("__init__", "")
+            if kind is not None and other.name not in ("__init__", "")
             for s in statements(other.node)
             if _constructs(s, kind)
         ]
@@ -134,7 +134,7 @@ def _holding(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
     model."""
     root, *inner = leaf.name.split(".")
     for body in functions(scene.site[0]):
-        for statement in statements(body.node) if getattr(body.node, "name", "") != "__init__" else ():
+        for statement in statements(body.node) if body.name != "__init__" else ():
             for target, _, _ in targets(statement):
                 if isinstance(target, ast.Attribute) and dotted(target.value) == "self" and target.attr in inner:
                     yield body, statement
@@ -145,7 +145,7 @@ def _holding(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
 
 
 def _runs_each_time(scene: Scene, body: Body, statement: ast.stmt) -> bool:
-    if getattr(body.node, "name", "") in _FORWARD and any(each is statement for each in body.node.body):
+    if body.name in _FORWARD and any(each is statement for each in body.node.body):
         return True
     line = scene.site[1]
     first, last = min(statement.lineno, line), max(statement.lineno, line)
@@ -161,7 +161,7 @@ def filtering(built: Place) -> Place | None:
         return None
     names = {callee(call)[1] for call in calls_in(statement)}
     inside = [(body, statement)]
-    inside += [(b, s) for b in functions(body.file) if _name(b) in names for s in statements(b.node)]
+    inside += [(b, s) for b in functions(body.file) if b.name in names for s in statements(b.node)]
     return only(each.place(s) for each, s in inside if _filters(s))
 
 
@@ -192,7 +192,7 @@ def created_after(scene: Scene, leaf: Leaf, built: Place) -> Place | None:
     if around is None or not kinds:
         return None
     found = list(_calling(built.file, kinds))
-    inner = {_name(body) for body, _ in found if body.node is not around.node}
+    inner = {body.name for body, _ in found if body.node is not around.node}
     if inner:
         found = [each for each in found if each[0].node is around.node] + list(_calling(built.file, inner))
     elsewhere = any(body.node is not around.node for body, _ in found) or "__init__" in inner
@@ -205,10 +205,6 @@ def _calling(file: str, names: set[str]) -> Iterator[tuple[Body, ast.stmt]]:
     for body, statement in statements_of(file):
         if any(callee(call)[1] in names for call in calls_in(statement)):
             yield body, statement
-
-
-def _name(body: Body) -> str:
-    return getattr(body.node, "name", "")
 
 
 _DERIVATIVE = re.compile(r"grad|jacobian|hessian|laplac|derivative|^[vj]jp$", re.IGNORECASE)
@@ -267,7 +263,7 @@ def _differentiates(file: str, function: str) -> bool:
     """Whether a function is called after what it does, or is one of the file's that calls `autograd.grad`."""
     if _DERIVATIVE.search(function):
         return True
-    bodies = (each for each in functions(file) if getattr(each.node, "name", "") == function)
+    bodies = (each for each in functions(file) if each.name == function)
     calls = (node for body in bodies for s in statements(body.node) for node in expressions(s))
     return any(isinstance(n, ast.Call) and is_gradient_call(n) for n in calls)
 

@@ -114,7 +114,7 @@ def _noised(body: Body, statement: ast.stmt, target: str, data: str) -> _Noised 
             if callee(call)[1] in _DRAWS:
                 found.append(_Noised(body.place(each), body.place(each), f"{target} in place of {body.text(call)}"))
             elif any(dotted(value) == data for value in call.args):
-                inner = [b for b in functions(body.file) if getattr(b.node, "name", "") == callee(call)[1]]
+                inner = [b for b in functions(body.file) if b.name == callee(call)[1]]
                 found += [n for b in inner if (n := _draws_inside(body, each, call, b, target)) is not None]
     return only(found)
 

@@ -110,7 +110,7 @@ def _within(statement: ast.stmt, other: ast.AST) -> bool:
 
 def are_read(body: Body) -> bool:
     """Whether gradients are read in a function, or in one that calls it."""
-    name = getattr(body.node, "name", "")
+    name = body.name
     around = [body.node, *(each.node for each in functions(body.file) if _calls(list(statements(each.node)), name))]
     return any(isinstance(n, ast.Attribute) and n.attr == "grad" for each in around for n in _own(each))
 

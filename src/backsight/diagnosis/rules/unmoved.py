@@ -123,7 +123,7 @@ def _set_rate(file: str) -> tuple[Place, ...]:
     floors = [
         other.place(each)
         for other, each in every
-        if getattr(other.node, "name", "") in called and not hasattr(each, "body")
+        if other.name in called and not hasattr(each, "body")
         if any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) for node in ast.walk(each))
     ]
     return (body.place(setting), *floors[:1])

@@ -136,7 +136,7 @@ def _asked_after(scene: Scene, proven: Sequence[Suspect]) -> Suspect | None:
 def _is_called_outside(scene: Scene, suspect: Suspect, blocks: Sequence[Suspect]) -> bool:
     """Whether a function without gradients, which has returned, was called outside of the blocks that have none: what
     they computed may be a target, and is so on purpose."""
-    name, off = getattr(suspect.section.body.node, "name", ""), _lines_off(blocks)
+    name, off = suspect.section.body.name, _lines_off(blocks)
     running = [each for each in sections(scene.failure) if each.level is not None] if off else []
     calls = ((call, place) for each in running for call, place in each.calls())
     return suspect.section.level is None and any(
@@ -273,7 +273,7 @@ def _calling(scene: Scene, suspect: Suspect) -> Place | None:
 
 
 def _name(suspect: Suspect) -> str:
-    return getattr(suspect.section.body.node, "name", "")
+    return suspect.section.body.name
 
 
 _LEFT_OUT = ("detach", "number")

@@ -356,7 +356,7 @@ def _of_block(suspect: Suspect) -> str:
             return (
                 f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}."
             )
-        name = getattr(suspect.section.body.node, "name", "")
+        name = suspect.section.body.name
         return f"Remove @{expression} from {name}{_other_calls(suspect, name, expression)}."
     if suspect.seen:
         what, block = (suspect.calling or suspect.inside[0][0]).text, suspect.cut.place.text.rstrip(":")

@@ -107,7 +107,7 @@ def _nothing(hook: Hook) -> str:
     value, line, body = hook.returns.value, hook.returns.lineno, hook.body
     if isinstance(value, ast.Call) and callee(value)[1] in FILLING:
         text = ast.unparse(value)
-        if getattr(body.node, "name", "") == "<lambda>":
+        if body.name == "<lambda>":
             given = ast.unparse(body.node.args) if isinstance(body.node, ast.FunctionDef) else ""
             return (
                 f"Let the hook return nothing: above line {line}, define `def look({given}): {text}`, and use look in "

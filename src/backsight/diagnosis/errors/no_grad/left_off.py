@@ -79,7 +79,7 @@ def _undone(place: Place) -> str:
     entered and left, when it is left."""
     body = body_around(place.file, place.line)
     block = body.node.body if body is not None else []
-    if body is not None and getattr(body.node, "name", "") == "__enter__":
+    if body is not None and body.name == "__enter__":
         return (
             f"Above line {place.line}, keep the mode: `self.was_enabled = torch.is_grad_enabled()`. In __exit__, call "
             "`torch.set_grad_enabled(self.was_enabled)`."
@@ -103,7 +103,7 @@ def _entered_again(scene: Scene, switch: Place) -> Finding | None:
     """`__enter__` keeps the mode and `__exit__` puts it back: of an object that was entered again before it was left,
     the mode that was kept first is lost."""
     body = body_around(switch.file, switch.line)
-    kept = _kept(body, switch) if body is not None and getattr(body.node, "name", "") == "__enter__" else None
+    kept = _kept(body, switch) if body is not None and body.name == "__enter__" else None
     if kept is None:
         return None
     place, cls, attribute = kept
@@ -156,7 +156,7 @@ def left_by_generator(scene: Scene) -> Finding | None:
         found = next(_open_blocks(scene, level), None)
         if found is not None:
             off, at, used = found
-            name = getattr(off.body.node, "name", "")
+            name = off.body.name
             return explanation(
                 scene.title(f"{name}() yields inside {off.text}, so gradients are disabled outside it, too"),
                 (

@@ -29,7 +29,7 @@ def cached(case: Case, attribute: str) -> Keeping | None:
         for level in case.failure.users
         for body, name in _bodies(level, attribute)
         for place in assignments(body, name)
-        if getattr(body.node, "name", "") != "__init__"
+        if body.name != "__init__"
     ]
     return found[0] if found and all(each.cached for each in found) else None
 
@@ -45,7 +45,7 @@ def emptied(case: Case, container: str) -> bool:
         assignments(body, name) or any(callee(node)[1] == "clear" for node in _calls_on(body, name))
         for level in case.failure.users
         for body, name in _bodies(level, container)
-        if getattr(body.node, "name", "") != "__init__"
+        if body.name != "__init__"
     )
 
 

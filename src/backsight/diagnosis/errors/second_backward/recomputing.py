@@ -273,7 +273,7 @@ def _assigned_once(case: Case, name: str) -> Place | None:
     owner, _, attribute = name.rpartition(".")
     held = _held(case, owner)
     found = [(body, each) for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}")]
-    once = is_module(held) and all(getattr(body.node, "name", "") == "__init__" for body, _ in found)
+    once = is_module(held) and all(body.name == "__init__" for body, _ in found)
     return found[0][1] if found and once else None
 
 

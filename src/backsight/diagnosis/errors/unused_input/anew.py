@@ -159,7 +159,7 @@ def _read_elsewhere(case: Unused, maker: Maker, level: Level, node: ast.expr) ->
                 if (here and each is node) or type(each) is not type(node) or statement is None:
                     continue
                 if _runs(section, each, maker) and section.body.place(statement) != level.place:
-                    yield Other(section.body.place(statement), "" if here else getattr(section.body.node, "name", ""))
+                    yield Other(section.body.place(statement), "" if here else section.body.name)
 
 
 def _runs(section: Section, node: ast.expr, maker: Maker) -> bool:
@@ -205,7 +205,7 @@ def _is_set_again(failure: Failure, attribute: str) -> bool:
         name.rpartition(".")[2] == attribute and "." in name
         for file in user_files(failure)
         for body in functions(file)
-        if getattr(body.node, "name", "") not in ("__init__", "__post_init__")
+        if body.name not in ("__init__", "__post_init__")
         for each in statements(body.node)
         for name in bound(each)
     )
