@@ -22,10 +22,18 @@ from backsight.diagnosis.program import calls_around, files_around, statements_a
 from backsight.diagnosis.wording import counted, if_known, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place, calls_of, only, statements_of
+from backsight.source import Place, only, statements_of
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments
-from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, functions, statement_at, statements
+from backsight.source.body import (
+    LOOPS,
+    body_around,
+    callee,
+    callers,
+    dotted,
+    statement_at,
+    statements,
+)
 from backsight.source.guards import begins_later
 from backsight.tape import modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
@@ -271,17 +279,8 @@ def _is_periodic(found: Writes) -> bool:
         return True
     function, last = found.body.name, _last(found.target)
     makes = any(assignments(found.body, name) for name in (found.target, last, f"self.{last}"))
-    return function not in ("", "__init__") and not makes and not _only_called_by_init(found, function)
-
-
-def _only_called_by_init(found: Writes, function: str) -> bool:
-    callers = _callers(found, function)
-    return bool(callers) and callers <= {"__init__"}
-
-
-def _callers(found: Writes, function: str) -> set[str]:
-    """Return the functions of that file in which a function of this name is called."""
-    return {body.name for body, statement, call in calls_of(found.body.file) if callee(call)[1] == function}
+    once = {caller.name for caller, _, _ in callers(found.body)} == {"__init__"}
+    return function not in ("", "__init__") and not makes and not once
 
 
 def _begins_later(found: Writes, steps: int) -> bool:
@@ -313,7 +312,7 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
         says = f"would write {other} into it, but never ran."
         function = found.body.name
         fix = f"Check the condition for line {place.line}, and what it counts."
-        if function and not _callers(found, function):
+        if function and not any(callers(found.body)):
             fix = f"Call {function}() after the optimizer step: this file never calls it."
     title = f"{name} never changes, although it should follow {other}."
     return Finding("BS138", "warning", title, (_so_far(since, steps), shown(place, says)), fix, str(place), since=since)
@@ -375,11 +374,7 @@ def _replacements(file: str, name: str, others: set[str]) -> list[Place]:
 
 def _is_on_condition(found: Writes) -> bool:
     """Whether a statement, or the call of the function around it, is inside of an `if`."""
-    bodies = [(found.body, found.begins)]
-    name = found.body.name
-    for body in functions(found.body.file) if name else ():
-        calls = ((each.lineno, call) for each in statements(body.node) for call in calls_in(each))
-        bodies += [(body, line) for line, call in calls if callee(call)[1] == name]
+    bodies = [(found.body, found.begins), *((each, at.lineno) for each, at, _ in callers(found.body))]
     return any(
         isinstance(each, ast.If) and each.lineno <= line <= (each.end_lineno or 0)
         for body, line in bodies

@@ -328,6 +328,11 @@ def calls_of(*files: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
     return ((body, statement, call) for body, statement in statements_of(*files) for call in calls_in(statement))
 
 
+def callers(body: Body) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """Every call in the file that is of a function by this name, as in `calls_of`; none of a module."""
+    return (each for each in calls_of(body.file) if body.name and callee(each[2])[1] == body.name)
+
+
 def dotted(node: ast.AST | None) -> str | None:
     """`"self.hidden"` for a name or a chain of attributes on one; None for any other expression."""
     parts: list[str] = []

@@ -26,7 +26,7 @@ from backsight.diagnosis.evidence.joints import (
 )
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
+from backsight.diagnosis.wording import counted, listed, operations_were, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, loop_facts, parsed, read_at
 from backsight.source.bindings import spots
@@ -387,8 +387,7 @@ def held_since_step(case: Case) -> Finding | None:
         f"{'them' if several else 'it'}.",
         (
             shown(case.failure.user.place, f"backpropagates through {listed([path for _, _, path in held], 3)}."),
-            f"{were(len(case.old), 'operations of this graph')} recorded before the last optimizer step, as the "
-            "watch has seen.",
+            f"{operations_were(len(case.old))} recorded before the last optimizer step, as the watch has seen.",
         ),
         _emptied(name, len({node for node, _, _ in held})),
         source=case.failure.source,
