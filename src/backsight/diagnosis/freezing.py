@@ -17,7 +17,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, only
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, dotted, expressions, is_constant, statements
+from backsight.source.body import callee, calls_in, dotted, is_constant, statements
 from backsight.tape import modules_in, parameters_in
 
 CODES = ("BS126", "BS129")
@@ -66,8 +66,8 @@ def left_frozen(
             isinstance(each, ast.If) and each.lineno < statement.lineno <= (each.end_lineno or 0)
             for each in statements(body.node)
         )
-        steps = (n for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call))
-        if conditional or not any(callee(call)[1] == "step" for call in steps):
+        steps = any(callee(call)[1] == "step" for s in statements(body.node) for call in calls_in(s))
+        if conditional or not steps:
             continue
         name, place = named(optimizer, "the optimizer"), body.place(statement)
         never = "it is never unfrozen" if len(frozen) == 1 else "they are never unfrozen"
@@ -89,8 +89,8 @@ def freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
         value: ast.expr | None = getattr(statement, "value", None)
         if any(isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in targets):
             yield body, statement, not is_constant(value, False)
-        for call in expressions(statement):
-            if isinstance(call, ast.Call) and callee(call)[1] == "requires_grad_":
+        for call in calls_in(statement):
+            if callee(call)[1] == "requires_grad_":
                 yield body, statement, not (call.args and is_constant(call.args[0], False))
 
 

@@ -14,7 +14,7 @@ from backsight.diagnosis.program import calls_around, named, program_frames, run
 from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place, function_at
-from backsight.source.body import LOOPS, callee, expressions, statements
+from backsight.source.body import LOOPS, callee, calls_in, statements
 
 CODES = ("BS116",)
 
@@ -96,8 +96,8 @@ def _meant(frame: FrameType) -> bool:
             (statement.lineno, callee(node)[1])
             for statement in statements(body.node)
             if statement.lineno < each.f_lineno
-            for node in expressions(statement)
-            if isinstance(node, ast.Call) and callee(node)[1] in ("eval", "train")
+            for node in calls_in(statement)
+            if callee(node)[1] in ("eval", "train")
         ]
         line, mode = max(modes, default=(0, ""))
         loops = (s for s in statements(body.node) if isinstance(s, LOOPS))

@@ -16,7 +16,6 @@ from backsight.source.body import (
     callee,
     calls_in,
     dotted,
-    expressions,
     functions,
     is_constant,
     statements,
@@ -77,8 +76,8 @@ class Freezing:
             return
         names = [each.arg for each in self.body.node.args.args]
         for body, statement in statements_of(self.body.file):
-            for node in expressions(statement):
-                if isinstance(node, ast.Call) and callee(node)[1] == self.body.node.name:
+            for node in calls_in(statement):
+                if callee(node)[1] == self.body.node.name:
                     own = names[1:] if callee(node)[0] is not None and names[:1] == ["self"] else names
                     pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
                     known = {name: found for name, value in pairs if name and (found := literal(value)) is not None}

@@ -19,7 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, inherits, mro, namespace
 from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import callee, dotted, expressions, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
 from backsight.source.freezing import freezings
 from backsight.story.evaluated import value_of
@@ -152,7 +152,7 @@ def _is_called_by(failure: Failure) -> bool:
 
 def _argument(level: Level, name: str, parameters: list[str], function: str) -> ast.expr | None:
     """What the call that failed gives for a parameter."""
-    calls = [node for node in expressions(level.statement) if isinstance(node, ast.Call)] if level.statement else []
+    calls = list(calls_in(level.statement))
     here = [node for node in calls if (node.lineno, node.col_offset) == (level.line, level.column)]
     optimizers = sorted((node for node in calls if _makes_optimizer(level, node)), key=lambda node: node not in here)
     named = [node for node in calls if function and callee(node)[1] == function]

@@ -167,8 +167,8 @@ def registrations(file: str, *also: str) -> Iterator[Registered]:
             named[body.node.name] = body, body.node
     for body in bodies:
         for statement in statements(body.node):
-            for node in expressions(statement):
-                if isinstance(node, ast.Call) and callee(node)[1] in _OF_MODULES | _OF_TENSORS | {*also} and node.args:
+            for node in calls_in(statement):
+                if callee(node)[1] in _OF_MODULES | _OF_TENSORS | {*also} and node.args:
                     yield _registered(body, statement, node, named)
 
 

@@ -46,7 +46,7 @@ def resampled(cut: Severed) -> str:
     """Return a statement that draws with `sample()` as it is with `rsample()`; empty for what has no `rsample()`."""
     if cut.by != "no_grad" or cut.op not in DRAWS or cut.line is None or disabled_by(cut) is not None:
         return ""
-    drawn = any(callee(n)[1] == "sample" for n in expressions(statement_of(cut)) if isinstance(n, ast.Call))
+    drawn = any(callee(n)[1] == "sample" for n in calls_in(statement_of(cut)))
     return cut.line.place.text.replace(".sample(", ".rsample(", 1) if drawn else ""
 
 
@@ -152,8 +152,7 @@ def _joined(cut: Severed) -> str | None:
 def _stacked(cut: Severed) -> str | None:
     """Return how to join tensors that become numbers first: `torch.tensor([p.tolist() for p in pooled])`."""
     numbers = ("tolist", "item")
-    calls = [each for each in expressions(statement_of(cut)) if isinstance(each, ast.Call)] if cut.op in numbers else ()
-    for call in calls:
+    for call in calls_in(statement_of(cut)) if cut.op in numbers else ():
         if callee(call)[1] not in ("tensor", "as_tensor", "FloatTensor", "Tensor") or not call.args:
             continue
         match call.args[0]:

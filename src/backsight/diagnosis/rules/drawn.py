@@ -13,7 +13,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.source import Place, read_at
-from backsight.source.body import body_around, callee, expressions, statement_at
+from backsight.source.body import body_around, callee, calls_in, expressions, statement_at
 from backsight.tape import Graph, Leaf
 from backsight.tracing import Met, Severed
 
@@ -113,4 +113,4 @@ def _reparametrized(place: Place) -> str:
 
 def _calls(place: Place) -> set[str]:
     statement = read_at(place)[1]
-    return {callee(n)[1] for n in expressions(statement) if isinstance(n, ast.Call)} if statement is not None else set()
+    return {callee(n)[1] for n in calls_in(statement)} if statement is not None else set()

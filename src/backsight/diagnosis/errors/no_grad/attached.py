@@ -132,8 +132,8 @@ def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> str:
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
     """The conversion to floating point around an expression, if there is one."""
-    for each in expressions(statement):
-        if isinstance(each, ast.Call) and callee(each)[0] is node and callee(each)[1] in _FLOATING:
+    for each in calls_in(statement):
+        if callee(each)[0] is node and callee(each)[1] in _FLOATING:
             return each
     return node
 
@@ -171,8 +171,8 @@ def _is_index(statement: ast.stmt, value: ast.expr) -> bool:
 def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[int, str]]:
     """The statements that choose by the result, `torch.where(hard, a, b)`, with a weighted mean instead."""
     for each in _later(body, statement, name):
-        for node in expressions(each):
-            if isinstance(node, ast.Call) and callee(node)[1] == "where" and len(node.args) == 3:
+        for node in calls_in(each):
+            if callee(node)[1] == "where" and len(node.args) == 3:
                 first, *both = node.args
                 if dotted(first) == name:
                     a, b = (simple(body.text(value)) for value in both)

@@ -417,7 +417,7 @@ def _enabled_late(case: Unused, cut: Place) -> str:
     body = case.failure.user.body if case.failure.user else None
     if body is None or (body.file != cut.file) or len(case.names) != 1:
         return ""
-    calls = ((s, n) for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call))
+    calls = ((s, n) for s in statements(body.node) for n in calls_in(s))
     for statement, node in calls:
         receiver, method = callee(node)
         if method == "requires_grad_" and dotted(receiver) == case.name and statement.lineno > cut.line:
