@@ -90,7 +90,7 @@ def test_a_step_may_return_a_function():
     [
         (lambda: (mlp()[0],), "needs a batch"),
         (lambda: (3,), "not a int"),
-        (lambda: (lambda x: x,), "needs x"),
+        (lambda: (lambda x: x,), r"<lambda>\(\) is called without arguments, but it needs `x`"),
         (lambda: (lambda: mlp()[0],), "Return a batch too"),
         (lambda: (lambda: 3,), "created no tensor"),
         (lambda: (making,), r"making returned a function and ran no backward.*: forecast\(making\(\)\)"),
@@ -151,15 +151,16 @@ def test_a_distribution_that_checks_its_arguments_is_forecast_as_if_they_were_va
             super().__init__()
             self.mean, self.spread = nn.Linear(64, 64), nn.Linear(64, 64)
 
-        def forward(self, x, action):
+        def forward(self, pair):
+            x, action = pair
             return -torch.distributions.Normal(self.mean(x), self.spread(x).exp()).log_prob(action).mean()
 
-    model, batch = Policy(), (torch.randn(32, 64), torch.randn(32, 64))
+    model, batch = Policy(), torch.randn(2, 32, 64)
 
     def step():
-        model(*batch).backward()
+        model(batch).backward()
 
-    said = forecast(model, batch, loss=lambda output: output) if as_a_model else forecast(step)
+    said = forecast(model, batch) if as_a_model else forecast(step)
     assert said.peak > 2 * 64 * 64 * 4
     checked = torch.distributions.Normal(0.0, 1.0)
     with pytest.raises(ValueError, match="invalid values"):  # outside of a forecast they are checked as ever

@@ -124,8 +124,9 @@ def _instead(path: Path) -> str:
     if not holds_a_trace(path):
         return f": backsight run --record and bs.record() write recordings{_hint(path)}"
     return (
-        f": it is a trace, which `backsight diff {path} OTHER` compares with another one. To see where two runs diverge "
-        "in `backsight view`, under Compare, record and trace both: backsight run --record --trace steps=0,1 train.py."
+        f": it is a trace, which `backsight diff {path} OTHER` compares with another one. To see where two runs "
+        "diverge in `backsight view`, under Compare, record and trace both: backsight run --record --trace steps=0,1 "
+        "train.py."
     )
 
 
