@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import urljoin
 
 WINDOW = {"width": 1280, "height": 800}
-# Chromium starts a new process for what does not isolate itself as the page before it does.
 _EMPTY = '<link rel="icon" href="data:,">'  # else a browser may ask the server for one, which has none
+# Chromium starts a new process for what does not isolate itself as the page before it does.
 _ISOLATED = {"cross-origin-opener-policy": "same-origin"}
 
 
