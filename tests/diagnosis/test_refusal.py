@@ -265,3 +265,32 @@ def test_what_is_made_beside_autocast_gets_the_dtype_that_it_computes_in(source)
     assert (finding.code, finding.source) == ("BS200", at(source))
     assert "makes float32, and" in finding.fix and "is bfloat16, as autocast computes it" in finding.fix
     assert UNDER_AUTOCAST[source] in finding.fix
+
+
+STATES = """
+def adam(*sizes):
+    net = torch.nn.Sequential(*(torch.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])))
+    return net, torch.optim.Adam(net.parameters())
+def step(net, opt, size):
+    net(torch.ones(1, size)).sum().backward()
+    opt.step()
+def restore(opt, state):
+    opt.load_state_dict(state)
+before, old = adam(3, 5, 2)
+step(before, old, 3)
+"""
+
+
+def test_a_state_of_another_net_fails_in_the_step_and_no_order_is_told():
+    finding = explained(STATES + "net, opt = adam(3, 4, 2)\nrestore(opt, old.state_dict())\nstep(net, opt, 3)")
+    assert finding.title.endswith("the state of net[0].weight has shape 5×3, and the parameter 4×3.")
+    assert "order of" not in finding.fix
+    assert not finding.exact
+
+
+def test_what_a_state_lacks_is_told_only_where_its_shapes_leave_one_way():
+    source = "net, opt = adam(SIZES)\nrestore(opt, old.state_dict())"
+    named = explained(STATES + source.replace("SIZES", "3, 5, 2, 7"))
+    assert named.title == "opt has 6 parameters, and the state was saved with 4: net[2] was not among them."
+    open_ = explained(STATES.replace("3, 5, 2", "3, 3") + source.replace("SIZES", "3, 3, 3"))
+    assert open_.fix.startswith("It was saved with 2 parameters, and this optimizer has 4 parameters.")

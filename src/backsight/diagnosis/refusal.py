@@ -17,6 +17,7 @@ import torch
 from backsight.diagnosis.births import told
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
+from backsight.diagnosis.errors.optimizer_state import state_refused
 from backsight.diagnosis.errors.released import is_own, released
 from backsight.diagnosis.errors.remedies import Remedy, remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
@@ -71,8 +72,9 @@ def refused(error: BaseException) -> Finding | None:
         return None
     if (norm := batch_norm_mapped(failure)) is not None:
         return norm
-    if (told := batch_of_state(found) or optimizer_refused(found) or born(found)) is not None:
-        return told
+    for knows in (batch_of_state, optimizer_refused, state_refused, born):
+        if (finding := knows(found)) is not None:
+            return finding
     saving, known = _saving(found), may_have_been_born(found) or remedy_of(found)
     message = _message(failure.message)
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""

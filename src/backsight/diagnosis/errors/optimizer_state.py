@@ -1,0 +1,274 @@
+"""The state of an optimizer goes to its parameters by position: of which parameters was it saved, and in which order?
+
+A state has no names. What is told of it fits the shapes that it has at each position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.snapshot import groups
+from backsight.source import Place, calls_of, only, statements_of
+from backsight.source.bindings import assigned
+from backsight.source.body import callee, dotted, statements
+from backsight.source.freezing import freezings
+from backsight.story.files import user_files
+from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
+from backsight.tape import modules_in, registered
+from backsight.text import as_code
+
+Shape = tuple[int, ...]
+
+_OTHER_NUMBER = "parameter group that doesn't match the size of optimizer's group"
+_OTHER_SHAPE = re.compile(r"must match the size|size mismatch|shape.* (?:match|same)")
+
+
+def state_refused(found: Refusal) -> Finding | None:
+    """Tell the parameters that a state was saved of from those of the optimizer; None for another error."""
+    held = (each.variables.get("self") for each in reversed(found.below))
+    optimizer = next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
+    if optimizer is None:
+        return None
+    case = _Case(found, optimizer)
+    if _OTHER_NUMBER in found.failure.message:
+        return _of_others(case)
+    return _of_other_shapes(case) if _OTHER_SHAPE.search(found.failure.message) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """An optimizer that has refused a state, or that failed in a step with one."""
+
+    found: Refusal
+    optimizer: torch.optim.Optimizer
+
+    @cached_property
+    def held(self) -> list[torch.Tensor]:
+        return [each for group in groups(self.optimizer) for each in group["params"] if is_tensor(each)]
+
+    @cached_property
+    def every(self) -> dict[str, torch.Tensor]:
+        """All parameters of the model that has those of the optimizer, by path, in the order of `parameters()`."""
+        mine = {id(each) for each in self.held}
+        found = search((), frames=self.found.failure.frames, collect=(torch.nn.Module,)).found
+        models = [_parameters(each, name.path) for each, name in found if is_module(each)]
+        around = [each for each in models if mine <= {id(one) for one in each.values()}]
+        return max(around, key=len, default={})
+
+    @cached_property
+    def name(self) -> str:
+        return as_code(names_of(self.found.failure, [self.optimizer])[0] or "this optimizer")
+
+    @cached_property
+    def built(self) -> Place | None:
+        """The statement that makes it: the last one above that gives a variable of a function still running its value,
+        or the only one of the program that assigns the attribute."""
+        for level in self.found.failure.users:
+            names = {name for name, value in level.variables.items() if value is self.optimizer}
+            above = [each for each in statements(level.body.node) if each.lineno < level.line] if level.body else []
+            made = [s for s in above for target, _ in assigned(s) if dotted(target) in names]
+            if made and level.body is not None:
+                return level.body.place(made[-1])
+        attribute = self.name.rpartition(".")[2]
+        return only(
+            body.place(each)
+            for body, each in statements_of(*user_files(self.found.failure))
+            for target, _ in assigned(each)
+            if (dotted(target) or "").endswith(f".{attribute}")
+        )
+
+    @cached_property
+    def loaded(self) -> Place | None:
+        """The only statement of the program that may have loaded its state."""
+        return only(
+            body.place(each)
+            for body, each, call in calls_of(*user_files(self.found.failure))
+            if callee(call)[1] == "load_state_dict" and self._may_be_it(dotted(callee(call)[0]))
+        )
+
+    def _may_be_it(self, name: str | None) -> bool:
+        values = [level.value(name) for level in self.found.failure.users] if name else []
+        known = [each for each in values if each is not None]
+        return not known or any(each is self.optimizer for each in known)
+
+    def called(self, tensors: Sequence[torch.Tensor]) -> list[str]:
+        """What parameters are called: by a module, if they are all of it in its order, else each by its own name."""
+        paths = {id(each): path for path, each in self.every.items()}
+        left, found = [paths.get(id(each), "") for each in tensors], list[str]()
+        while left:
+            parts = left[0].split(".")
+            for k in range(1, len(parts) + 1):
+                prefix = ".".join(parts[:k])
+                inside = [each for each in self.every if f"{each}.".startswith(f"{prefix}.")]
+                if inside and left[: len(inside)] == inside:
+                    break
+            found.append(prefix)
+            left = left[max(1, len(inside)) :]
+        return [as_code(each) for each in found]
+
+    def told(
+        self, title: str, evidence: Sequence[Fact | None], fix: str, source: Place | None, *, exact: bool
+    ) -> Finding:
+        level = self.found.level
+        lines = [each for each in evidence if each is not None]
+        if all(getattr(each, "place", None) != level.place for each in lines):
+            lines.append(shown(level.place, "failed."))
+        return Finding(UNKNOWN, "error", title, tuple(lines), fix, source=str(source or level.place), exact=exact)
+
+
+def _parameters(model: torch.nn.Module, path: str) -> dict[str, torch.Tensor]:
+    """The parameters of a model by path, each once."""
+    found: dict[int, tuple[str, torch.Tensor]] = {}
+    for inner, module in modules_in(model, path):
+        for name, each in registered(module, "_parameters").items():
+            if is_tensor(each):
+                found.setdefault(id(each), (f"{inner}.{name}", each))
+    return dict(found.values())
+
+
+def _shape(state: Any) -> Shape | None:
+    """The shape of the parameter that a state is of; None where it has nothing of a shape, or several."""
+    tensors = [each for each in state.values() if is_tensor(each)] if isinstance(state, dict) else []
+    shapes = {shape for each in tensors if (shape := shape_of(each))}
+    return only(shapes)
+
+
+def _of_others(case: _Case) -> Finding | None:
+    """A state of more parameters than the optimizer has, or of fewer."""
+    given = case.found.below[-1].variables.get("state_dict")
+    every: Any = given if isinstance(given, dict) else {}
+    states, saved = every.get("state"), every.get("param_groups")
+    if not isinstance(states, dict) or not isinstance(saved, list) or not case.every:
+        return None
+    shapes = [_shape(states.get(k)) for each in saved for k in each.get("params", ())]
+    if len(shapes) > len(case.held):
+        return _of_more(case, shapes)
+    return _of_fewer(case, shapes) if len(shapes) < len(case.held) else None
+
+
+def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
+    """The optimizer leaves out what the state was saved of, too: the rest of the model, if number and shapes fit."""
+    mine = {id(each) for each in case.held}
+    absent = [each for each in case.every.values() if id(each) not in mine]
+    whole = [shape_of(each) or () for each in case.every.values()]
+    if len(whole) != len(saved) or Counter(filter(None, saved)) - Counter(whole):
+        return None
+    names, line = listed(case.called(absent), 4), case.found.level.place.line
+    sure, ordered = all(saved), all(each in (None, shape) for each, shape in zip(saved, whole, strict=True))
+    frozen = not any(needs_gradient(each) for each in absent)
+    its = "its" if len(case.called(absent)) == 1 else "their"
+    freezing = [each.place for file in user_files(case.found.failure) for each in freezings(file)] if frozen else []
+    where = f" on line {case.built.line}" if case.built else ""
+    model = next(iter(case.every)).split(".")[0]
+    order = f"in the order of {model}.parameters()" if ordered and sure else "in the order in which it was saved"
+    until = f", once {its} parameters require grad again" if frozen else ""
+    return case.told(
+        f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: it lacks "
+        f"{names}.",
+        (
+            *(shown(each, f"sets requires_grad, which is False in {names}.", "read") for each in freezing[:2]),
+            shown(case.built, f"makes {case.name} without {names}.") if case.built else None,
+        ),
+        f"Make {case.name}{where} as it was when the state was saved, over {names} as well{until}: a state goes to the "
+        f"parameters by position, here {order}. Without line {line}, it would run, and train on without {names}.",
+        case.built,
+        exact=sure,
+    )
+
+
+def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
+    """The optimizer has parameters that the state was not saved of: those that the shapes leave over, if one way."""
+    mine = [shape_of(each) or () for each in case.held]
+    first, last = _fitted(saved, mine), _fitted(saved[::-1], mine[::-1])
+    if first is None or last is None or [*first] != [len(mine) - 1 - k for k in reversed(last)]:
+        return None
+    new = [each for k, each in enumerate(case.held) if k not in first]
+    names, line = listed(case.called(new), 4), case.found.level.place.line
+    where = f" on line {case.built.line}" if case.built else ""
+    return case.told(
+        f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {names} "
+        f"{'was' if len(case.called(new)) == 1 else 'were'} not among them.",
+        (shown(case.built, f"makes {case.name} with {names}.") if case.built else None,),
+        f"Make {case.name}{where} without {names}, load the state, and then give it {names} as a group of its own, "
+        f"with {case.name}.add_param_group(...). Or start with a new state: leave out line {line}.",
+        case.built,
+        exact=True,
+    )
+
+
+def _fitted(saved: Sequence[Shape | None], mine: Sequence[Shape]) -> list[int] | None:
+    """The first positions whose shapes are those saved, in order."""
+    found, at = [], 0
+    for each in saved:
+        while at < len(mine) and each not in (None, mine[at]):
+            at += 1
+        if at == len(mine):
+            return None
+        found.append(at)
+        at += 1
+    return found
+
+
+def _of_other_shapes(case: _Case) -> Finding | None:
+    """A step with states of other shapes than the parameters have: in another order, or of other parameters."""
+    saved = [_shape(dict.get(_states(case.optimizer), each)) for each in case.held]
+    mine = [shape_of(each) or () for each in case.held]
+    wrong = [k for k, each in enumerate(saved) if each not in (None, mine[k])]
+    if not wrong or not case.every:
+        return None
+    (odd, *_), shape = case.called([case.held[wrong[0]]]), saved[wrong[0]]
+    has = f"the state of {odd} has shape {shaped(shape)}, and the parameter {shaped(mine[wrong[0]])}"
+    by_position = "loads a state, which goes to the parameters by position."
+    loads = shown(case.loaded, by_position, "read") if case.loaded else None
+    if case.loaded is None or None in saved or Counter(saved) != Counter(mine):
+        return case.told(
+            f"The state of {case.name} does not fit its parameters: {has}.",
+            (loads,),
+            "A state fits the parameters that it was made or saved for, in their order. Where a parameter has been "
+            f"given another shape since, make {case.name} anew: it then starts with a new state.",
+            case.loaded,
+            exact=False,
+        )
+    order = _order(case, saved)
+    then, parts = listed(case.called(order), 8), case.called(case.held)
+    now = f"{listed(parts, 8)}, in this order" if len(parts) > 1 else f"{parts[0]} in the order of its parameters"
+    alike = max(Counter(mine).values()) > 1
+    return case.told(
+        f"{case.name} has its parameters in another order than the state that it has loaded: {has}.",
+        (shown(case.built, f"makes {case.name} over {now}.") if case.built else None, loads),
+        f"Make {case.name}{f' on line {case.built.line}' if case.built else ''} with its parameters in the order in "
+        f"which they were when the state was saved. Its shapes fit {then}, in this order"
+        + ("; they do not tell parameters of one shape from each other." if alike else "."),
+        case.built or case.loaded,
+        exact=not alike,
+    )
+
+
+def _states(optimizer: torch.optim.Optimizer) -> dict[Any, Any]:
+    held = object.__getattribute__(optimizer, "__dict__").get("state")
+    return held if isinstance(held, dict) else {}
+
+
+def _order(case: _Case, saved: list[Shape | None]) -> list[torch.Tensor]:
+    """The parameters of the model by the shapes of the states: of several, the next one in the model."""
+    left, found, at = list(case.every.values()), list[torch.Tensor](), 0
+    mine = {id(each) for each in case.held}
+    left = [each for each in left if id(each) in mine]
+    for shape in saved:
+        fits = [k for k, each in enumerate(left) if shape_of(each) == shape]
+        at = next((k for k in fits if k >= at), fits[0])
+        found.append(left.pop(at))
+    return found
