@@ -80,17 +80,47 @@ g.square().sum().backward()
 def test_a_compiled_function():
     source = """
 import torch._dynamo
-energy = torch.compile(lambda x: x.pow(3).sum(), backend="aot_eager")
+energy = torch.compile(lambda x: x.pow(3).sum(), backend="aot_eager")  # here
 x = torch.randn(3, requires_grad=True)
 (g,) = torch.autograd.grad(energy(x), x, create_graph=True)  # first
-g.square().sum().backward()  # here
+g.square().sum().backward()
 """
     finding = explained(source)
     assert finding.code == "BS215"
-    assert finding.title == "A compiled function can be differentiated only once, and this is the second time."
+    assert finding.title == "energy can be differentiated only once, and this is the second time."
     assert at(source, "# first") in evidence(finding)
     assert finding.source == at(source)
-    assert "without torch.compile" in finding.fix
+    assert "write `energy = lambda x: x.pow(3).sum()`, without torch.compile" in finding.fix
+
+
+@pytest.mark.parametrize("also", ["", "half = torch.compile(lambda x: x / 2, backend='eager')"])
+def test_of_several_compiled_functions_the_one_on_the_way_is_named(also):
+    source = f"""
+import torch._dynamo
+{also}
+twice = torch.compile(lambda x: 2 * x, backend="aot_eager")
+energy = torch.compile(lambda x: x.pow(3).sum(), backend="aot_eager")  # here
+x = torch.randn(3, requires_grad=True)
+(g,) = torch.autograd.grad(energy(x), x, create_graph=True)
+twice(g.detach())
+g.square().sum().backward()
+"""
+    assert explained(source).source == at(source)
+
+
+def test_where_two_compiled_functions_are_on_the_way_both_are_told():
+    source = """
+import torch._dynamo
+twice = torch.compile(lambda x: 2 * x, backend="aot_eager")
+energy = torch.compile(lambda x: x.pow(3).sum(), backend="aot_eager")
+x = torch.randn(3, requires_grad=True)
+(g,) = torch.autograd.grad(energy(x), x, create_graph=True)
+twice(g).square().sum().backward()  # here
+"""
+    finding = explained(source)
+    assert finding.source == at(source)
+    assert finding.fix.startswith("Call that function without torch.compile.")
+    assert not finding.exact
 
 
 def test_a_function_that_forbids_it():

@@ -375,6 +375,11 @@ def is_constant(node: ast.AST | None, value: bool) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def is_text(node: ast.expr | None, text: str) -> bool:
+    """Whether a node is this string."""
+    return isinstance(node, ast.Constant) and node.value == text
+
+
 def parsed(text: str) -> ast.expr | None:
     """The syntax tree of an expression; None for a statement, for no text and for one that was shortened."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import simple
@@ -12,10 +13,23 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, backward_calls, function_at, read_at, statement_at
-from backsight.source.bindings import parameters_of
-from backsight.source.body import callee, calls_in, dotted, is_constant, keyword, last_name, statements
+from backsight.source import Place, assignments, backward_calls, function_at, only, read_at, statement_at
+from backsight.source.bindings import assigned, parameters_of
+from backsight.source.body import (
+    callee,
+    calls_in,
+    dotted,
+    functions,
+    is_constant,
+    is_text,
+    keyword,
+    last_name,
+    statements,
+)
+from backsight.source.imports import meaning
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, method
+from backsight.story.files import user_files
 from backsight.story.sections import results_of, sections, undecorated
 from backsight.story.spelling import is_spelled
 
@@ -82,14 +96,70 @@ def _fix(operation: str, place: Place | None) -> str:
 
 
 def _of_compiled(failure: Failure) -> Finding:
+    """Name what compiles: a call of torch.compile, its decorator, or `compile()` of a module."""
+    every = list(_compilings(failure))
+    called = {callee(call)[1] for section in sections(failure) for call, _ in section.calls()}
+    every = [each for each in every if each.name.rpartition(".")[2] in called] or every
+    one = only(every)
+    lines = [shown(each.place, each.says, "read") for each in every[:3]]
     return explanation(
-        "A compiled function can be differentiated only once, and this is the second time.",
-        tuple(_twice(failure)),
-        "Call that function without torch.compile. The functions it calls may stay compiled as long as no second "
-        "derivative goes through them.",
-        source=failure.source,
-        exact=False,
+        f"{one.name if one and one.name else 'A compiled function'} can be differentiated only once, and this is the "
+        "second time.",
+        (*lines, *_twice(failure)),
+        f"{one.fix if one else 'Call that function without torch.compile.'} The functions it calls may stay compiled "
+        "as long as no second derivative goes through them.",
+        source=str(one.place) if one else failure.source,
+        exact=one is not None,
     )
+
+
+class _Compiling(NamedTuple):
+    """A statement or decorator that compiles; `name`: what the program then calls it, empty where that is not plain."""
+
+    place: Place
+    name: str
+    fix: str
+
+    @property
+    def says(self) -> str:
+        return f"compiles {self.name or 'a function'}: its backward is not differentiable."
+
+
+def _compilings(failure: Failure) -> Iterator[_Compiling]:
+    """What compiles in the user's files, but with the backend that leaves the backward as it is."""
+    own = {body.name for file in user_files(failure) for body in functions(file)}
+    for file in user_files(failure):
+        for body in functions(file):
+            if (decorator := _compiled_by(body.node)) is not None:
+                place = body.place(decorator, f"@{body.text(decorator)}")
+                yield _Compiling(place, body.name, f"Remove line {place.line}, {place.text}.")
+            for each in statements(body.node):
+                for call in calls_in(each):
+                    if is_text(keyword(call, "backend"), "eager"):
+                        continue
+                    if meaning(call.func) == "torch.compile" and call.args:
+                        names = [dotted(target) or "" for target, value in assigned(each) if value is call]
+                        line = rewritten(body, each, {call: body.text(call.args[0])})
+                        fix = f"On line {each.lineno}, write `{line}`, without torch.compile."
+                        yield _Compiling(body.place(each), next(iter(names), ""), fix)
+                    elif callee(call)[1] == "compile" not in own and not call.args and meaning(call.func) is None:
+                        name = dotted(callee(call)[0]) or ""
+                        yield _Compiling(
+                            body.place(each), name, f"Leave out `{body.text(call)}` on line {each.lineno}."
+                        )
+
+
+def _compiled_by(node: ast.AST) -> ast.expr | None:
+    """The decorator `@torch.compile` of a function, with or without arguments."""
+    for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+        call = each.func if isinstance(each, ast.Call) else each
+        given = callee(each)[1] if isinstance(each, ast.Call) else ""
+        plain = meaning(call) == "torch.compile" or (
+            given == "partial" and each.args and meaning(each.args[0]) == "torch.compile"
+        )
+        if plain and not (isinstance(each, ast.Call) and is_text(keyword(each, "backend"), "eager")):
+            return each
+    return None
 
 
 def _of_function(failure: Failure) -> Finding:

@@ -24,12 +24,14 @@ from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.naming.roots import is_library
 from backsight.snapshot import groups
-from backsight.source import Body, Place
+from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned, target_names
-from backsight.source.body import callee, dotted, expressions, functions, is_constant, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, is_constant, is_text, statements
+from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
-from backsight.story.memory import gradient_of, is_tensor
+from backsight.story.memory import gradient_of, is_module, is_tensor
+from backsight.tape import registered
 from backsight.text import as_code
 
 _SPARSE = re.compile(
@@ -343,6 +345,10 @@ def _dense(case: _Case) -> Finding | None:
     names, others = case.named(dense), case.with_gradient(sparse=True)
     has = "has a dense gradient" if len(names) == 1 else "have dense gradients"
     keep = _list_of(case.paths(others)) if others else ""
+    looked_up = {id(each) for each in _looked_up_sparsely(case)}
+    table = next((each for each in dense if id(each) in looked_up), None)
+    if table is not None:
+        return _used_otherwise(case, dense, table, keep)
     fix = (
         f"Give SparseAdam only what has a sparse gradient, torch.optim.SparseAdam({keep}), and the rest to an "
         "optimizer of its own, torch.optim.Adam; call zero_grad() and step() on both."
@@ -353,6 +359,66 @@ def _dense(case: _Case) -> Finding | None:
     return case.told(
         f"{case.name} takes sparse gradients only, and {listed(names, _MOST)} {has}.", [], fix, case.found.level.place
     )
+
+
+def _looked_up_sparsely(case: _Case) -> Iterator[torch.Tensor]:
+    """The weights of embeddings that ask for sparse gradients."""
+    for module, _ in search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found:
+        if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag) and module.__dict__.get("sparse") is True:
+            yield from (each for each in registered(module, "_parameters").values() if is_tensor(each))
+
+
+def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor, keep: str) -> Finding:
+    """A table that is looked up sparsely, and used by something else, too, whose gradient is dense: so is their sum."""
+    name, paths = case.named([table])[0], _paths_of(case, table)
+    others = [as_code(each) for each in paths if as_code(each) != name]
+    uses = list(_ties(case)) if others else list(_reading(case, {each.split(".")[-2] for each in paths}))
+    says = "makes them one parameter." if others else "uses that weight, too."
+    also = f"it is {listed(others, 3)} as well" if others else "something else uses it, too"
+    whole = listed(case.named(dense), _MOST)
+    rest = f", the others to torch.optim.SparseAdam({keep})" if keep else ""
+    return case.told(
+        f"{case.name} takes sparse gradients only, and {name} has a dense gradient, although its embedding is made "
+        f"with sparse=True: {also}.",
+        [
+            *(shown(each, says, "read") for each in uses[:_MOST]),
+            "A sparse and a dense gradient of one parameter add up to a dense one.",
+        ],
+        f"Leave {whole} to torch.optim.Adam{rest}; make that embedding without "
+        "sparse=True. To keep its gradient sparse, nothing but the embedding may use the weight.",
+        uses[0] if len(uses) == 1 else None,
+    )
+
+
+def _paths_of(case: _Case, tensor: torch.Tensor) -> list[str]:
+    """All that the modules of the program call a parameter."""
+    found = search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found
+    owners = ((name.path, registered(each, "_parameters")) for each, name in found if is_module(each))
+    return [f"{path}.{key}" for path, own in owners for key, held in own.items() if held is tensor]
+
+
+def _ties(case: _Case) -> Iterator[Place]:
+    """The statements that give a module the weight of another, `a.weight = b.weight`, or the same by setattr."""
+    for file in user_files(case.found.failure):
+        for body, each in statements_of(file):
+            given = [value for target, value in assigned(each) if getattr(target, "attr", "") == "weight"]
+            given += [
+                call.args[2]
+                for call in calls_in(each)
+                if callee(call)[1] == "setattr" and len(call.args) == 3 and is_text(call.args[1], "weight")
+            ]
+            if any(isinstance(value, ast.Attribute) and value.attr == "weight" for value in given):
+                yield body.place(each)
+
+
+def _reading(case: _Case, owners: set[str]) -> Iterator[Place]:
+    """The statements that read the weight of a module by one of these names, but those that make an optimizer."""
+    for file in user_files(case.found.failure):
+        for body, each in statements_of(file):
+            names = {dotted(node) or "" for node in expressions(each) if isinstance(node, ast.Attribute)}
+            made = any((meaning(call.func) or "").startswith("torch.optim.") for call in calls_in(each))
+            if not made and any(name.endswith(".weight") and name.split(".")[-2] in owners for name in names):
+                yield body.place(each)
 
 
 def _of_vectors(case: _Case) -> Finding | None:
@@ -402,8 +468,3 @@ def _one_group(found: Refusal) -> Finding | None:
         f"{fix} All of them then share the same lr.",
         source=str(found.level.place),
     )
-
-
-def is_text(node: ast.expr | None, text: str) -> bool:
-    """Whether a node is this string."""
-    return isinstance(node, ast.Constant) and node.value == text
