@@ -294,3 +294,19 @@ def test_what_a_state_lacks_is_told_only_where_its_shapes_leave_one_way():
     assert named.title == "opt has 6 parameters, and the state was saved with 4: net[2] was not among them."
     open_ = explained(STATES.replace("3, 5, 2", "3, 3") + source.replace("SIZES", "3, 3, 3"))
     assert open_.fix.startswith("It was saved with 2 parameters, and this optimizer has 4 parameters.")
+
+
+def test_what_a_model_keeps_is_detached_before_it_is_sent_to_a_process():
+    source = """
+import torch.multiprocessing as mp
+encoder = torch.nn.Linear(3, 2)
+encoder.codes = encoder(torch.ones(4, 3))
+encoder.codes.sum().backward()
+inbox, outbox = mp.Pipe()
+outbox.send(encoder)  # here
+"""
+    finding = explained(source)
+    assert finding.source == at(source)
+    detached = "encoder.codes = encoder.codes.detach()"
+    assert f"Put `{detached}` above line" in finding.fix
+    assert finding.fix.endswith("if no loss is computed from it any more.")

@@ -33,6 +33,11 @@ def shown(place: Place | Line, says: str, certainty: Certainty | None = None) ->
     return Evidence(says, place, certainty or ("seen" if place.seen else "held"))
 
 
+def sure_if(alone: bool) -> Certainty | None:
+    """What is known of a statement that must be the one because the program has no other; read, where it has."""
+    return None if alone else "read"
+
+
 def if_known(place: Place | Line | None, says: str, certainty: Certainty | None = None) -> Evidence | None:
     """As `shown`; None where there is no such statement."""
     return shown(place, says, certainty) if place is not None else None

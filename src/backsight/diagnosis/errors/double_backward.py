@@ -10,7 +10,7 @@ from typing import NamedTuple
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shown
+from backsight.diagnosis.wording import failing, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, backward_calls, function_at, only, read_at, statement_at
@@ -101,7 +101,7 @@ def _of_compiled(failure: Failure) -> Finding:
     called = {callee(call)[1] for section in sections(failure) for call, _ in section.calls()}
     every = [each for each in every if each.name.rpartition(".")[2] in called] or every
     one = only(every)
-    lines = [shown(each.place, each.says, "read") for each in every[:3]]
+    lines = [shown(each.place, each.says, sure_if(one is not None)) for each in every[:3]]
     return explanation(
         f"{one.name if one and one.name else 'A compiled function'} can be differentiated only once, and this is the "
         "second time.",
@@ -150,14 +150,11 @@ def _compilings(failure: Failure) -> Iterator[_Compiling]:
 
 
 def _compiled_by(node: ast.AST) -> ast.expr | None:
-    """The decorator `@torch.compile` of a function, with or without arguments."""
+    """The decorator `@torch.compile` of a function, with or without arguments, or in a partial."""
     for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-        call = each.func if isinstance(each, ast.Call) else each
-        given = callee(each)[1] if isinstance(each, ast.Call) else ""
-        plain = meaning(call) == "torch.compile" or (
-            given == "partial" and each.args and meaning(each.args[0]) == "torch.compile"
-        )
-        if plain and not (isinstance(each, ast.Call) and is_text(keyword(each, "backend"), "eager")):
+        given = [each.func, *each.args] if isinstance(each, ast.Call) else [each]
+        eager = isinstance(each, ast.Call) and is_text(keyword(each, "backend"), "eager")
+        if not eager and any(meaning(one) == "torch.compile" for one in given):
             return each
     return None
 

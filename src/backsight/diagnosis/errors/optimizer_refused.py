@@ -18,7 +18,7 @@ from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
@@ -381,7 +381,7 @@ def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor,
         f"{case.name} takes sparse gradients only, and {name} has a dense gradient, although its embedding is made "
         f"with sparse=True: {also}.",
         [
-            *(shown(each, says, "read") for each in uses[:_MOST]),
+            *(shown(each, says, sure_if(len(uses) == 1)) for each in uses[:_MOST]),
             "A sparse and a dense gradient of one parameter add up to a dense one.",
         ],
         f"Leave {whole} to torch.optim.Adam{rest}; make that embedding without "

@@ -17,7 +17,7 @@ import torch
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.diagnosis.wording import counted, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.snapshot import groups
@@ -179,7 +179,10 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
         f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: it lacks "
         f"{names}.",
         (
-            *(shown(each, f"sets requires_grad, which is False in {names}.", "read") for each in freezing[:2]),
+            *(
+                shown(each, f"sets requires_grad, which is False in {names}.", sure_if(len(freezing) == 1))
+                for each in freezing[:2]
+            ),
             shown(case.built, f"makes {case.name} without {names}.") if case.built else None,
         ),
         f"Make {case.name}{where} as it was when the state was saved, over {names} as well{until}: a state goes to the "
@@ -232,7 +235,7 @@ def _of_other_shapes(case: _Case) -> Finding | None:
     (odd, *_), shape = case.called([case.held[wrong[0]]]), saved[wrong[0]]
     has = f"the state of {odd} has shape {shaped(shape)}, and the parameter {shaped(mine[wrong[0]])}"
     by_position = "loads a state, which goes to the parameters by position."
-    loads = shown(case.loaded, by_position, "read") if case.loaded else None
+    loads = shown(case.loaded, by_position) if case.loaded else None
     if case.loaded is None or None in saved or Counter(saved) != Counter(mine):
         return case.told(
             f"The state of {case.name} does not fit its parameters: {has}.",
