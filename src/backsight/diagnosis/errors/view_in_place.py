@@ -12,17 +12,18 @@ from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.disabled import disabled_at
-from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, inplace_changes, statement_at
+from backsight.source import Place, assignments, inplace_changes, only, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import callee, dotted, given_to, keyword, statements
 from backsight.source.out_of_place import out_of_place
+from backsight.source.rewriting import rewritten
 from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
@@ -76,7 +77,7 @@ def _one_of_several(found: Written, said: str) -> Finding:
     how = f"gives {name} to a {found.module} created with inplace=True" if found.module else ""
     lines += [
         shown(found.level.place, f"{how or f'modifies {name}{also} in place'}."),
-        "Views returned together share one graph node: modifying one would change the others.",
+        "Views returned together share one graph node, which cannot record a change of one alone.",
     ]
     others = _next_ones(found, made) if level is found.level else []
     lines += [f"Line {place.line} would raise the same error: {place.text}" for place in others]
@@ -92,10 +93,32 @@ def _one_of_several(found: Written, said: str) -> Finding:
         tuple(lines),
         (_copied_by_caller(found, level, outer, maker) if level is not found.level else "")
         or _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) and level is found.level else "")
-        + too([place.line for place in others]),
+        + too([place.line for place in others])
+        + _without_graph(found, maker if level is found.level else None),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
+
+
+def _whole(found: Written, maker: ast.stmt | None) -> str:
+    """What the function calls the tensor that a statement takes the views of."""
+    own = {name for name, held in found.level.variables.items() if storage_of(held) == storage_of(found.tensor)}
+    source = maker.iter if isinstance(maker, ast.For) else maker.value if isinstance(maker, ast.Assign) else None
+    return only(use.name for use in uses(source) if use.name in own) or ""
+
+
+def _without_graph(found: Written, maker: ast.stmt | None) -> str:
+    """How the copy that the views are of is made without a graph, which a picture, for instance, does not need."""
+    body, whole = found.level.body, _whole(found, maker)
+    made = assignments(body, whole, before=maker.lineno) if maker is not None and whole else ()
+    statement = statement_at(body, *made[-1].position) if made else None
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    if body is None or statement is None or not isinstance(call, ast.Call) or callee(call)[1] != "clone":
+        return ""
+    receiver = callee(call)[0]
+    source = call.args[0] if dotted(receiver) == "torch" and call.args else receiver
+    line = rewritten(body, statement, {source: f"{simple(body.text(source))}.detach()"}) if source is not None else ""
+    return f" If {whole} needs no gradient, write `{line}` on line {statement.lineno}." if line else ""
 
 
 def _operation(found: Written) -> str:
@@ -173,6 +196,19 @@ def _fix(found: Written, looped: str) -> str:
             f"Compute new parts and join them with {join}([...]), or modify the whole tensor before the loop. "
             f"Assigning to {name} does not write into it."
         )
+    made = _maker(found)
+    whole = _whole(found, statement_at(body, *made.position) if made else None)
+    later = (
+        next((s for s in statements(body.node) if s.lineno > found.level.line and _reads(s, whole)), None)
+        if body
+        else None
+    )
+    if whole and later is not None:
+        join = "torch.stack" if _operation(found) == "Unbind" else "torch.cat"
+        return (
+            f"Compute a new {name} and join it with the others, as {join}([...]) does: line {later.lineno} reads "
+            f"{whole}, which a new {name} is not written into."
+        )
     fixed = without_inplace(text)
     if fixed:
         return f"Remove inplace=True: {fixed}"
@@ -185,6 +221,10 @@ def _fix(found: Written, looped: str) -> str:
     if not (found.text or found.path):
         return "Modify a copy of it, created with .clone() just before."
     return f"Modify a copy: {name} = {name}.clone() just before."
+
+
+def _reads(statement: ast.stmt, name: str) -> bool:
+    return any(use.name == name and not use.binds for use in uses(statement))
 
 
 def _joined(found: Written, join: str) -> str:
