@@ -92,7 +92,7 @@ def _renamed(place: Place, names: list[str], new: list[str]) -> str:
     body = body_around(place.file, place.line)
     statement = statement_at(body, *place.position) if body is not None else None
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    if isinstance(statement, ast.For | ast.AsyncFor):
+    if isinstance(statement, ast.For):
         targets = [statement.target]
     renames = dict(zip(names, new, strict=True))
     changes = {
