@@ -253,3 +253,24 @@ async def main():
 asyncio.run(main())
 """
     assert observed(bench, WORK + last).err.count(HEADING) == 1
+
+
+def test_an_error_that_a_process_has_sent_is_told_as_that_process_saw_it(bench):
+    last = """
+import multiprocessing
+def run(out):
+    try:
+        work(0)
+    except RuntimeError as error:
+        out.put(error)
+context = multiprocessing.get_context("fork")
+out = context.Queue()
+process = context.Process(target=run, args=(out,))
+process.start()
+error = out.get()
+process.join()
+raise ValueError("no result") from error
+"""
+    ended = observed(bench, WORK + last)
+    assert ended.err.count("backsight explains") == 1
+    assert "error BS202  y was modified in place" in ended.err and "(It was raised in another process.)" in ended.err

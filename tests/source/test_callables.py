@@ -40,6 +40,7 @@ HANDED_OVER = {
     "for name, each in {'a': scale}.items():\n    register(each)": [("scale", True, 0)],
     "for each in (scale, other):\n    register(each)": [("scale", True, 0), ("other", True, 0)],
     "attach(x, other)": [("other", True, 0)],
+    "hooks = dict(a=made(2))\nregister(hooks['a'])": [("hook", True, 0)],
     "register(print)": [],
 }
 

@@ -77,8 +77,13 @@ def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
 
 
 def raised_elsewhere(error: BaseException) -> Elsewhere | None:
-    """Return where a known error was raised that was handed on by another process; None for any other."""
+    """Return where a known error was raised that was handed on by another process; None for any other.
+
+    One that a process has sent as it is has no traceback.
+    """
     found = culprit(error)
+    if found is not None and of_error(found[0], "__traceback__") is None:
+        return Elsewhere("in another process", None, message_of(found[0]))
     other = elsewhere(found[0]) if found is not None else None
     return other if other is not None and other.text else None
 

@@ -138,6 +138,8 @@ def _entries(container: ast.expr, body: Body) -> list[ast.expr]:
             return values
         case ast.List(elts=elts) | ast.Tuple(elts=elts):
             return elts
+        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+            return [each.value for each in keywords]
     return []
 
 
