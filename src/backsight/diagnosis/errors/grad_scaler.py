@@ -77,7 +77,9 @@ def _again(misused: Misused, method: str) -> Finding:
         return misused.told(title, first.place, [shown(first.place, f"calls {method}() first."), *again], fix)
     updates = misused.others("update")
     if here is not None and here.loop is not None and not updates:
-        fix = f"Call {misused.name}.update() at the end of each step, after {misused.name}.step({misused.argument})."
+        steps = [here, *misused.others("step")] if method == "step" else misused.others("step")
+        below = f", below line {steps[0].place.line}, `{steps[0].place.text}`" if steps else ""
+        fix = f"Call {misused.name}.update() at the end of each step{below}."
         never = f"{misused.name}.update() is never called in the loop."
         return misused.told(title, here.place, [*again, never], fix)
     always = here is not None and bool(updates) and all(each in here.conditions for each in updates[0].conditions)
