@@ -23,6 +23,7 @@ from backsight.diagnosis.errors.copied import (
     results_kept,
     told_of_pruning,
 )
+from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
@@ -316,14 +317,8 @@ class Refused:
                     )
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
-            case "flag" if level is not None and not self.wanted:
-                return f"Detach it with {name} = {plain}.detach() instead of {_short(level)}."
-            case "flag":
-                instead = f" instead of {_short(level)}" if level else ""
-                return (
-                    f"To start a new graph from its values: {name} = {plain}.detach().requires_grad_(){instead}. For "
-                    f"its gradient in this graph: {plain}.retain_grad()."
-                )
+            case "flag" if level is not None:
+                return fix_of_flag(Flag(self.failure, level, self.text, name, self.tensor, self.wanted))
         if self._is_sample:
             return (
                 "Make the dataset return values: call detach() where it computes them, or compute under "
@@ -383,10 +378,6 @@ def _operands(level: Level, use: str) -> Iterator[ast.expr]:
         calls = [] if found else calls
     for node in calls:
         yield from node.args
-
-
-def _short(level: Level) -> str:
-    return f"`{level.place.text}`" if level.place.text and len(level.place.text) <= 60 else "this statement"
 
 
 def _fix_of_copy(refused: Refused, plain: str) -> str:
