@@ -102,8 +102,7 @@ class RecordingObserver:
         recorder = self._recording.recorder if self._recording is not None else None
         if recorder is None or not self._found or self._is_forked():
             return
-        from backsight.diagnosis.recordings import FOUND
-        from backsight.runs import add_event
+        from backsight.runs import FOUND, add_event
 
         held = [self._in_this_recording(each, recorder.run).to_dict() for each in self._found]
         try:

@@ -17,9 +17,9 @@ import re
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from backsight.quiet import quietly
 from backsight.source.cells import cell, other_cells
@@ -28,6 +28,8 @@ from backsight.source.imports import imported_by, library, meaning, note_meaning
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+
+_Each = TypeVar("_Each")
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -75,6 +77,11 @@ class Body:
     file: str
     node: Scope = field(repr=False)
     lines: tuple[str, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """What the function or class is called; empty for a module."""
+        return getattr(self.node, "name", "")
 
     def place(self, node: ast.stmt | ast.expr, text: str | None = None) -> Place:
         """Where `node` stands; a compound statement is shown by its first line alone."""
@@ -128,7 +135,7 @@ def _lambda(source: str, code: types.CodeType) -> ast.FunctionDef | None:
         spans = [(line, start) for line, start in spans if line and start]  # those of its beginning have column 0
         found = tuple(each for each in found if spans and _spans(each.body[0], *min(spans)))
         found = found[-1:]  # the innermost: a lambda within another is found after it
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _spans(node: ast.stmt, line: int, column: int) -> bool:
@@ -174,6 +181,12 @@ def statement_at(body: Body | None, line: int, column: int | None = None) -> ast
         found = statement
         block = [child for _, inner in blocks(statement) for child in inner]
     return found
+
+
+def read_at(place: Place | None) -> tuple[Body | None, ast.stmt | None]:
+    """The function or module around a place, and the statement there; each None where it is not known."""
+    body = body_around(place.file, place.line) if place is not None else None
+    return body, statement_at(body, *place.position) if place is not None else None
 
 
 def is_shared(body: Body | None, line: int) -> bool:
@@ -305,6 +318,21 @@ def calls_in(statement: ast.stmt | None) -> Iterator[ast.Call]:
     return (node for node in expressions(statement) if isinstance(node, ast.Call))
 
 
+def statements_of(*files: str) -> Iterator[tuple[Body, ast.stmt]]:
+    """Every statement of these files, each with the function or module that it stands in."""
+    return ((body, statement) for file in files for body in functions(file) for statement in statements(body.node))
+
+
+def calls_of(*files: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """Every call in these files, with the statement and the function or module that it stands in."""
+    return ((body, statement, call) for body, statement in statements_of(*files) for call in calls_in(statement))
+
+
+def callers(body: Body) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """Every call in the file that is of a function by this name, as in `calls_of`; none of a module."""
+    return (each for each in calls_of(body.file) if body.name and callee(each[2])[1] == body.name)
+
+
 def dotted(node: ast.AST | None) -> str | None:
     """`"self.hidden"` for a name or a chain of attributes on one; None for any other expression."""
     parts: list[str] = []
@@ -345,6 +373,20 @@ def keyword(call: ast.Call, *names: str) -> ast.expr | None:
 def is_constant(node: ast.AST | None, value: bool) -> bool:
     """Whether `node` is written as `True` (or `False`); 1 and 0 do not count."""
     return isinstance(node, ast.Constant) and node.value is value
+
+
+def parsed(text: str) -> ast.expr | None:
+    """The syntax tree of an expression; None for a statement, for no text and for one that was shortened."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def only(every: Iterable[_Each]) -> _Each | None:
+    """The one element that there is; None of none, and of several."""
+    found = list(itertools.islice(every, 2))
+    return found[0] if len(found) == 1 else None
 
 
 def one_line(text: str) -> str:

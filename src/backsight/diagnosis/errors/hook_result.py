@@ -16,7 +16,7 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
+from backsight.source import Body, Place, assignments, function_at, loop_facts, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import assigned
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
@@ -111,7 +111,7 @@ def hook_result(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the hook, where it was registered, what it returns, and what it must return."""
     said = {key: value for key, value in match.groupdict().items() if value is not None}
     found = _candidates(failure, said)
-    one = found[0] if len(found) == 1 else None
+    one = only(found)
     return explanation(
         _title(failure, said, one),
         tuple(_evidence(failure, said, found)),
@@ -167,8 +167,8 @@ def registrations(file: str, *also: str) -> Iterator[Registered]:
             named[body.node.name] = body, body.node
     for body in bodies:
         for statement in statements(body.node):
-            for node in expressions(statement):
-                if isinstance(node, ast.Call) and callee(node)[1] in _OF_MODULES | _OF_TENSORS | {*also} and node.args:
+            for node in calls_in(statement):
+                if callee(node)[1] in _OF_MODULES | _OF_TENSORS | {*also} and node.args:
                     yield _registered(body, statement, node, named)
 
 
@@ -459,7 +459,7 @@ _REDUCING = frozenset({"sum", "mean", "norm", "max", "min", "topk", "item", "med
 def _refused(one: Registered | None) -> tuple[Place, ast.expr] | None:
     """The one statement of a hook that returns something else than the gradient."""
     found = [each for each in one.results if not _keeps(each[1], one.first)] if one else []
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _nothing(one: Registered | None) -> str:
@@ -494,8 +494,7 @@ def _as_many(failure: Failure, one: Registered, due: int) -> str:
 def _returning(one: Registered | None, form: str) -> str:
     """`on line 13, write return (...).to(grad)`, of what a hook returns; empty where no one statement shows."""
     found = _refused(one)
-    body = body_around(found[0].file, found[0].line) if found else None
-    statement = statement_at(body, *found[0].position) if found else None
+    body, statement = read_at(found[0] if found else None)
     if found is None or body is None or not isinstance(statement, ast.Return) or statement.value is None:
         return ""
     value = body.text(found[1])

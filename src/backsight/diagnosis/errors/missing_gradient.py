@@ -41,7 +41,7 @@ def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
         origin = made(read)
         return of_result(read, origin, origin.place if origin else read.place)
     if not needs_gradient(read.tensor):
-        return _not_asked(failure, read)
+        return _not_asked(read)
     return _untimely(failure, read) or _unreached(failure, read)
 
 
@@ -54,7 +54,7 @@ def _below(failure: Failure, zeroed: Place) -> str:
     return ""
 
 
-def _not_asked(failure: Failure, read: Read) -> Finding:
+def _not_asked(read: Read) -> Finding:
     origin = made(read)
     shape = tensor_of(shape_of(read.tensor))
     lines = [shown(origin.place, f"creates {read.name}, {shape}, without requires_grad=True.")] if origin else []

@@ -173,7 +173,7 @@ def _moved(misused: Misused, case: Skipped, updates: Sequence[Call]) -> str:
         return f"Call update() once after each unscale_(), also in a step that line {case.condition.lineno} skips."
     lines = [str(each.place.line) for each in moved]
     text = "; ".join(each.place.text for each in moved)
-    out = f"out of {getattr(body, 'name', '')}(), below" if inner else "out of and below"
+    out = f"out of {update.section.body.name}(), below" if inner else "out of and below"
     return (
         f"Move line{'s' * (len(lines) > 1)} {listed(lines)}, `{text}`, {out} the condition on line "
         f"{case.condition.lineno}: each unscale_() needs an update() before the next, also in a skipped step. "

@@ -119,7 +119,7 @@ def _reads_of(idle: Idle) -> Iterator[tuple[Body, Place]]:
 
 def _reads(body: Body, attribute: str) -> Iterator[Place]:
     """The statements of a method, `__init__` apart, that use an attribute."""
-    if getattr(body.node, "name", "") == "__init__":
+    if body.name == "__init__":
         return
     for spot in spots(body.node):
         if any(use.name == attribute and not use.binds for use in uses(spot.node)):

@@ -105,13 +105,13 @@ def _called(body: Body) -> set[str]:
         for call in calls_in(each)
         if dotted(callee(call)[0]) == "self"
     }
-    return every - {getattr(body.node, "name", "")}
+    return every - {body.name}
 
 
 def _reached(bodies: list[Body], method: str) -> set[str]:
     """A method and those that it leads to."""
     found = [method]
     for name in found:  # grows as we go
-        inner = (each for body in bodies if getattr(body.node, "name", "") == name for each in _called(body))
+        inner = (each for body in bodies if body.name == name for each in _called(body))
         found += [each for each in inner if each not in found]
     return set(found)

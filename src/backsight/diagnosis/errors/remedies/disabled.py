@@ -115,7 +115,7 @@ def _removed(block: Block) -> str:
     """How gradients are enabled where a block disables them."""
     text, line = block.place.text, block.place.line
     if text.startswith("@"):
-        return f"remove line {line}, `{text}`, from {getattr(block.body.node, 'name', '')}()"
+        return f"remove line {line}, `{text}`, from {block.body.name}()"
     if text.startswith("with ") and "," not in text and "set_grad_enabled" not in text:
         return f"remove line {line}, `{text}`, and dedent the lines inside it"
     return f"enable gradients on line {line}, `{text}`"

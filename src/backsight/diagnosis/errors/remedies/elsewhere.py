@@ -10,7 +10,7 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.custom import definition
 from backsight.diagnosis.evidence.reentrant import reentrant_call
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.evidence.returned import returned
+from backsight.diagnosis.evidence.returned import last_parameter, returned
 from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body
@@ -27,7 +27,7 @@ def _unpacking(found: Refusal, match: Match) -> Remedy | None:
     if len(hooks) != 1:
         return None
     (body,) = hooks.values()
-    name, given = getattr(body.node, "name", "the unpack hook"), _parameter(body)
+    name, given = getattr(body.node, "name", "the unpack hook"), last_parameter(body)
     wrong, sure = returned(body, match[1])
     dropped = [
         each
@@ -73,12 +73,6 @@ def _unpack_hooks(found: Refusal) -> Iterator[Body]:
 
 def _is_context(cls: ast.ClassDef) -> bool:
     return any((dotted(each) or "").rpartition(".")[2] == "saved_tensors_hooks" for each in cls.bases)
-
-
-def _parameter(body: Body) -> str:
-    """The last parameter of a function: of a hook, what it is given."""
-    arguments = getattr(body.node, "args", None)
-    return arguments.args[-1].arg if isinstance(arguments, ast.arguments) and arguments.args else ""
 
 
 @remedy(r"incompatible with \.grad\(\)")

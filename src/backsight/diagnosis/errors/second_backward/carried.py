@@ -9,7 +9,7 @@ from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.holders import below, results_in
 from backsight.diagnosis.evidence.joints import joint_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, tensor_of, unwatched, were
+from backsight.diagnosis.wording import listed, operations_were, shown, tensor_of, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Place
 from backsight.source.in_place import in_place
@@ -34,7 +34,7 @@ def steps_seen(case: Case) -> tuple[str, ...]:
         return tuple(joined_at(case))
     names = listed([case.graph.nodes[i].name for i in case.joints], 3)
     return (
-        f"{were(len(case.old), 'operations of this graph')} recorded before the last optimizer step; the new part "
+        f"{operations_were(len(case.old))} recorded before the last optimizer step; the new part "
         f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}.",
     )
 

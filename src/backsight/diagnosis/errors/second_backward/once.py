@@ -31,10 +31,10 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import LoopFacts, Place, assignments, statement_at
+from backsight.source import LoopFacts, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import bound, uses
-from backsight.source.body import body_around, calls_in, dotted, expressions, statements
+from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -374,16 +374,14 @@ def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> 
 def _computed_and_stored(case: Case, name: str) -> Place | None:
     """The only statement of its class that gives an attribute its value, if it computes that, too."""
     place = stored_at(case, name) if "." in name else None
-    body = body_around(place.file, place.line) if place else None
-    statement = statement_at(body, *place.position) if body and place else None
+    statement = read_at(place)[1]
     single = isinstance(statement, ast.Assign) and dotted(statement.targets[0]) is not None
     return place if single and any(True for _ in calls_in(statement)) else None
 
 
 def _needing(level: Level, stored: Place) -> str:
     """What a statement of another function reads of its own variables, which have to be kept to run it again."""
-    body = body_around(stored.file, stored.line)
-    statement = statement_at(body, *stored.position)
+    body, statement = read_at(stored)
     if body is None or statement is None:
         return ""
     arguments = getattr(body.node, "args", None)

@@ -27,7 +27,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, loop_facts, statement_at
+from backsight.source import Place, assignments, loop_facts, only, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import values_of
@@ -195,7 +195,7 @@ def _of_view(case: Unused) -> str:
     value: ast.expr | None = asked
     if (name := dotted(asked)) is not None:
         found = values_of(body, name, level.line)
-        value = found[0] if len(found) == 1 else None
+        value = only(found)
     base, methods = _viewed(value)
     held = value_of(level, base)
     if call is None or asked is None or base is None or not methods:
@@ -417,7 +417,7 @@ def _enabled_late(case: Unused, cut: Place) -> str:
     body = case.failure.user.body if case.failure.user else None
     if body is None or (body.file != cut.file) or len(case.names) != 1:
         return ""
-    calls = ((s, n) for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call))
+    calls = ((s, n) for s in statements(body.node) for n in calls_in(s))
     for statement, node in calls:
         receiver, method = callee(node)
         if method == "requires_grad_" and dotted(receiver) == case.name and statement.lineno > cut.line:
