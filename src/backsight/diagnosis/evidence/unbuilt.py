@@ -18,7 +18,7 @@ from backsight.story.sections import methods_of
 from backsight.tape import registered
 
 _ALIKE = 0.8
-_CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
+_LAYERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Parameter)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _is_layer(maker: str) -> bool:
     if re.match(r"(?:torch\.)?nn\.[A-Z]\w*$", maker) is None:
         return False
     cls = getattr(torch.nn, maker.rpartition(".")[2], None)
-    if not isinstance(cls, type) or issubclass(cls, _CONTAINERS):
+    if not isinstance(cls, type) or issubclass(cls, _LAYERS):
         return True
     own = [each for base in mro(cls) if base is not torch.nn.Module and (each := class_dict(base).get("__init__"))]
     names = {name for each in own if isinstance(each, FunctionType) for name in each.__code__.co_names}

@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import torch
+
 from backsight.diagnosis.errors.no_grad.causes import is_sure
+from backsight.diagnosis.errors.no_grad.suspects import seen
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.disabled import nearest_at
 from backsight.diagnosis.evidence.refused import Refusal
@@ -16,19 +19,21 @@ from backsight.source import Body, Place
 from backsight.source.body import callee, calls_in, statements
 from backsight.source.cuts import cuts
 from backsight.source.imports import is_gradient_call
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.sections import Section, function_called, run_by, section_of, sections_of
 
 
 class Block(NamedTuple):
     """What disabled gradients: its place, its function, the lines inside it; `running`: the level that still runs
-    inside it, None where what it computed was handed out."""
+    inside it, None where what it computed was handed out; `sure`: whether that is known, not read."""
 
     place: Place
     body: Body
     lines: range
     section: Section
     running: Level | None
+    sure: bool = True
 
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
@@ -39,11 +44,13 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
     if receiver is None or body is None or statement is None:
         return None
     name = body.text(receiver)
-    block = next(_around(found), None) or next(_behind(found, name), None)
+    tensor = value_of(found.level, receiver)
+    seen_in = _seen(tensor) if isinstance(tensor, torch.Tensor) else iter(())
+    block = next(_around(found), None) or next(seen_in, None) or next(_behind(found, name), None)
     if block is None:
         return None
     evidence: list[Fact] = [
-        shown(block.place, "disables gradients for everything inside it.", None if block.running else "read")
+        shown(block.place, "disables gradients for everything inside it.", None if block.sure else "read")
     ]
     if block.running is not None and block.running is not found.level:
         evidence.append(shown(block.running.place, "runs inside it."))
@@ -61,7 +68,7 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
         place = None
         fix = (
             f"Ask only where there is a gradient: on line {statement.lineno}, write {asks}. To get one here as well, "
-            f"run it with gradients enabled: {_removed(block)}."
+            f"{_removed(block)}."
         )
     return Remedy(fix, tuple(evidence), place)
 
@@ -78,13 +85,21 @@ def _around(found: Refusal) -> Iterator[Block]:
             return
 
 
+def _seen(tensor: torch.Tensor) -> Iterator[Block]:
+    """Blocks in which a watch has seen it computed."""
+    for each in seen(tensor)[0]:
+        body = each.section.body
+        if each.cut.kind == "no_grad" and each.inside:
+            yield Block(each.cut.place, body, _lines(body, each.cut.place), each.section, None)
+
+
 def _behind(found: Refusal, name: str) -> Iterator[Block]:
     """Blocks in which the tensor was computed, in a function that has returned."""
     for section in sections_of([(found.level, ((name, found.level.line),))]):
         for goal, line in section.goals:
             for cut in cuts(section.body, goal, line):
                 if cut.kind == "no_grad":
-                    yield Block(cut.place, section.body, _lines(section.body, cut.place), section, None)
+                    yield Block(cut.place, section.body, _lines(section.body, cut.place), section, None, sure=False)
 
 
 def _lines(body: Body, place: Place) -> range:
