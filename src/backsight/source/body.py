@@ -330,7 +330,8 @@ def calls_of(*files: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
 
 def callers(body: Body) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
     """Every call in the file that is of a function by this name, as in `calls_of`; none of a module."""
-    return (each for each in calls_of(body.file) if body.name and callee(each[2])[1] == body.name)
+    every = calls_of(body.file) if body.name else ()
+    return (each for each in every if callee(each[2])[1] == body.name)
 
 
 def dotted(node: ast.AST | None) -> str | None:
