@@ -25,7 +25,7 @@ from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
 from backsight.source import Cut, Place, assignments, parsed, statement_at
-from backsight.source.bindings import bound
+from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
 from backsight.story.evaluated import Variables, truth_of
@@ -295,7 +295,18 @@ def _likewise(scene: Scene, suspect: Suspect) -> tuple[Suspect, ...]:
     it would run, and take the others for constants."""
     found = (scene.seen if suspect.seen else scene.suspects) if suspect.cut.kind == "gradient" else ()
     sure = (each for each in found if each.cut.kind == "gradient" and each.verdict is suspect.verdict)
+    sure = (each for each in sure if not _is_given(scene, each))
     return tuple({each.cut.place: each for each in sure if each.cut.place != suspect.cut.place}.values())
+
+
+def _is_given(scene: Scene, gradient: Suspect) -> bool:
+    """Whether a gradient that a watch has seen taken is one of data alone, as one that is to be matched: a constant."""
+    try:
+        names = {use.name for use in uses(ast.parse(gradient.operand, mode="eval")) if gradient.seen}
+    except (SyntaxError, ValueError):  # a text that was shortened
+        return False
+    values = [level.value(name) for level in scene.failure.users for name in names]
+    return {True, False} & {scene.trained.carries(each) for each in values if each is not None} == {False}
 
 
 def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
