@@ -15,9 +15,8 @@ from backsight.diagnosis.evidence.disabled import nearest_at
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body, Place
+from backsight.source import Body, Place, cuts
 from backsight.source.body import callee, calls_in, statements
-from backsight.source.cuts import cuts
 from backsight.source.imports import is_gradient_call
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
