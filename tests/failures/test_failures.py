@@ -43,6 +43,7 @@ MISSED = frozenset(
         "no_grad/optional_context",
         "no_grad/order_in_a_partial",
         "no_grad/order_of_a_trainer",
+        "no_grad/picture_from_its_gradient",
         "no_grad/quantised_weight",
         "no_grad/second_of_max",
         "no_grad/sign_comparison",
