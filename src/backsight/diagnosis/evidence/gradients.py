@@ -349,6 +349,16 @@ def _element(around: Level, level: Level, text: str, tensor: torch.Tensor) -> st
     return ""
 
 
+def gone_through(read: Read) -> list[torch.Tensor]:
+    """All that a loop or comprehension goes through whose variable is the tensor now."""
+    body = read.level.body
+    if body is None:
+        return []
+    levels = [each for each in read.failure.users if each.body is not None and each.body.node is body.node]
+    loops = [iterated for target, iterated in _loops(body) if read.text in target_names(target)]
+    return [tensor for each in loops for level in levels for tensor in _through(level, each)]
+
+
 def _loops(body: Body) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What the loops and comprehensions of a function go through, each with its target."""
     for node in ast.walk(body.node):
