@@ -51,6 +51,8 @@ MISSED = frozenset(
         "no_grad/sign_comparison",
         "no_grad/spiking_neurons",
         "no_grad/wrapped_metric",
+        "refused/labels_as_counts",
+        "refused/returns_of_an_agent",
         "scalar/elbo_sum_over_latents",
         "scalar/lambda_loss",
         "second_backward/advantage_in_methods",
