@@ -45,8 +45,9 @@ from backsight.tracing import current
 
 _LONGEST = 160
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
-"""What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else."""
+_KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, KeyError)
+"""What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else. A KeyError is
+told only if there is a remedy: mostly the key is all it says."""
 
 _OF_TENSORS = re.compile(r"tensor|dimension", re.IGNORECASE)
 _OF_PYTHON = re.compile(
@@ -75,6 +76,8 @@ def refused(error: BaseException) -> Finding | None:
     if (told := batch_of_state(found) or optimizer_refused(found) or born(found)) is not None:
         return told
     saving, known = _saving(found), may_have_been_born(found) or remedy_of(found)
+    if known is None and issubclass(type(error), KeyError):
+        return None
     message = _message(failure.message)
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
     evidence = (*_evidence(found), *(known.evidence if known else ()))
