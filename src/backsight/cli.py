@@ -83,8 +83,8 @@ recording of the first one. The scripts come with backsight; nothing is download
 _EXPLAIN = """\
 Print the page of a code, or of the code that an error message belongs to: what is wrong, what PyTorch says, and the
 corrected program. Paste a message in quotes, name a file with a traceback, or pipe one in, as in `python train.py 2>&1
-| backsight explain`. To have an error of your own script explained with its variables and lines: backsight run
-train.py. Exit status: 2 if there is no such page."""
+| backsight explain`. The source files that a traceback names are read, and not run. To have an error of your own script
+explained with its variables and lines: backsight run train.py. Exit status: 2 if there is no such page."""
 
 _EXAMPLES = """\
 examples:

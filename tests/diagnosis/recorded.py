@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -68,3 +69,19 @@ def train(
 def grave(report: bs.Report) -> list[str]:
     """What is graver than a note."""
     return [str(finding) for finding in report.findings if finding.severity != "note"]
+
+
+def marked(
+    path: Path, losses: dict[str, np.ndarray], given: Callable[[int], torch.Tensor] = lambda step: batch()[0]
+) -> bs.Report:
+    """The audit of a run that marks a value of each loss in each step, unless it is None.
+
+    given: the input of the model in a step.
+    """
+    model = layers(1)
+    with bs.record(model, run=path / "run", taps=EVERYTHING) as rec:
+        for step, values in enumerate(zip(*losses.values(), strict=True)):
+            model(given(step))
+            rec.mark(**{name: float(value) for name, value in zip(losses, values, strict=True) if value is not None})
+            rec.step()
+    return bs.open_run(path / "run").audit()

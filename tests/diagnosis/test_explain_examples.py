@@ -130,7 +130,7 @@ def test_names_them_for_the_program_with_processes_too():
     assert code in words
     assert title in words
     assert fix in words
-    assert f"{name}:{line} fix:" in words
+    assert f"> {name}:{line} " in words
 
 
 def test_every_program_that_raises_is_in_the_table():

@@ -11,6 +11,7 @@ import healthy_methods
 import healthy_nets
 import pytest
 import torch
+from recorded import grave
 
 import backsight as bs
 
@@ -33,10 +34,6 @@ def one_thread() -> Any:
     torch.manual_seed(0)
     yield
     torch.set_num_threads(before)
-
-
-def grave(report: bs.Report) -> list[str]:
-    return [str(finding) for finding in report.findings if finding.severity != "note"]
 
 
 def test_there_are_enough_of_them() -> None:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import runpy
 import textwrap
 import threading
-from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 import torch
-from failures import at, evidence, explained, failing
+from failures import at, evidence, explained, failing, of_example
 
 import backsight as bs
-
-EXAMPLES = Path(__file__).parents[2] / "examples" / "broken"
-
-
-def of_example(name: str) -> bs.Finding:
-    with redirect_stdout(io.StringIO()), pytest.raises(RuntimeError) as caught:
-        runpy.run_path(str(next(EXAMPLES.glob(f"{name}*.py"))), run_name="__main__")
-    return bs.explain(caught.value)
 
 
 class TestTheExamples:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import torch
-from failures import at, evidence, explained, failing
+from failures import at, evidence, explained, failing, watched
 from setups import HIDDEN_STATE
 from setups import RECURRENT as SETUP
 
@@ -407,7 +407,7 @@ class TestWeightsThatChangedBetweenTwoLosses:
         )
 
     def test_so_it_does_where_data_is_changed_of_which_no_version_tells(self):
-        assert _watched(NUDGED.replace("w.mul_", "w.data.mul_")).fix.startswith("Compute scores again below line ")
+        assert watched(NUDGED.replace("w.mul_", "w.data.mul_")).fix.startswith("Compute scores again below line ")
 
     def test_without_a_watch_it_is_only_said_to_be_possible(self):
         line = at(NUDGED, "nudge.apply()").partition(":")[2]
@@ -435,24 +435,19 @@ with torch.no_grad():
         p.mul_(0.9)  # end
 again.backward()
 """
-        finding = _watched(source)
+        finding = watched(source)
         assert finding.fix.startswith(f"Compute scores again below line {at(source, '# end').partition(':')[2]}, as ")
         assert "computes again from scores." in str(finding.evidence[0])
         assert f"{at(source, 'p.clamp_')}  p.clamp_(-0.1, 0.1)\n    changes rnn." in evidence(finding)
 
     def test_what_is_counted_or_zeroed_in_between_is_no_change_of_weights(self):
         source = NUDGED.replace("w.mul_(0.99)", "w.grad.zero_()")
-        for found in (explained(source), _watched(source)):
+        for found in (explained(source), watched(source)):
             assert found.fix == "Add the losses and call backward once: (plain + moved).backward()."
 
     def test_a_change_before_both_losses_does_not_count(self):
         source = NUDGED.replace("    nudge.apply()\n", "").replace("    out =", "    nudge.apply()\n    out =")
-        assert _watched(source).fix == "Add the losses and call backward once: (plain + moved).backward()."
-
-
-def _watched(source):
-    with bs.watch(level="exact"):
-        return explained(source)
+        assert watched(source).fix == "Add the losses and call backward once: (plain + moved).backward()."
 
 
 def test_a_detached_copy_that_is_thrown_away_is_not_to_blame_where_the_state_enters_detached():

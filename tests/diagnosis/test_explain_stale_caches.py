@@ -3,9 +3,7 @@
 import pytest
 import torch
 from columns import needs_columns
-from failures import at, evidence, explained
-
-import backsight as bs
+from failures import at, evidence, explained, watched
 
 RECALL = """
 class Recall(torch.nn.Module):
@@ -44,11 +42,6 @@ class Game:
             total = total + (self.rows * self.weight).sum()
         return total
 """
-
-
-def watched(source):
-    with bs.watch(level="exact"):
-        return explained(source)
 
 
 class TestSeveralTensors:

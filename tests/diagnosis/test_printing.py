@@ -31,7 +31,7 @@ CARRIED = """
 PLAIN = """\
 error BS201  hidden, a tensor of shape 1×1×2, carries the graph of one iteration into the next, and backward()
 has freed that graph.
-  train.py:6  output, hidden = model(torch.randn(4, 1, 2), hidden)
+> train.py:6  output, hidden = model(torch.randn(4, 1, 2), hidden)
       reads hidden from the previous iteration, still attached to its graph, and assigns it for the next.
   train.py:8  loss.backward()
       backpropagates through this iteration into the graph of the previous one, which is already freed."""
@@ -94,6 +94,30 @@ class TestText:
         assert str(line) == "train.py:41  loss.backward()\n    frees the graph."
         assert str(Evidence("It was freed.")) == "It was freed."
 
+    def test_the_line_at_fault_is_marked_among_several_and_its_place_said_once(self):
+        story = (Evidence("counts.", HERE), Evidence("fails.", THERE), "It fails.")
+        for source, signs in (("train.py:4", "> "), ("train.py:9", " >")):
+            lines = str(bs.Finding("BS1", "error", "Something.", story, "Do it.", source)).splitlines()
+            assert lines[1:] == [
+                f"{signs[0]} train.py:4  counts += 1",
+                "      counts.",
+                f"{signs[1]} train.py:9  loss.backward()",
+                "      fails.",
+                "  It fails.",
+                "  fix: Do it.",
+            ]
+
+    def test_and_needs_no_mark_where_there_is_no_other(self):
+        lines = str(bs.Finding("BS1", "error", "Something.", (Evidence("counts.", HERE),), source="train.py:4"))
+        assert lines.splitlines()[1:] == ["  train.py:4  counts += 1", "      counts."]
+
+    def test_the_mark_is_before_the_first_line_of_a_long_statement_alone(self):
+        long = Place("train.py", 4, "counts = " + " + ".join(["count"] * 20))
+        story = (Evidence("counts.", long), Evidence("fails.", THERE))
+        text = str(bs.Finding("BS1", "error", "It.", story, source=str(long)))
+        assert [line[:2] for line in text.splitlines()[1:4]] == ["> ", "  ", "  "]
+        assert max(map(len, text.splitlines())) <= 110
+
     def test_and_survives_a_copy_and_a_pickle(self):
         line = Evidence("is a call.", Place("train.py", 41, "f(\na)", end=42), "read")
         for other in (copy.deepcopy(line), pickle.loads(pickle.dumps(line))):
@@ -154,13 +178,19 @@ class TestTerminal:
         assert all(char.isascii() for line in shown.splitlines()[3:] for char in line)
 
     def test_the_source_is_not_said_twice(self, finding):
-        assert finding.source == "train.py:6" and "at train.py:6" not in on_terminal(finding)
-        assert "at train.py:6" in str(finding)
+        for text in (on_terminal(finding), str(finding), finding._repr_html_()):
+            assert finding.source == "train.py:6" and "at train.py:6" not in text
+
+    def test_nor_that_of_a_statement_whose_text_cannot_be_read(self):
+        where = Evidence("did it.", Place("gone.py", 3, ""))
+        unread = bs.Finding("BS1", "note", "Something.", (where,), source="gone.py:3")
+        for text in (on_terminal(unread), str(unread), unread._repr_html_()):
+            assert text.count("gone.py:3") == 1
 
     def test_and_is_said_where_it_is_not_among_the_lines(self):
-        assert "  at other.py:3" in on_terminal(
-            bs.Finding("BS1", "note", "Something.", ("Said.",), source="other.py:3")
-        )
+        other = bs.Finding("BS1", "note", "Something.", ("Said.", Evidence("counts.", HERE)), source="other.py:3")
+        assert "  at other.py:3" in on_terminal(other) and "  at other.py:3" in str(other)
+        assert 'at <span class="code">other.py:3' in other._repr_html_()
 
 
 class TestExcerpts:

@@ -67,6 +67,7 @@ MISSED = frozenset(
         "second_backward/first_order_of_a_flag",
         "second_backward/generator_of_batches",
         "second_backward/gradient_on_the_way",
+        "second_backward/heads_that_take_turns",
         "second_backward/kernel_of_a_gaussian_process",
         "second_backward/logging_then_backward",
         "second_backward/meta_scale",

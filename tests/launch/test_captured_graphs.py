@@ -173,7 +173,7 @@ def line_of(source):
 def test_what_a_replay_does_not_see_is_told(bench, source, title, fix):
     text = " ".join(said(bench, source).split())
     assert f"warning {title}" in text and text.count("warning") == 1
-    assert f"at train.py:{line_of(source)}" in text
+    assert f" train.py:{line_of(source)} " in text
     assert fix in text
 
 

@@ -97,7 +97,7 @@ for k in range(3):
 """
     said = observed(bench, source)
     assert "error BS201  hidden, a tensor of shape 1×4, carries the graph of one iteration into the next" in said
-    assert "at train.py:12\n" in said
+    assert "\n> train.py:12  loss, hidden = step(" in said
 
 
 CPP = """

@@ -114,13 +114,13 @@ def questions(path: Path) -> Iterator[Callable[[], object]]:
     """Yield what a page, a terminal and the audit ask."""
     from backsight.tables.commands import audit_runs, show_run
     from backsight.viewer.library import Library
-    from backsight.viewer.question import questions
+    from backsight.viewer.question import HOMES
 
     yield lambda: show_run(str(path), everything=True)
     yield lambda: audit_runs([str(path)])
     library = Library(path.parent)
     given = {"stat": "l2", "kind": "grad", "tensor": "fc0.weight", "with": path.name, "columns": "7"}
-    for question in (*questions(), "compare"):
+    for question in (*HOMES, "compare"):
         yield lambda question=question: json.dumps(library.ask(path.name, question, given), allow_nan=False)
 
 

@@ -46,7 +46,7 @@ ASKED = {
     "shown at a step": "show_run(str(folder / 'long'), step=1234)",
     "audited": "audit_runs([str(folder / 'long')])",
     "listed in the viewer": "listing_of(Library(folder))",
-    "looked at": "[Library(folder).ask('long', each, given) for each in questions()]",
+    "looked at": "[Library(folder).ask('long', each, given) for each in HOMES]",
     "drawn": "open_run(folder / 'long').heatmap('l2', 'grad')",
     "followed": "open_run(folder / 'long').series('fc0.weight', 'mean')",
 }
@@ -62,7 +62,7 @@ def test_a_run_of_a_million_steps_needs_little_memory(folder: Path, asked: str) 
         from backsight.runs import open_run
         from backsight.tables.commands import audit_runs, list_runs, show_run
         from backsight.viewer.library import Library
-        from backsight.viewer.question import questions
+        from backsight.viewer.question import HOMES
         from backsight.viewer.server import listing_of
         given = {{"stat": "l2", "kind": "grad", "tensor": "fc0.weight", "last": "900"}}
         folder = Path({str(folder)!r})

@@ -218,9 +218,82 @@ def test_a_traceback_is_read_out_above_the_page(
     said = capsys.readouterr().out
     assert said.startswith(
         "A tensor of shape 40×40, created or last modified by Sigmoid, was modified in place once after it had been "
-        "saved.\nRaised at /home/me/gcn.py:43, loss.backward().\n\nBS202: "
+        "saved.\nRaised at /home/me/gcn.py:43, loss.backward().\nIts source was not read: there is no file gcn.py here."
+        "\n\nBS202: "
     )
     assert said.count("backsight run /home/me/gcn.py") == 1, "at the end"
+
+
+ARGMAX = """\
+import sys
+
+import torch
+
+sys.exit("this must not run")
+
+
+def fit(model, x, y):
+    guess = model(x).argmax(1).float()
+    error = (guess - y).square().mean()
+    error.backward()
+
+
+fit(torch.nn.Linear(4, 3), torch.randn(8, 4), torch.randn(8))
+"""
+OF_ARGMAX = """Traceback (most recent call last):
+  File "fit.py", line 14, in <module>
+    fit(torch.nn.Linear(4, 3), torch.randn(8, 4), torch.randn(8))
+  File "fit.py", line 11, in fit
+    error.backward()
+  File "/venv/lib/python3.11/site-packages/torch/_tensor.py", line 623, in backward
+    torch.autograd.backward(
+  File "/venv/lib/python3.11/site-packages/torch/autograd/__init__.py", line 395, in backward
+    _engine_run_backward(
+RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank0]: "])
+def test_the_source_that_a_traceback_names_is_read_and_not_run(
+    prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fit.py").write_text(ARGMAX)
+    Path("error.txt").write_text("".join(f"{prefix}{line}" for line in OF_ARGMAX.splitlines(keepends=True)))
+    assert main(["explain", "error.txt"]) == 0
+    finding, _, page = capsys.readouterr().out.partition("\n\nBS203: ")
+    assert page and finding.startswith(
+        "Read from the source files that the traceback names, without running them:\n\n"
+        "error BS203  The loss does not require grad: model(x).argmax(1) detached it from the graph.\n"
+        "  fit.py:9  guess = model(x).argmax(1).float()\n"
+        "      .argmax() returns integer indices, which have no gradient.\n"
+    )
+    assert "  fit.py:11  error.backward()\n" in finding and "  (Inferred from the source text.)\n" in finding
+    assert "  fix: " in finding and "Raised at" not in finding
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("error.backward()", "error.sum().backward()", "line 11 of fit.py is not what the traceback quotes."),
+        ("def fit(", "def train(", "line 11 of fit.py is not in fit now."),
+        ("import sys\n", "import (\n", "line 14 of fit.py is not in <module> now."),
+    ],
+)
+def test_source_that_has_changed_is_not_read(
+    before: str,
+    after: str,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fit.py").write_text(ARGMAX.replace(before, after))
+    Path("error.txt").write_text(OF_ARGMAX)
+    assert main(["explain", "error.txt"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"Raised at fit.py:11, error.backward().\nIts source was not read: {why}\n\nBS203: ")
 
 
 def test_a_script_of_this_folder_is_named_as_it_is_typed(
@@ -317,6 +390,12 @@ def test_only_a_line_that_had_no_room_for_the_next_word_goes_on_in_the_next() ->
     full = "  " + "word " * 20 + "and seven"
     quoted = f"{full}\n  continued.\n  fix: short.\n  at train.py:3\n"
     assert refitted(quoted, 150) == f"{full} continued.\n  fix: short.\n  at train.py:3\n"
+
+
+def test_a_marked_line_goes_on_below_its_text_and_ends_the_line_before() -> None:
+    full, marked = "  " + "word " * 20 + "and seven", "> train.py:3  y = x"
+    assert refitted(f"{full}\n{marked}\n", 150) == f"{full}\n{marked}\n"
+    assert refitted(f"{marked}\n", 17) == "> train.py:3  y =\n  x\n"
 
 
 def test_code_that_looks_like_a_link_is_left_as_it_is(

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from sharded import shards
+from torch.utils._pytree import tree_leaves
 
 from backsight.tape import capture, document, graph_of
 
@@ -16,14 +17,8 @@ MODULE_SHARDS, MODULE_INPUTS = 4, 350
 
 
 def tensors_in(value):
-    """Yield the tensors in nested containers."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
+    """Return the tensors in nested containers."""
+    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
 
 
 def check(output, inputs, first):

@@ -297,7 +297,8 @@ def test_the_cross_terms_of_a_softmax() -> None:
     y = x.softmax(-1)
     check(nn.Softmax(-1), x, g, input_grad=y * (g - (g * y).sum(-1, keepdim=True)))
     assert title(nn.Softmax(-1), x, g, input_grad=g * y * (1 - y)) == (
-        "BS415  Softmax leaves out the cross terms in the gradient of `input`."
+        "BS415  Softmax returns the gradient of `input` as if each output entry depended only on the input entry at "
+        "the same place."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import misbehaving
@@ -13,6 +14,7 @@ from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
 
 import backsight as bs
+from backsight.text.console import printed
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -409,3 +411,13 @@ def test_inputs_of_the_same_seed_are_not_their_own_grad_output(seed):
     x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     (found,) = bs.verify(Normalized.apply, x, seed=seed).findings
     assert "As called, it is right" not in str(found)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_terminal_shows_the_whole_fix_below_the_places(width: int) -> None:
+    shown = printed(bs.verify(wrong.BadReLU, normal(6, 6)), width=width, terminal=True)
+    _, places, fix = re.split(r"\n(?=  called |  fix: )", shown)
+    assert re.match(r"  called .*\n  forward .*\n  backward .*$", places)
+    assert " ".join(fix.split()) == (
+        "fix: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
+    )

@@ -25,7 +25,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS403",
         (wrong.Difference, x, y),
         "Difference.backward returns the gradient of `b` with the wrong sign.",
-        "Where `b` grows, the loss moves the other way: training would climb instead of descend.",
+        "An optimizer would climb instead of descend.",
         "Negate it: `-grad_output`.",
     ),
     (
@@ -181,10 +181,11 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     (
         "BS415",
         (wrong.Softmax, x),
-        "Softmax.backward leaves out the cross terms in the gradient of `x`.",
+        "Softmax.backward returns the gradient of `x` as if each output entry depended only on the input entry at the "
+        "same place.",
         "Each entry that it returns is grad_output times the derivative of the output entry at the same place: the "
         "diagonal of the Jacobian.",
-        "Add the terms with j ≠ i. For y = softmax(x) the whole is y * (grad_output - (grad_output * y).sum(-1, "
+        "Sum over all output entries. For y = softmax(x), that is y * (grad_output - (grad_output * y).sum(-1, "
         "keepdim=True)).",
     ),
     (

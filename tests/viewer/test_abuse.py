@@ -19,10 +19,10 @@ from recorded_runs import digits
 from backsight.runs import STATISTICS, RunWriter, lines
 from backsight.viewer import Library, Server
 from backsight.viewer.answers.heat import MOST_CELLS
-from backsight.viewer.question import questions
+from backsight.viewer.question import QUESTIONS, answering
 
 NAMES = ("x" * 10_000, "层.重み." + "ü" * 3000, "\u202eevil", "a\nb", "", "..", "/etc/passwd", "a,b&c=d#e?f")
-QUESTIONS = ("lines", "related", "rows", "histograms", "graph")
+ABOUT_A_TENSOR = ("lines", "related", "rows", "histograms", "graph")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def asked(server, path):
         return answer.status, json.loads(answer.read())
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", ABOUT_A_TENSOR)
 def test_a_tensor_of_any_name_can_be_asked_for(folder, question):
     write(folder / "names", NAMES)
     with Server(Library(folder)) as server:
@@ -236,7 +236,8 @@ def test_who_waits_for_a_long_answer_is_not_left(folder, monkeypatch):
     for name in ("ASKING", "TAKING", "LOOK"):
         monkeypatch.setattr(patience, name, 0.01)
     write(folder / "run", ["t"])
-    monkeypatch.setitem(questions(), "marks", lambda run, asked: (time.sleep(0.2), {"lines": {}})[1])
+    answering("marks")
+    monkeypatch.setitem(QUESTIONS, "marks", lambda run, asked: (time.sleep(0.2), {"lines": {}})[1])
     with Server(Library(folder)) as server:
         assert asked(server, "/api/ask/marks?run=run")[0] == 200
 
@@ -257,7 +258,7 @@ def test_looking_changes_nothing_on_the_disk(folder):
     for question in ("about", "marks", "findings", "graph", "memory"):
         library.ask("run", question, {})
     library.ask("run", "heatmap", {"stat": "l2", "kind": "grad"})
-    for question in QUESTIONS:
+    for question in ABOUT_A_TENSOR:
         library.ask("run", question, {"tensor": "head.weight", "kind": "grad"})
     assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*")} == state
 

@@ -17,7 +17,7 @@ from backsight.runs.lines import sealed
 from backsight.viewer import Library
 from backsight.viewer.library import NoSuchThing
 from backsight.viewer.packing import plain
-from backsight.viewer.question import BadQuestion, questions
+from backsight.viewer.question import HOMES, QUESTIONS, BadQuestion, answering
 
 
 def numbers(held):
@@ -209,7 +209,7 @@ def test_every_answer_is_json_without_nan(library):
     for name in library.names():
         tensors = [module["tensors"] for module in library.ask(name, "about", {})["modules"]]
         tensor, kind, _ = next(each for held in tensors for each in held)
-        for question in questions():
+        for question in HOMES:
             asked = {"tensor": tensor, "kind": kind, "stat": "l2", "code": "BS301"} if question != "heatmap" else given
             json.dumps(
                 library.ask(name, question, asked if question != "lines" else {**asked, "stat": ""}), allow_nan=False
@@ -441,8 +441,8 @@ def test_what_was_read_before_is_what_the_page_asks_for(tmp_path, look, monkeypa
 
 def counting(monkeypatch, question):
     """Return a list that grows each time a run is read for this question."""
-    read, answer = [], questions()[question]
-    monkeypatch.setitem(questions(), question, lambda run, asked: read.append(run.name) or answer(run, asked))
+    read, answer = [], answering(question)
+    monkeypatch.setitem(QUESTIONS, question, lambda run, asked: read.append(run.name) or answer(run, asked))
     return read
 
 

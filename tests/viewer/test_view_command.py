@@ -13,6 +13,7 @@ from contextlib import closing
 import pytest
 
 from backsight.cli import main
+from backsight.viewer.question import HOMES, QUESTIONS, answering
 
 
 def command(*arguments):
@@ -91,16 +92,34 @@ def test_a_report_of_a_folder_says_which_runs_it_could_not_read_a_line_each(runs
 
 
 IMPORTED = """
-import sys
-from backsight.viewer import serve
+import http.client, sys
+from backsight.viewer import Library, Server
 
-def ready(url):
-    raise SystemExit("with PyTorch" if "torch" in sys.modules else "without")
+with Server(Library(sys.argv[1])) as server:
+    def ask(path):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request("GET", path, headers={"x-backsight-token": server.token})
+        answer = connection.getresponse()
+        assert answer.status < 400, (path, answer.read())
 
-serve(sys.argv[1], ready=ready)
+    for path in ("/", "/api/runs", *("/api/ask/" + each for each in sys.argv[2:])):
+        ask(path)
+print("with PyTorch" if "torch" in sys.modules else "without")
 """
 
+READ = [
+    *("about?run=first", "settings?run=first", "metrics?run=first", "marks?run=first", "explain?run=first&code=BS301"),
+    *("heatmap?run=first&kind=grad&stat=l2", "compare?run=first&with=again"),
+    *(f"{each}?run=first&kind=weight&tensor=stem.weight" for each in ("lines", "related", "rows", "histograms")),
+]
 
-def test_the_address_is_said_before_pytorch_is_imported(runs):
-    said = subprocess.run([sys.executable, "-c", IMPORTED, str(runs)], capture_output=True, text=True)
-    assert said.stderr.strip() == "without"
+
+@pytest.mark.parametrize(("asked", "said"), [(READ, "without"), (["findings?run=first"], "with PyTorch")])
+def test_what_only_reads_files_imports_no_pytorch(asked, said, runs):
+    pytest.importorskip("uvicorn")
+    done = subprocess.run([sys.executable, "-c", IMPORTED, str(runs), *asked], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (said, "")
+
+
+def test_each_question_has_a_file_that_answers_it():
+    assert {each: answering(each) for each in HOMES} == QUESTIONS

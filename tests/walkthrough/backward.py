@@ -1,19 +1,14 @@
 """What the engine makes of the same graph, to hold a walk against."""
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 import backsight as bs
 
 
 def tensors_in(value):
-    """Yield the tensors in nested containers."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
+    """Return the tensors in nested containers."""
+    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
 
 
 def by_the_engine(roots, leaves, gradients):

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import named, program_frames
+from backsight.diagnosis.program import files_around, named
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.tape.saved import is_readable
@@ -45,7 +45,7 @@ class Kept:
 def kept(frame: FrameType | None) -> list[Kept]:
     """Return the states that the program keeps, trains on, and loads into the same model."""
     found = []
-    for file in dict.fromkeys(each.f_code.co_filename for each in program_frames(frame)):
+    for file in files_around(frame):
         bodies = list(functions(file))
         loads = [each for body in bodies for each in _loads(body)]
         for body in bodies if loads else ():
@@ -232,8 +232,7 @@ def _stored(kind: type, key: object) -> tuple[Place, str] | None:
     while hasattr(code, "__wrapped__"):
         code = code.__wrapped__
     file = getattr(getattr(code, "__code__", None), "co_filename", "")
-    found = [each for body in (functions(file) if file else ()) for each in _assigned(body, key)]
-    return found[0] if len(found) == 1 else None
+    return only(each for body in (functions(file) if file else ()) for each in _assigned(body, key))
 
 
 def _assigned(body: Body, key: object) -> Iterator[tuple[Place, str]]:

@@ -7,19 +7,9 @@ from collections.abc import Iterator
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, warning
-from backsight.source import Body, Place, function_at
+from backsight.source import Body, Place, calls_of, function_at, read_at
 from backsight.source.bindings import bound
-from backsight.source.body import (
-    LOOPS,
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    functions,
-    keyword,
-    statement_at,
-    statements,
-)
+from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, keyword, statements
 from backsight.source.rewriting import rewritten
 from backsight.tracing import Baked, Input, Line, Watch, outdated_numbers, stale_inputs
 
@@ -89,10 +79,9 @@ def _stale(names: list[str], place: Place, line: Line) -> Finding:
 
 def _renamed(place: Place, names: list[str], new: list[str]) -> str:
     """Return the statement with other names for what it binds."""
-    body = body_around(place.file, place.line)
-    statement = statement_at(body, *place.position) if body is not None else None
+    body, statement = read_at(place)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    if isinstance(statement, ast.For | ast.AsyncFor):
+    if isinstance(statement, ast.For):
         targets = [statement.target]
     renames = dict(zip(names, new, strict=True))
     changes = {
@@ -105,7 +94,7 @@ def _renamed(place: Place, names: list[str], new: list[str]) -> str:
 
 
 def _outdated(baked: Baked, line: Line) -> Finding:
-    step = statement_at(body_around(line.file, line.line), *line.place.position)
+    step = read_at(line.place)[1]
     receiver = next((dotted(callee(c)[0]) for c in calls_in(step) if callee(c)[1] == "step"), None)
     what = "The learning rate" if baked.option == "lr" else baked.option
     made = _making(baked, line)
@@ -130,13 +119,7 @@ def _given(baked: Baked, value: str) -> str:
 
 def _making(baked: Baked, line: Line) -> tuple[Place, str] | None:
     """Return the only statement that makes such an optimizer, and the same with a tensor for the number."""
-    found = [
-        (body, statement, call)
-        for body in functions(line.file)
-        for statement in statements(body.node)
-        for call in calls_in(statement)
-        if callee(call)[1] == baked.kind
-    ]
+    found = [(body, statement, call) for body, statement, call in calls_of(line.file) if callee(call)[1] == baked.kind]
     if len(found) != 1:
         return None
     body, statement, call = found[0]

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Collection
 
 from backsight.diagnosis.evidence.holders import below, given
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, numbered, warning
+from backsight.source import parsed
 from backsight.source.body import dotted
 from backsight.tape import Graph, Node
 from backsight.tracing import current
@@ -97,14 +99,12 @@ def _owned(graph: Graph, node: Node) -> set[int]:
 
 def _detached(text: str) -> str:
     """Return an operand as it is without a gradient: `F.normalize(z.detach(), dim=1)`; empty for what is no code."""
-    try:
-        value = ast.parse(text, mode="eval").body
-    except SyntaxError:
+    value = parsed(text)
+    if value is None:
         return ""
     given = value.args[0] if isinstance(value, ast.Call) and value.args else None
     inner = dotted(given) if given is not None else None
     if isinstance(value, ast.Call) and inner is not None:
         value.args[0] = ast.parse(f"{inner}.detach()", mode="eval").body
         return ast.unparse(value)
-    simple = isinstance(value, ast.Call | ast.Name | ast.Attribute | ast.Subscript)
-    return f"{text}.detach()" if simple else f"({text}).detach()"
+    return f"{simple(text)}.detach()"

@@ -14,6 +14,7 @@ from backsight.diagnosis.program import calls_around, method_of
 from backsight.diagnosis.wording import if_known, numbered, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
+from backsight.source import only
 from backsight.tape import parameters_in
 
 CODES = ("BS141",)
@@ -33,7 +34,7 @@ def compressed(lost: Sequence[torch.Tensor], since: int, frame: FrameType | None
             continue
         if all(id(p) in ids for p in parameters_in(model) if p.requires_grad):
             places = [body.place(s) for body, s, call in calls_around(frame) if method_of(call)[1] == _REGISTERS]
-            place = places[0] if len(places) == 1 else None
+            place = only(places)
             return warning(
                 "BS141",
                 f"All gradients of {name.path} are zero: its communication hook rounds them to zero.",

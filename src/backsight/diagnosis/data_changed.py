@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import Dataset
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import program_frames
+from backsight.diagnosis.program import files_around
 from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -68,9 +68,8 @@ def stored() -> list[Stored]:
 def changed_data(found: Stored, since: int) -> Finding:
     """Return the finding that such an array goes on changing."""
     name = f"{found.name}.{found.attribute}"
-    return Finding(
+    return warning(
         "BS140",
-        "warning",
         f"{name} changes while it is read: what it returns depends on how often it was read before.",
         (
             f"Its stored values had changed at every check up to step {numbered(since)}.",
@@ -78,7 +77,7 @@ def changed_data(found: Stored, since: int) -> Finding:
         ),
         f"Modify a copy: take self.{found.attribute}[...].copy(), or .clone() of a tensor. Or create a new one "
         "there, as x = x + noise does.",
-        source=str(found.place),
+        found.place,
         since=since,
     )
 
@@ -105,7 +104,7 @@ def _changes(read: Body) -> list[Place]:
     """Return the statements that may change stored items in a `__getitem__`, or in what it calls."""
     places = set(changed_where_read(read.file))
     called = {callee(call)[1] for s in statements(read.node) for call in calls_in(s)}
-    bodies = [read, *(b for b in functions(read.file) if getattr(b.node, "name", "") in called)]
+    bodies = [read, *(b for b in functions(read.file) if b.name in called)]
     return [place for body in bodies for s in statements(body.node) if (place := body.place(s)) in places]
 
 
@@ -164,17 +163,15 @@ def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) ->
 
     sizes: the steps at which they were looked at, and the root of their mean square.
     """
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    found = [place for file in files for place in changed_where_read(file)]
+    found = [place for file in files_around(frame) for place in changed_where_read(file)]
     if len(found) != 1:
         return None
     (first, before), (last, after) = sizes[0], sizes[-1]
     grows = after > before
     factor = after / before if grows else before / after
     steps = listed([f"{size:.3g} at step {numbered(step)}" for step, size in sizes])
-    return Finding(
+    return warning(
         "BS140",
-        "warning",
         f"The input of {model} {'grows' if grows else 'shrinks'}: it is {factor:.3g} times as "
         f"{'large' if grows else 'small'} at step {numbered(last)} as at step {numbered(first)}.",
         (
@@ -182,7 +179,7 @@ def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) ->
             shown(found[0], "modifies stored data in place each time it is read.", "read"),
         ),
         "Create a new tensor there, as x = (x - mean) / std does. Or modify a copy of the stored data.",
-        source=str(found[0]),
+        found[0],
         exact=False,
         since=first,
     )

@@ -63,7 +63,7 @@ def in_training_mode(module: nn.Module, since: int, frame: FrameType, training: 
     if not modal or body is None or statement is None or around is None:
         return None
     name, place = named(module, type(module).__name__), body.place(statement)
-    function = "" if around.f_code in training else getattr(body.node, "name", "")
+    function = "" if around.f_code in training else body.name
     again = any(_turns_on(call) for _, _, call in calls_around(frame))
     where = f"at the start of {function}()" if function else f"before line {place.line}"
     back = f"{name}.train() turns training mode on again" if again else f"{name}.train() after it"

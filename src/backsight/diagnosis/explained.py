@@ -27,7 +27,7 @@ def explained_error(error: BaseException) -> Finding | None:
     first, entry = found
     if (other := elsewhere(first)) is not None:
         return _told(first, entry, other)
-    finding = _explained(failure_of(first), entry)
+    finding = explained_failure(failure_of(first), entry)
     if of_error(first, "__traceback__") is None:
         said = "The exception has no traceback, so this is based on its message alone."
         return replace(finding, evidence=(*finding.evidence, said), exact=False)
@@ -69,17 +69,29 @@ def _refused(error: BaseException) -> Finding | None:
 def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
     """Explain an error of which there is only the text: its frames here are those of who passed it on."""
     place = other.place
-    finding = _explained(Failure(error, message_of(error), (), (), told=place), entry)
+    finding = explained_failure(Failure(error, message_of(error), (), (), told=place), entry)
     raised = (shown(place, f"raised the error, {other.where}."),) if place else ()
     said = f"(Inferred from the error message: it was raised {other.where}, whose variables are not visible from here.)"
     source = finding.source or (str(place) if place else None)
     return replace(finding, evidence=(*raised, *finding.evidence, said), source=source, exact=False)
 
 
+def raised_elsewhere(error: BaseException) -> Elsewhere | None:
+    """Return where a known error was raised that was handed on by another process; None for any other.
+
+    One that a process has sent as it is has no traceback.
+    """
+    found = culprit(error)
+    if found is not None and of_error(found[0], "__traceback__") is None:
+        return Elsewhere("in another process", None, message_of(found[0]))
+    other = elsewhere(found[0]) if found is not None else None
+    return other if other is not None and other.text else None
+
+
 def explained_warning(warning: Warning, frame: FrameType) -> Finding | None:
     """Return what is to be said of a warning that is being given in `frame`; None if it is not known."""
     entry = known(message_of(warning), warning)
-    return _explained(failure_at(warning, frame), entry[0]) if entry else None
+    return explained_failure(failure_at(warning, frame), entry[0]) if entry else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +114,7 @@ def known_within(error: BaseException, frame: FrameType) -> Within | None:
 
 def explained_within(raised: Within) -> Finding:
     """Return what is to be said of a known error that passes a call."""
-    return _explained(raised.failure, raised.entry)
+    return explained_failure(raised.failure, raised.entry)
 
 
 def unknown(error: BaseException) -> Finding:
@@ -178,7 +190,8 @@ def _shows_user(error: BaseException) -> bool:
     return bool(failure_of(error).users)
 
 
-def _explained(failure: Failure, entry: Known) -> Finding:
+def explained_failure(failure: Failure, entry: Known) -> Finding:
+    """Return what is to be said of a failure that an entry knows."""
     match = entry.pattern.search(failure.message)
     assert match is not None  # how `entry` was chosen
     try:

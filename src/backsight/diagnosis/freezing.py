@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, constructions, named, names_of
+from backsight.diagnosis.program import bodies, constructions, named, names_of, statements_around
 from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, dotted, expressions, is_constant, statements
+from backsight.source.body import callee, calls_in, dotted, is_constant, statements
 from backsight.tape import modules_in, parameters_in
 
 CODES = ("BS126", "BS129")
@@ -66,8 +66,8 @@ def left_frozen(
             isinstance(each, ast.If) and each.lineno < statement.lineno <= (each.end_lineno or 0)
             for each in statements(body.node)
         )
-        steps = (n for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call))
-        if conditional or not any(callee(call)[1] == "step" for call in steps):
+        steps = any(callee(call)[1] == "step" for s in statements(body.node) for call in calls_in(s))
+        if conditional or not steps:
             continue
         name, place = named(optimizer, "the optimizer"), body.place(statement)
         never = "it is never unfrozen" if len(frozen) == 1 else "they are never unfrozen"
@@ -84,15 +84,14 @@ def left_frozen(
 
 def freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
     """Yield the statements that set requires_grad, each with whether it may be turned on."""
-    for body in bodies(frame):
-        for statement in statements(body.node):
-            targets = statement.targets if isinstance(statement, ast.Assign) else []
-            value: ast.expr | None = getattr(statement, "value", None)
-            if any(isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in targets):
-                yield body, statement, not is_constant(value, False)
-            for call in expressions(statement):
-                if isinstance(call, ast.Call) and callee(call)[1] == "requires_grad_":
-                    yield body, statement, not (call.args and is_constant(call.args[0], False))
+    for body, statement in statements_around(frame):
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        value: ast.expr | None = getattr(statement, "value", None)
+        if any(isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in targets):
+            yield body, statement, not is_constant(value, False)
+        for call in calls_in(statement):
+            if callee(call)[1] == "requires_grad_":
+                yield body, statement, not (call.args and is_constant(call.args[0], False))
 
 
 def setting(frame: FrameType, attribute: str, value: object, last: str) -> tuple[Place, str] | None:
@@ -112,7 +111,7 @@ def setting(frame: FrameType, attribute: str, value: object, last: str) -> tuple
                 if receiver not in looped and not is_constant(statement.value, not value):  # type: ignore[attr-defined]
                     every.append((body.place(statement), receiver))
     of_name = [each for each in every if each[1].split(".")[-1] == last]
-    return next(iter(of_name), None) or (every[0] if len(every) == 1 else None)
+    return next(iter(of_name), None) or only(every)
 
 
 def thawed(
@@ -140,7 +139,7 @@ def thawed(
         evidence,
         f"Add them when you unfreeze them, with {name}.add_param_group, or create {name} with all parameters: it skips "
         "those that have no gradient.",
-        made[-1] if made else on[0] if len(on) == 1 else None,
+        made[-1] if made else only(on),
         since=since,
     )
 

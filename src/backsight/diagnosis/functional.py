@@ -9,11 +9,11 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, named, program_frames
+from backsight.diagnosis.program import named, program_frames, statements_around
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
-from backsight.source import Place, function_at, statement_at
-from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source import Place, function_at, only, statement_at
+from backsight.source.body import callee, calls_in, dotted
 from backsight.tape import modules_in, registered
 from backsight.tape.saved import is_readable
 
@@ -55,8 +55,7 @@ def held(module: torch.nn.Module) -> Held | None:
 
 
 def _by_name(every: list[Held]) -> Held | None:
-    likely = [each for each in every if "param" in each.name.lower() or "weight" in each.name.lower()]
-    return likely[0] if len(likely) == 1 else None
+    return only(each for each in every if "param" in each.name.lower() or "weight" in each.name.lower())
 
 
 def never_updated(module: torch.nn.Module, weights: Held, frame: FrameType) -> Finding:
@@ -82,22 +81,18 @@ def never_updated(module: torch.nn.Module, weights: Held, frame: FrameType) -> F
 
 
 def _calls(frame: FrameType) -> Place | None:
-    found = [
+    return only(
         body.place(statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
+        for body, statement in statements_around(frame)
         if any(callee(call)[1] == "functional_call" for call in calls_in(statement))
-    ]
-    return found[0] if len(found) == 1 else None
+    )
 
 
 def _copied(frame: FrameType, name: str) -> Place | None:
     """Return the one statement that fills the dict with what a module has for parameters."""
-    found = [
+    return only(
         body.place(statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
+        for body, statement in statements_around(frame)
         if isinstance(statement, ast.Assign) and any(dotted(goal) == name for goal in statement.targets)
         if any(callee(call)[1] in ("named_parameters", "state_dict") for call in calls_in(statement))
-    ]
-    return found[0] if len(found) == 1 else None
+    )

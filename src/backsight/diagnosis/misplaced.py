@@ -20,9 +20,9 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
-from backsight.source import Body, Place, backward_calls
+from backsight.source import Body, Place, backward_calls, only
 from backsight.source.bindings import bound, spots
-from backsight.source.body import callee, dotted, expressions, functions, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
 from backsight.source.imports import meaning
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -58,7 +58,7 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     before = [place for place, _ in clippings if began < place.position < here]
     empty = next((each for each in clippings if each[0] in before and _is_used_up(_clipped_by(level, each[1]))), None)
     if empty is not None:
-        return _nothing_clipped(level, body, *empty)
+        return _nothing_clipped(body, *empty)
     if before:
         return _scaled(level, before[0], began)
     after = next(((place, call) for place, call in clippings if place.position > here), None)
@@ -76,7 +76,7 @@ def _clipped(level: Level, body: Body) -> Finding | None:
         "BS124",
         "The gradients are clipped after the step, so clipping has no effect.",
         (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
-        f"Move line {place.line} between backward() and `{level.place.text}`.",
+        f"Move line {place.line}, `{place.text}`, above line {level.line}, `{level.place.text}`.",
         place,
     )
 
@@ -104,7 +104,7 @@ def _clipped_by(level: Level, call: ast.Call) -> object:
     return value_of(level, call.args[0] if call.args else keyword(call, "parameters"))
 
 
-def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> Finding:
+def _nothing_clipped(body: Body, place: Place, call: ast.Call) -> Finding:
     """Return that a clipping gets no parameters: something before has gone through them all."""
     given = call.args[0] if call.args else keyword(call, "parameters")
     name = dotted(given) or "the iterator"
@@ -115,7 +115,7 @@ def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> 
         for s in statements(each.node)
         if any(n.rpartition(".")[2] == last and ("." in n) is ("." in name) for n in bound(s))
     ]
-    made = every[0] if len(every) == 1 else None
+    made = only(every)
     value = made.text.partition(" = ")[2] if made is not None else ""
     fix = f"Store a list: {made.text.partition(' = ')[0]} = list({value})." if made is not None and value else ""
     return warning(
@@ -157,7 +157,8 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
             shown(zeroing[0], "throws away the gradients of the previous batch."),
             shown(body.place(guard), "steps only once every few batches."),
         ),
-        f"Move `{zeroing[0].text}` into that condition, below `{level.place.text}`.",
+        f"Move line {zeroing[0].line}, `{zeroing[0].text}`, into that condition, below line {level.line}, "
+        f"`{level.place.text}`.",
         zeroing[0],
     )
 
@@ -192,10 +193,8 @@ def _scaled(level: Level, clipping: Place, began: tuple[int, int]) -> Finding | 
 
 
 def _calls(body: Body, names: set[str] | frozenset[str]) -> Iterator[tuple[Place, ast.Call]]:
-    for statement in statements(body.node):
-        for node in expressions(statement):
-            if isinstance(node, ast.Call) and callee(node)[1] in names:
-                yield body.place(statement), node
+    every = ((statement, call) for statement in statements(body.node) for call in calls_in(statement))
+    return ((body.place(statement), call) for statement, call in every if callee(call)[1] in names)
 
 
 def _bounds(body: Body, line: int) -> tuple[int, int]:
@@ -248,7 +247,8 @@ def clipped_early(
             shown(began, "computes them later."),
             shown(level.place, "uses them unclipped."),
         ),
-        f"Move line {place.line} between `{began.text}` and `{level.place.text}`.",
+        f"Move line {place.line}, `{place.text}`, between line {backwards[-1].line}, `{backwards[-1].text}`, and line "
+        f"{level.line}, `{level.place.text}`.",
         place,
         since=1,
     )

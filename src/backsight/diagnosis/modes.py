@@ -11,10 +11,10 @@ from torch import nn
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named, program_frames, running
-from backsight.diagnosis.wording import listed, numbered, shown
+from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place, function_at
-from backsight.source.body import LOOPS, callee, expressions, statements
+from backsight.source.body import LOOPS, callee, calls_in, statements
 
 CODES = ("BS116",)
 
@@ -41,13 +41,12 @@ def untrained_mode(
     if place is not None:
         says = "turns on evaluation mode; training mode is never turned on again."
         evidence.append(shown(place, says, None if len(found) == 1 else "read"))
-    return Finding(
+    return warning(
         "BS116",
-        "warning",
         f"{name} has been trained in evaluation mode since step {numbered(since)}.",
-        tuple(evidence),
+        evidence,
         f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
-        source=str(place) if place is not None else None,
+        place,
         exact=place is None or len(found) == 1,
         since=since,
     )
@@ -84,7 +83,7 @@ def _evaluations(frame: FrameType) -> Iterator[tuple[Place, str]]:
         receiver, method = callee(call)
         off = method == "train" and len(call.args) == 1 and isinstance(call.args[0], ast.Constant)
         if receiver is not None and ((method == "eval" and not call.args) or (off and call.args[0].value is False)):  # type: ignore[attr-defined]
-            yield body.place(statement), getattr(body.node, "name", "")
+            yield body.place(statement), body.name
 
 
 def _meant(frame: FrameType) -> bool:
@@ -97,8 +96,8 @@ def _meant(frame: FrameType) -> bool:
             (statement.lineno, callee(node)[1])
             for statement in statements(body.node)
             if statement.lineno < each.f_lineno
-            for node in expressions(statement)
-            if isinstance(node, ast.Call) and callee(node)[1] in ("eval", "train")
+            for node in calls_in(statement)
+            if callee(node)[1] in ("eval", "train")
         ]
         line, mode = max(modes, default=(0, ""))
         loops = (s for s in statements(body.node) if isinstance(s, LOOPS))

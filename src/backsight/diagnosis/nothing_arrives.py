@@ -13,13 +13,22 @@ import torch
 from backsight.diagnosis.evidence.copies import Copy, copied_anew
 from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, calls_around, constructions, method_of, named, names_of, program_frames
+from backsight.diagnosis.program import (
+    bodies,
+    calls_around,
+    constructions,
+    method_of,
+    named,
+    names_of,
+    program_frames,
+    statements_around,
+)
 from backsight.diagnosis.replaced import made_again, replacing
 from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Body, Place, backward_calls, function_at
-from backsight.source.body import body_around, callee, calls_in, dotted, statement_at, statements
+from backsight.source import Body, Place, backward_calls, function_at, read_at
+from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.freezing import turned_off, unfreezings
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
@@ -243,8 +252,7 @@ def _wrapped(frame: FrameType | None, container: str) -> tuple[Place, str] | Non
     """Return the only statement that fills a container, if with parameters made of results; and the same without."""
     made = [
         (body.place(statement), statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
+        for body, statement in statements_around(frame)
         if isinstance(statement, ast.Assign) and any(callee(call)[1] == "Parameter" for call in calls_in(statement))
         if any(dotted(t.value if isinstance(t, ast.Subscript) else t) == container for t in statement.targets)
     ]
@@ -299,8 +307,7 @@ def _given(filled: Severed) -> str:
 def _kept_attached(cut: Finding) -> tuple[str, str] | None:
     """Return the variable that a statement detaches, `fake = net(z).detach()`, and the statement without that."""
     place = next((p for each in cut.evidence if (p := getattr(each, "place", None)) and str(p) == cut.source), None)
-    body = body_around(place.file, place.line) if place is not None else None
-    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    statement = read_at(place)[1]
     match statement:
         case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=value, attr="detach")) as whole) if (
             not whole.args and (name := dotted(target)) is not None

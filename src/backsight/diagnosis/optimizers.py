@@ -12,11 +12,11 @@ from typing import Any, TypeGuard
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, constructions, named
+from backsight.diagnosis.program import constructions, named, statements_around
 from backsight.diagnosis.wording import counted, if_known, warning
 from backsight.snapshot import groups
-from backsight.source import Place
-from backsight.source.body import callee, expressions, keyword, statements
+from backsight.source import Place, only
+from backsight.source.body import callee, expressions, keyword
 
 CODES = ("BS119", "BS135")
 
@@ -55,19 +55,18 @@ def _decay(optimizer: torch.optim.Optimizer, frame: FrameType) -> tuple[Place, a
     grouped: list[tuple[Place, ast.expr]] = []
     to_class: list[tuple[Place, ast.expr]] = []
     every: list[tuple[Place, ast.expr]] = []
-    for body in bodies(frame):
-        for statement in statements(body.node):
-            for node in expressions(statement):
-                if isinstance(node, ast.Call) and _is_decay(value := keyword(node, "weight_decay")):
-                    every.append((body.place(statement), value))
-                    if callee(node)[1] == type(optimizer).__name__:
-                        to_class.append(every[-1])
-                elif isinstance(node, ast.Dict):
-                    entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if _is_text(k)}
-                    if "params" in entries and _is_decay(value := entries.get("weight_decay")):
-                        grouped.append((body.place(statement), value))
+    for body, statement in statements_around(frame):
+        for node in expressions(statement):
+            if isinstance(node, ast.Call) and _is_decay(value := keyword(node, "weight_decay")):
+                every.append((body.place(statement), value))
+                if callee(node)[1] == type(optimizer).__name__:
+                    to_class.append(every[-1])
+            elif isinstance(node, ast.Dict):
+                entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if _is_text(k)}
+                if "params" in entries and _is_decay(value := entries.get("weight_decay")):
+                    grouped.append((body.place(statement), value))
     found = grouped or to_class or every
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _is_decay(value: ast.expr | None) -> TypeGuard[ast.expr]:

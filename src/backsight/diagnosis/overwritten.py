@@ -15,12 +15,12 @@ import torch
 
 from backsight.diagnosis.data_changed import mark
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, method_of
+from backsight.diagnosis.program import method_of, statements_around
 from backsight.diagnosis.wording import if_known, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place
-from backsight.source.body import calls_in, dotted, statements
+from backsight.source.body import calls_in, dotted
 from backsight.tape import grad_fn
 
 CODES = ("BS148",)
@@ -99,8 +99,7 @@ def is_overwritten(found: Replay, frame: FrameType | None) -> bool:
     last = _owner(found).split(".")[-1]
     goals = (
         goal.value
-        for body in bodies(frame)
-        for each in statements(body.node)
+        for body, each in statements_around(frame)
         for target in (each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)])
         for goal in (target.elts if isinstance(target, ast.Tuple) else [target])
         if isinstance(goal, ast.Subscript) and isinstance(each, ast.Assign | ast.AugAssign)
@@ -113,8 +112,7 @@ def overwritten(found: Replay, since: int, frame: FrameType) -> Finding:
     last = found.name.split(".")[-1]
     places = [
         body.place(statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
+        for body, statement in statements_around(frame)
         if any(method_of(call)[0] == last and method_of(call)[1] in _STORES for call in calls_in(statement))
     ]
     place: Place | None = places[0] if len(set(places)) == 1 else None

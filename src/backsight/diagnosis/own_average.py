@@ -11,7 +11,7 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.own_anchor import begins_with_tensor, is_plain, trained_memory
 from backsight.diagnosis.program import bodies, filling
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place
 from backsight.source.body import callee, dotted, statements
@@ -85,15 +85,14 @@ def _names(node: ast.expr) -> frozenset[str]:
 
 def _finding(name: str, made: Place | None, averaged: Place, since: int) -> Finding:
     copied = made.text.replace(".detach()", ".detach().clone()").replace(".data ", ".data.clone() ") if made else ""
-    return Finding(
+    return warning(
         "BS144",
-        "warning",
         f"{name} is no average of the weights: its tensors are the weights themselves.",
         (
-            *((shown(made, "keeps the memory of the parameters: no value is copied."),) if made is not None else ()),
+            if_known(made, "keeps the memory of the parameters: no value is copied."),
             shown(averaged, "writes each parameter into itself."),
         ),
         "Copy the values when you create it" + (f": {copied}." if made and copied != made.text else ", with .clone()."),
-        source=str(made or averaged),
+        made or averaged,
         since=since,
     )

@@ -9,7 +9,7 @@ from backsight.diagnosis.evidence.attention import lower_right
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.loss_targets import OF_LOSSES, named_operand
 from backsight.diagnosis.wording import if_known, shown, warning
-from backsight.source import Place
+from backsight.source import Place, parsed
 from backsight.source.body import callee
 from backsight.tracing import Told, Watch, peculiar
 
@@ -104,10 +104,7 @@ def _truncated(told: Told) -> Finding:
 def _drawn(told: Told) -> Finding | None:
     low, high = told.seen.numbers
     text = told.line.segment
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        return None
+    call = parsed(text.strip())
     if not isinstance(call, ast.Call) or callee(call)[1] != "randint":
         return None
     written = [each for each in call.args[:2] if isinstance(each, ast.Constant) and each.value in (low, high)]

@@ -13,8 +13,8 @@ import torch
 from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import listed, numbered, shown
+from backsight.diagnosis.program import files_around
+from backsight.diagnosis.wording import if_known, listed, numbered, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
@@ -53,24 +53,22 @@ def piled(
 
     counts: the steps at which its copies were counted, and how many there were.
     """
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    every = [each for file in files for each in registrations(file, *_FORWARD)]
+    every = [each for file in files_around(frame) for each in registrations(file, *_FORWARD)]
     fitting = [each for each in every if isinstance(hook, CodeType) and each.is_of(hook)]
     fitting = fitting or [each for each in every if each.fits(getattr(hook, "co_name", getattr(hook, "__name__", "")))]
     place = fitting[0].place if len(fitting) == 1 else None
     few = listed([found[0].path if found else "a parameter" for found in search(held, limit=1).names], 2)
     step, many = counts[-1]
     grown = listed([f"{count:,} at step {numbered(at)}" for at, count in counts[-3:]])
-    return Finding(
+    return warning(
         "BS142",
-        "warning",
         f"The same hook runs {many:,} times on {few}: it is registered again and again, and never removed.",
         (
             f"Copies of it: {grown}.",
-            *((shown(place, "registers it once more each time it runs."),) if place is not None else ()),
+            if_known(place, "registers it once more each time it runs."),
         ),
         "Register it once, before the training. Or keep the handle that the registration returns, and call its "
         "remove() before you register it again.",
-        source=str(place) if place is not None else None,
+        place,
         since=step,
     )

@@ -12,9 +12,9 @@ from backsight.diagnosis.wording import counted, listed
 from backsight.naming import search
 from backsight.naming.frames import locals_of
 from backsight.naming.roots import is_ours, is_user
-from backsight.source import Body, Place, function_at
+from backsight.source import Body, Place, calls_of, function_at, only, statements_of
 from backsight.source.bindings import assigned, unpacked
-from backsight.source.body import callee, dotted, expressions, functions, statements
+from backsight.source.body import callee, dotted, functions, statements
 
 _MOST_FRAMES = 64
 
@@ -47,20 +47,24 @@ def running(frame: FrameType) -> set[str]:
     return {each.f_code.co_name for each in program_frames(frame)} - {"<module>"} | {""}
 
 
+def files_around(frame: FrameType | None) -> dict[str, None]:
+    """Return the program's files from which the step is called, the innermost first."""
+    return dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+
+
 def bodies(frame: FrameType | None) -> Iterator[Body]:
-    """Yield the functions and modules of the program's files from which the step is called."""
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    for file in files:
-        yield from functions(file)
+    """Yield the functions and modules of these files."""
+    return (body for file in files_around(frame) for body in functions(file))
+
+
+def statements_around(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt]]:
+    """Yield the statements in these files."""
+    return statements_of(*files_around(frame))
 
 
 def calls_around(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
-    """Yield the calls in the program's files from which the step is called."""
-    for body in bodies(frame):
-        for statement in statements(body.node):
-            for node in expressions(statement):
-                if isinstance(node, ast.Call):
-                    yield body, statement, node
+    """Yield the calls in these files."""
+    return calls_of(*files_around(frame))
 
 
 def method_of(call: ast.Call) -> tuple[str, str]:
@@ -80,28 +84,25 @@ def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, nam
         return made
     attribute, last = "." in name, name.split(".")[-1]
     found = []
-    for body in bodies(frame):
-        for statement in statements(body.node):
-            if not isinstance(statement, ast.Assign):
-                continue
-            for target, value, _ in (each for goal in statement.targets for each in unpacked(goal, statement.value)):
-                called = (dotted(target) or "").split(".")[-1]
-                if isinstance(value, ast.Call) and isinstance(target, ast.Attribute) is attribute and called == last:
-                    found.append((body.place(statement), callee(value)[1] == type(optimizer).__name__))
+    for body, statement in statements_around(frame):
+        if not isinstance(statement, ast.Assign):
+            continue
+        for target, value, _ in (each for goal in statement.targets for each in unpacked(goal, statement.value)):
+            called = (dotted(target) or "").split(".")[-1]
+            if isinstance(value, ast.Call) and isinstance(target, ast.Attribute) is attribute and called == last:
+                found.append((body.place(statement), callee(value)[1] == type(optimizer).__name__))
     of_class = [place for place, calls_class in found if calls_class]
     return of_class or [place for place, _ in found]
 
 
 def filling(frame: FrameType | None, last: str) -> Place | None:
     """Return the only statement that fills a container, by the last name of it: with a display, or by a call."""
-    found = [
+    return only(
         body.place(statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
+        for body, statement in statements_around(frame)
         for target, value in assigned(statement)
         if isinstance(value, ast.DictComp | ast.ListComp | ast.Call) and (dotted(target) or "").split(".")[-1] == last
-    ]
-    return found[0] if len(found) == 1 else None
+    )
 
 
 def _made_in(frame: FrameType, made: object) -> Iterator[Place]:

@@ -71,7 +71,7 @@ def _runs_once(body: Body, statement: ast.stmt) -> bool:
 
 def _masks(body: Body) -> Iterator[ast.stmt]:
     """Yield the statements that write into a tensor by a mask: `w.mul_(mask)`, `w.data *= mask`, `w[drop] = 0`."""
-    inside = _PRUNES.search(getattr(body.node, "name", ""))
+    inside = _PRUNES.search(body.name)
     for each in statements(body.node):
         if _writes(each) and (inside or _PRUNES.search(ast.unparse(each)) or _zeroes_weights(each)):
             yield each
@@ -103,7 +103,7 @@ def _writes(statement: ast.stmt) -> bool:
 
 def _again(frame: FrameType, body: Body, statement: ast.stmt) -> str | None:
     """Return the call that applies a mask which is kept elsewhere, as the program writes it."""
-    name = getattr(body.node, "name", "")
+    name = body.name
     own = {
         node.id
         for each in statements(body.node)

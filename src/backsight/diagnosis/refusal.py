@@ -30,12 +30,11 @@ from backsight.diagnosis.wording import a_kind, described, listed, shown
 from backsight.findings.evidence import Certainty, Fact, evidence_of
 from backsight.naming.plain import class_name
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments, function_at
+from backsight.source import Body, Place, assignments, calls_of, function_at, parsed, statements_of
 from backsight.source.bindings import spots, uses
-from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.freezing import freezings
 from backsight.source.rewriting import rewritten
-from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine, failure_of, method
 from backsight.story.files import user_files
@@ -175,7 +174,7 @@ def _evidence(found: Refusal) -> Iterator[Fact]:
     yield from _failed(found)
     for text, tensor in found.tensors:
         kind = _kind(tensor)
-        plain = Held(found.failure, found.level, text, tensor) if dotted(expression(text)) else None
+        plain = Held(found.failure, found.level, text, tensor) if dotted(parsed(text)) else None
         origin = made(plain) if plain is not None and not isinstance(tensor, torch.nn.Parameter) else None
         if origin is not None and origin.place != found.level.place:
             yield shown(origin.place, f"computes {text}: {kind}.", _certainty(found, origin.place))
@@ -220,12 +219,12 @@ def _kind(tensor: torch.Tensor) -> str:
 
 def _autocast(found: Refusal) -> Iterator[Fact]:
     """A block of the user's files under autocast: the backward of a custom Function runs without it."""
-    for body in (body for file in user_files(found.failure) for body in functions(file)):
-        for each in (each for each in statements(body.node) if isinstance(each, ast.With)):
-            if any(isinstance(c := item.context_expr, ast.Call) and callee(c)[1] == "autocast" for item in each.items):
-                place = body.place(each)
-                yield shown(place, "runs forward under autocast; backward runs without it.", _certainty(found, place))
-                return
+    for body, each in statements_of(*user_files(found.failure)):
+        contexts = [item.context_expr for item in each.items] if isinstance(each, ast.With) else []
+        if any(isinstance(context, ast.Call) and callee(context)[1] == "autocast" for context in contexts):
+            place = body.place(each)
+            yield shown(place, "runs forward under autocast; backward runs without it.", _certainty(found, place))
+            return
 
 
 def _certainty(found: Refusal, place: Place) -> Certainty | None:
@@ -425,10 +424,7 @@ def _call_of(found: Refusal, owner: str, name: str, value: str) -> str:
     """The only statement that calls a module, with the tensor in place of its parameter."""
     calls: list[tuple[Body, ast.stmt, ast.Call]] = [
         (body, each, call)
-        for file in user_files(found.failure)
-        for body in functions(file)
-        for each in statements(body.node)
-        for call in calls_in(each)
+        for body, each, call in calls_of(*user_files(found.failure))
         if dotted(call.func) == owner and not call.keywords
     ]
     if len(calls) != 1:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
+from backsight.source import parsed
 from backsight.source.body import Body, callee, dotted, given_to, statements
 from backsight.source.imports import library
 from backsight.tracing import Line, Sighting, Spot, Watch, aligned, along, flattened
@@ -239,10 +240,7 @@ _SIDES = ("The scores", "the targets")
 
 def _turned(text: str) -> str:
     """Return what flattens a tensor with its first two dimensions exchanged; empty if that is written otherwise."""
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        return ""
+    call = parsed(text.strip())
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return ""
     receiver, name = ast.unparse(call.func.value), call.func.attr

@@ -8,9 +8,9 @@ from types import FrameType
 
 import torch
 
-from backsight.diagnosis.program import bodies, named
+from backsight.diagnosis.program import bodies, named, statements_around
 from backsight.diagnosis.schedules import schedules_of
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only
 from backsight.source.body import callee, calls_in, dotted, statements
 
 
@@ -20,15 +20,13 @@ def replacing(frame: FrameType | None, model: str, built: Place) -> Place | None
     An attribute is replaced outside of the function that builds the optimizer, and of any constructor; and everything
     is further down in that function.
     """
-    found = [
+    return only(
         body.place(statement)
-        for body in bodies(frame)
-        for statement in statements(body.node)
+        for body, statement in statements_around(frame)
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
         if any(_is_called(target, model) for target in statement.targets)
         if _comes_later(body, statement, built)
-    ]
-    return found[0] if len(found) == 1 else None
+    )
 
 
 def _is_called(target: ast.expr, model: str) -> bool:
@@ -71,15 +69,10 @@ def made_again(
 
 def _values(frame: FrameType | None, model: str, but: Place) -> Iterator[str]:
     """Yield what else the program gives the model, as text."""
-    for body in bodies(frame):
-        for statement in statements(body.node):
-            place = body.place(statement)
-            if (
-                isinstance(statement, ast.Assign)
-                and place != but
-                and any(_is_called(t, model) for t in statement.targets)
-            ):
-                yield place.text.partition(" = ")[2]
+    for body, statement in statements_around(frame):
+        place = body.place(statement)
+        if isinstance(statement, ast.Assign) and place != but and any(_is_called(t, model) for t in statement.targets):
+            yield place.text.partition(" = ")[2]
 
 
 def _loads(statement: ast.stmt, model: str) -> bool:

@@ -120,7 +120,7 @@ def _is_in_forward(body: Body, kind: type) -> bool:
     read = _forward(kind)
     if read is None or read.file != body.file:
         return False
-    name = getattr(body.node, "name", "")
+    name = body.name
     methods = (
         function_at(f.__code__) for c in kind.__mro__ for f in [vars(c).get(name)] if isinstance(f, FunctionType)
     )

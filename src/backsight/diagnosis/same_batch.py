@@ -11,12 +11,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import listed, numbered, shown
+from backsight.diagnosis.program import files_around, program_frames
+from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Body, Place, function_at
-from backsight.source.body import LOOPS, callee, dotted, expressions, functions, statements
+from backsight.source import Body, Place, function_at, statements_of
+from backsight.source.body import LOOPS, callee, dotted, expressions, statements
 
 CODES = ("BS145",)
 
@@ -35,9 +35,8 @@ def same_batch(model: str, steps: Sequence[int], rows: int, frame: FrameType | N
     named = [each for each, name in loaders if name.path.split(".")[-1] == text.split(".")[-1]]
     if not any(has_more(each, rows) for each in named or [each for each, _ in loaders]):
         return None
-    return Finding(
+    return warning(
         "BS145",
-        "warning",
         f"{model} is trained on the same batch in every step.",
         (
             f"Its input had the same values at steps {listed([numbered(each) for each in steps[:4]], 4)}.",
@@ -45,7 +44,7 @@ def same_batch(model: str, steps: Sequence[int], rows: int, frame: FrameType | N
         ),
         f"Iterate with `for batch in {text}`. Or create the iterator once, iterator = iter({text}), call "
         "next(iterator) in each step, and create a new one at StopIteration.",
-        source=str(place),
+        place,
         since=steps[0],
     )
 
@@ -57,12 +56,11 @@ def _firsts(frame: FrameType | None) -> Iterator[tuple[Place, str]]:
         body = function_at(each.f_code)
         if body is not None:
             running[id(body.node)] = each.f_lineno
-    for file in dict.fromkeys(each.f_code.co_filename for each in program_frames(frame)):
-        for body in functions(file):
-            for statement in statements(body.node):
-                text = next(filter(None, map(_first, expressions(statement))), "")
-                if text and _is_repeated(body, statement, running.get(id(body.node))):
-                    yield body.place(statement), text
+    for file in files_around(frame):
+        for body, statement in statements_of(file):
+            text = next(filter(None, map(_first, expressions(statement))), "")
+            if text and _is_repeated(body, statement, running.get(id(body.node))):
+                yield body.place(statement), text
 
 
 def _first(node: ast.expr) -> str:

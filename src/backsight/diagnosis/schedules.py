@@ -11,7 +11,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, constructions, method_of, named, program_frames
-from backsight.diagnosis.wording import numbered, shown
+from backsight.diagnosis.wording import numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -48,16 +48,15 @@ def faded(
         evidence.append(
             f"It was stepped {counted:,} times, and {name} {steps_made:,} times: {often} times for each step."
         )
-    return Finding(
+    return warning(
         "BS118",
-        "warning",
         f"The learning rate of {name} is negative." if negative else f"The learning rate of {name} has decayed to 0.",
-        tuple(evidence),
+        evidence,
         f"Step {kind} where {name}.step() is called, once for each. Or make it {often} times as long."
         if often > 1
         else f"Make {kind} last as long as the training. It counts its own steps: if you mean epochs, call its step() "
         "after each epoch, not after each batch.",
-        source=str(steps[0]) if len(steps) == 1 else None,
+        steps[0] if len(steps) == 1 else None,
         since=since,
     )
 
@@ -103,14 +102,13 @@ def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, fram
         evidence.append(shown(made[0], "creates the LambdaLR."))
     if body is not None and len(returns) == 1:
         evidence.append(shown(body.place(returns[0]), "returns a rate; it must return a factor."))
-    return Finding(
+    return warning(
         "BS118",
-        "warning",
         f"The learning rate of {name} is multiplied by a rate: LambdaLR expects a factor.",
-        tuple(evidence),
+        evidence,
         f"Return a factor: divide what the function returns by {first:.3g}, the rate of {name}. Or create {name} with "
         "lr=1.0.",
-        source=str(made[0]) if len(made) == 1 else None,
+        made[0] if len(made) == 1 else None,
         since=since,
     )
 
@@ -198,14 +196,13 @@ def _of_batches(
     evidence: list[Fact] = [seen]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {type(schedule).__name__} after each batch."))
-    return Finding(
+    return warning(
         "BS118",
-        "warning",
         title,
-        tuple(evidence),
+        evidence,
         f"Call {called or 'its'}{'.' if called else ' '}step() once after each epoch: at the end of the loop at line "
         f"{outer.line}, outside of the loop at line {inner.line}. If you mean batches, {meant}.",
-        source=str(steps[0]) if len(steps) == 1 else None,
+        steps[0] if len(steps) == 1 else None,
         since=since,
     )
 
@@ -220,14 +217,13 @@ def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, 
         evidence.append(shown(steps[0], "steps the scheduler of the old one."))
     if made:
         evidence.append(shown(made[-1], f"creates the new {name.split('.')[-1]}."))
-    return Finding(
+    return warning(
         "BS128",
-        "warning",
         f"{called or kind} drives an optimizer that {name} replaced: {name} has no scheduler.",
-        tuple(evidence),
+        evidence,
         f"Create a new {kind} where {name} is created. Or add the parameters to the old optimizer with "
         "add_param_group.",
-        source=str(made[-1]) if made else None,
+        made[-1] if made else None,
         since=since,
     )
 

@@ -12,11 +12,11 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, calls_around, program_frames
+from backsight.diagnosis.program import calls_around, files_around, statements_around
 from backsight.diagnosis.twins import Twin
 from backsight.diagnosis.wording import counted, numbered, shown, warning
 from backsight.naming import search
-from backsight.source import Place
+from backsight.source import Place, only
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, callee, dotted, statements
@@ -42,7 +42,7 @@ def gathered(twin: Twin, reached: Collection[int], since: int, steps: int, frame
     if not name or not other:
         return None
     gathers = list(dict.fromkeys(_gatherings(frame)))
-    place = gathers[0] if len(gathers) == 1 else None
+    place = only(gathers)
     refresh = _refreshing(frame, other)
     return warning(
         "BS138",
@@ -67,28 +67,25 @@ def _named(module: torch.nn.Module) -> str:
 
 def _gatherings(frame: FrameType) -> Iterator[Place]:
     """Yield the statements that give a parameter a gradient: `p.grad = ...`."""
-    for body in bodies(frame):
-        for each in statements(body.node):
-            if any(isinstance(goal, ast.Attribute) and goal.attr == "grad" for goal, _ in assigned(each)):
-                yield body.place(each)
+    for body, each in statements_around(frame):
+        if any(isinstance(goal, ast.Attribute) and goal.attr == "grad" for goal, _ in assigned(each)):
+            yield body.place(each)
 
 
 def _refreshing(frame: FrameType, other: str) -> Place | None:
     """Return the one call of a function that writes the weights of a model into those of others."""
     trained = {name.path.split(".")[-1] for each in _modules(other) for name in search([each]).names[0]}
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
     functions = {
-        getattr(each.body.node, "name", "")
-        for file in files
+        each.body.name
+        for file in files_around(frame)
         for each in writes(file)
         if each.how in ("blends", "loads") and each.origin.split(".")[-1] in trained
     } - {"", "__init__"}
-    calls = [
+    return only(
         body.place(statement, ast.unparse(call))
         for body, statement, call in calls_around(frame)
         if callee(call)[1] in functions
-    ]
-    return calls[0] if len(calls) == 1 else None
+    )
 
 
 def _modules(path: str) -> list[torch.nn.Module]:
@@ -102,8 +99,7 @@ def loads_the_start(twin: Twin, since: int, loads: int, frame: FrameType) -> Fin
     if target is None or trained is None:
         return None
     name, other, names = _named(target), _named(trained), twin.names
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    found = [each for file in files for each in writes(file) if each.target.split(".")[-1] in names]
+    found = [each for file in files_around(frame) for each in writes(file) if each.target.split(".")[-1] in names]
     found = list({each.place: each for each in found if each.how == "loads"}.values())
     if len(found) != 1 or found[0].origin or not name or not other:
         return None
@@ -141,8 +137,7 @@ def _kept(frame: FrameType, state: str) -> Place | None:
         return None
     found = [
         (body, each)
-        for body in bodies(frame)
-        for each in statements(body.node)
+        for body, each in statements_around(frame)
         if any(dotted(goal) == state for goal, _ in assigned(each))
     ]
     if len(found) != 1:

@@ -13,8 +13,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place
-from backsight.source.body import callee, dotted, functions, statements
+from backsight.source import Place, statements_of
+from backsight.source.body import callee, dotted
 from backsight.source.imports import library
 from backsight.tracing import Operation, Stop, Watch
 
@@ -263,8 +263,7 @@ def zeroing(file: str, path: str) -> Place | None:
     """
     written = [
         (body.place(statement), zeros)
-        for body in functions(file)
-        for statement in statements(body.node)
+        for body, statement in statements_of(file)
         for name, zeros in _written(statement)
         if _ends(path, name)
     ]

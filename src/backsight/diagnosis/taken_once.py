@@ -11,8 +11,8 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place
-from backsight.source.body import body_around, dotted, functions, statement_at, statements
+from backsight.source import Body, Place, read_at
+from backsight.source.body import dotted, functions, statements
 from backsight.tape.saved import is_readable
 from backsight.tracing import Line, Watch, ended, whence
 from backsight.tracing.changes import version
@@ -82,8 +82,7 @@ def _shares(tensor: torch.Tensor, leaf: torch.Tensor) -> bool:
 
 
 def _told(place: Place, leaf: torch.Tensor, says: str) -> Finding | None:
-    body = body_around(place.file, place.line)
-    made = statement_at(body, *place.position) if body is not None else None
+    body, made = read_at(place)
     if body is None or not isinstance(made, ast.Assign) or len(made.targets) != 1:
         return None
     name, bodies = dotted(made.targets[0]), list(functions(place.file))

@@ -18,14 +18,22 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS
-from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import counted, numbered, shown
+from backsight.diagnosis.program import calls_around, files_around, statements_around
+from backsight.diagnosis.wording import counted, if_known, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place
+from backsight.source import Place, only, statements_of
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments
-from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, functions, statement_at, statements
+from backsight.source.body import (
+    LOOPS,
+    body_around,
+    callee,
+    callers,
+    dotted,
+    statement_at,
+    statements,
+)
 from backsight.source.guards import begins_later
 from backsight.tape import modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
@@ -145,8 +153,7 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
     if target is None or trained is None or not twin.is_unchanged:
         return None
     (of_target, of_trained) = (_names(each) for each in (target, trained))
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    every = [each for file in files for each in writes(file)]
+    every = [each for file in files_around(frame) for each in writes(file)]
     follows = [each for each in every if _last(each.target) in of_target and _last(each.origin) in {*of_trained, ""}]
     back = [each for each in every if _last(each.target) in of_trained and _last(each.origin) in of_target]
     name, other = (search([each]).names[0] for each in (target, trained))
@@ -173,34 +180,30 @@ def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
         return None
     (of_target, of_trained) = (_names(each) for each in (target, trained))
     name, other = (next((n.path for n in search([each]).names[0]), "") for each in (target, trained))
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    every = [each for file in files for each in writes(file) if each.how == "blends"]
+    every = [each for file in files_around(frame) for each in writes(file) if each.how == "blends"]
     places = {each.place: each for each in every if _last(each.target) in of_target}
     places = places or {each.place: each for each in every if _last(each.origin) in of_trained}
     place = next(iter(places)) if len(places) == 1 else None
     if not name or not other:
         return None
     first = f"The running mean and variance of its batch normalizations are unchanged since step {numbered(since)}"
-    return Finding(
+    return warning(
         "BS138",
-        "warning",
         f"{name} follows the parameters of {other}, but not its batch normalization statistics.",
         (
             f"{first}, and eval() uses them; those of {other} have changed.",
-            *((shown(place, "writes the parameters alone: buffers are not among them."),) if place is not None else ()),
+            if_known(place, "writes the parameters alone: buffers are not among them."),
         ),
         f"Copy the buffers too: for a, b in zip({name}.buffers(), {other}.buffers()): a.copy_(b). For an average "
         "that is used only at the end, torch.optim.swa_utils.update_bn computes them.",
-        source=str(place) if place is not None else None,
+        place,
         since=since,
     )
 
 
 def computes_statistics(frame: FrameType | None) -> bool:
     """Whether the program's files have something that may write running statistics at the end of a training."""
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    every = (call for file in files for body in functions(file) for s in statements(body.node) for call in calls_in(s))
-    return any(callee(call)[1] in _STATISTICS for call in every)
+    return any(callee(call)[1] in _STATISTICS for _, _, call in calls_around(frame))
 
 
 def shared(since: int, frame: FrameType | None) -> list[Finding]:
@@ -215,8 +218,9 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
         held = tuple(id(p) for p in parameters_in(module))
         if held:
             alike.setdefault((type(module), held), []).append(module)
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    written = [each for file in files for each in writes(file) if each.origin and each.target != each.origin]
+    written = [
+        each for file in files_around(frame) for each in writes(file) if each.origin and each.target != each.origin
+    ]
     findings = {}
     for modules in alike.values() if written else ():
         names = {_last(name.path): name.path for module in modules for name in search([module]).names[0]}
@@ -231,14 +235,12 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
 def _same(target: str, origin: str, found: Writes, since: int, frame: FrameType | None) -> Finding:
     made = [
         body.place(statement)
-        for file in dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-        for body in functions(file)
-        for statement in statements(body.node)
+        for body, statement in statements_around(frame)
         if isinstance(statement, ast.Assign)
         and any(_last(dotted(each) or "") == _last(target) for each in statement.targets)
     ]
     made = [each for each in made if "copy" in each.text or _last(origin) in each.text] or made
-    place = made[0] if len(made) == 1 else None
+    place = only(made)
     goal, _, given = place.text.partition(" = ") if place is not None else ("", "", "")
     named = re.fullmatch(r"[\w.]+", goal) and re.fullmatch(r"[\w.]+", given)
     shallow = place is not None and "copy.copy" in place.text
@@ -275,25 +277,10 @@ def _is_periodic(found: Writes) -> bool:
     loops = (each for each in statements(found.body.node) if isinstance(each, LOOPS))
     if any(each.lineno < found.begins <= (each.end_lineno or 0) for each in loops):
         return True
-    function, last = getattr(found.body.node, "name", ""), _last(found.target)
+    function, last = found.body.name, _last(found.target)
     makes = any(assignments(found.body, name) for name in (found.target, last, f"self.{last}"))
-    return function not in ("", "__init__") and not makes and not _only_called_by_init(found, function)
-
-
-def _only_called_by_init(found: Writes, function: str) -> bool:
-    callers = _callers(found, function)
-    return bool(callers) and callers <= {"__init__"}
-
-
-def _callers(found: Writes, function: str) -> set[str]:
-    """Return the functions of that file in which a function of this name is called."""
-    return {
-        getattr(body.node, "name", "")
-        for body in functions(found.body.file)
-        for statement in statements(body.node)
-        for call in calls_in(statement)
-        if callee(call)[1] == function
-    }
+    once = {caller.name for caller, _, _ in callers(found.body)} == {"__init__"}
+    return function not in ("", "__init__") and not makes and not once
 
 
 def _begins_later(found: Writes, steps: int) -> bool:
@@ -323,9 +310,9 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
         fix = f"Load the dict after the loop, {found.target}.load_state_dict({_state(found)}), or write with copy_."
     else:
         says = f"would write {other} into it, but never ran."
-        function = getattr(found.body.node, "name", "")
+        function = found.body.name
         fix = f"Check the condition for line {place.line}, and what it counts."
-        if function and not _callers(found, function):
+        if function and not any(callers(found.body)):
             fix = f"Call {function}() after the optimizer step: this file never calls it."
     title = f"{name} never changes, although it should follow {other}."
     return Finding("BS138", "warning", title, (_so_far(since, steps), shown(place, says)), fix, str(place), since=since)
@@ -343,7 +330,7 @@ def merged(pairs: Iterable[Twin], since: int, frame: FrameType | None) -> list[F
     One name for both is such a fault where one statement gives the twin's name the other module. To share memory may be
     meant, as of an actor with its learner: so the statement has to be one of many steps, as a target that lags has it.
     """
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    files = files_around(frame)
     findings: dict[str, Finding] = {}
     for twin in pairs:
         target, trained = twin.target(), twin.trained()
@@ -379,8 +366,7 @@ def _replacements(file: str, name: str, others: set[str]) -> list[Place]:
     """Return the statements that give a variable the module of another one: `self.target = self.online`."""
     return [
         body.place(each)
-        for body in functions(file)
-        for each in statements(body.node)
+        for body, each in statements_of(file)
         if isinstance(each, ast.Assign) and _last(dotted(each.value) or "") in others - {_last(name)}
         if any(_last(dotted(goal) or "") == _last(name) for goal in each.targets)
     ]
@@ -388,11 +374,7 @@ def _replacements(file: str, name: str, others: set[str]) -> list[Place]:
 
 def _is_on_condition(found: Writes) -> bool:
     """Whether a statement, or the call of the function around it, is inside of an `if`."""
-    bodies = [(found.body, found.begins)]
-    name = getattr(found.body.node, "name", "")
-    for body in functions(found.body.file) if name else ():
-        calls = ((each.lineno, call) for each in statements(body.node) for call in calls_in(each))
-        bodies += [(body, line) for line, call in calls if callee(call)[1] == name]
+    bodies = [(found.body, found.begins), *((each, at.lineno) for each, at, _ in callers(found.body))]
     return any(
         isinstance(each, ast.If) and each.lineno <= line <= (each.end_lineno or 0)
         for body, line in bodies
@@ -401,13 +383,12 @@ def _is_on_condition(found: Writes) -> bool:
 
 
 def _merged(name: str, other: str, place: Place, says: str, since: int) -> Finding:
-    return Finding(
+    return warning(
         "BS144",
-        "warning",
         f"{name} and {other} share all their parameters, although one should follow the other.",
         (f"They were two models at first; at step {numbered(since)} they are one.", shown(place, says)),
         f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()).",
-        source=str(place),
+        place,
         since=since,
     )
 
@@ -415,13 +396,12 @@ def _merged(name: str, other: str, place: Place, says: str, since: int) -> Findi
 def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:
     name, other = names
     place = found.outermost
-    return Finding(
+    return warning(
         "BS138",
-        "warning",
         f"{name} never changes: it is blended into {other}, not {other} into it.",
         (_so_far(since, steps), shown(place, f"writes into {other}, which is trained; nothing writes into {name}.")),
         f"Swap the two on line {place.line}, so that {name} becomes the average.",
-        source=str(place),
+        place,
         since=since,
     )
 

@@ -16,9 +16,9 @@ from backsight.diagnosis.same_batch import has_more
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Place
+from backsight.source import Place, calls_of, statements_of
 from backsight.source.bindings import assigned
-from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
+from backsight.source.body import body_around, callee, dotted, statements
 from backsight.tracing import Line, Watch, disordered, unpaired
 
 CODES = ("BS161", "BS166")
@@ -122,20 +122,17 @@ def _is_seeded(loader: Any) -> bool:
 def _side_by_side(file: str, names: Sequence[str]) -> Iterator[Place]:
     """Yield the statements that go through both at once, by the last parts of their names."""
     wanted = {name.split(".")[-1] for name in names}
-    for body in functions(file):
-        for statement in statements(body.node):
-            for call in calls_in(statement):
-                given = {(dotted(each) or "").split(".")[-1] for each in call.args}
-                if callee(call)[1] == "zip" and wanted <= given:
-                    yield body.place(statement)
+    for body, statement, call in calls_of(file):
+        given = {(dotted(each) or "").split(".")[-1] for each in call.args}
+        if callee(call)[1] == "zip" and wanted <= given:
+            yield body.place(statement)
 
 
 def _made(file: str, name: str) -> tuple[Place, ast.Call] | None:
     """Return the only statement that makes a loader, and its call."""
     found = [
         (body.place(statement), value)
-        for body in functions(file)
-        for statement in statements(body.node)
+        for body, statement in statements_of(file)
         for goal, value in assigned(statement)
         if isinstance(value, ast.Call) and (dotted(goal) or "").split(".")[-1] == name.split(".")[-1]
     ]

@@ -15,7 +15,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import shown, warning
 from backsight.naming.plain import class_dict, mro, namespace
-from backsight.source import Body, Place, assignments, function_at
+from backsight.source import Body, Place, assignments, function_at, only, statements_of
 from backsight.source.bindings import bound, prefixes
 from backsight.source.body import LOOPS, Loop, callee, dotted, expressions, functions, statements
 from backsight.story.evaluated import value_of
@@ -110,10 +110,10 @@ def _behind(held: object) -> tuple[object, _Inside | None]:
         for node in filter(None, map(_handed_on, _passed(statement))):
             name = dotted(node) or ""
             value = values.get(name.removeprefix("self.")) if name.startswith("self.") else None
-            if type(value) not in _ONCE or _is_made_in(body, name):
+            if type(value) not in _ONCE or any(name in bound(each) for each in statements(body.node)):
                 continue
             every = [each.place(s) for each in functions(body.file) for s in statements(each.node) if name in bound(s)]
-            made = every[0] if len(every) == 1 else None
+            made = only(every)
             return value, _Inside(body.place(statement), name, made, held)
     return None, None
 
@@ -130,10 +130,6 @@ def _handed_on(given: ast.expr | None) -> ast.expr | None:
     while isinstance(given, ast.Call) and callee(given)[1] in (*_HANDS_ON, "iter", "map", "filter") and given.args:
         given = given.args[-1]
     return given
-
-
-def _is_made_in(body: Body, name: str) -> bool:
-    return any(name in bound(each) for each in statements(body.node))
 
 
 def _name(level: Level, gone: _Gone) -> str:
@@ -162,13 +158,11 @@ def _made(body: Body, name: str, loop: Loop) -> Place | None:
     if "." not in name:
         return next(reversed(assignments(body, name, before=loop.lineno)), body.place(loop))
     last = name.rsplit(".", 1)[-1]
-    every = [
+    return only(
         each.place(s)
-        for each in functions(body.file)
-        for s in statements(each.node)
+        for each, s in statements_of(body.file)
         if any(n.rsplit(".", 1)[-1] == last and "." in n for n in bound(s))
-    ]
-    return every[0] if len(every) == 1 else None
+    )
 
 
 def _is_over(gone: _Gone) -> Callable[[], bool]:

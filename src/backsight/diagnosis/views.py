@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
-from backsight.source import Body, Place, function_at, statement_at
+from backsight.source import Body, Place, function_at, only, statement_at
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.rewriting import rewritten
 from backsight.tracing import Change
@@ -42,7 +42,7 @@ def unused_view(used: _Where, unused: _Where, since: int) -> Finding | None:
     one, other = (_result(body, each) for each in (used, unused))
     if body is None or used[0] is not unused[0] or one is None or other is None or one.name == other.name:
         return None
-    found = _twice(body, body.node, one.name, other.name)
+    found = _twice(body, one.name, other.name)
     handed = None
     if found is None and not _is_read(body.node, other.name, but=other.statement, without_calls=True):
         found, handed = _in_a_function(body, one.name, other.name)
@@ -172,7 +172,7 @@ def _is_read(scope: ast.AST, name: str, but: ast.stmt | None, *, without_calls: 
     return any(id(each) not in skipped and id(each) not in handed for each in _reads(scope, name))
 
 
-def _twice(body: Body, scope: ast.AST, used: str, unused: str) -> _Twice | None:
+def _twice(body: Body, used: str, unused: str) -> _Twice | None:
     """Return the only statement in which an expression is given one variable twice, in a function that never reads the
     other."""
     found = []
@@ -182,7 +182,7 @@ def _twice(body: Body, scope: ast.AST, used: str, unused: str) -> _Twice | None:
             twice = [each for each in given if isinstance(each, ast.Name) and each.id == used]
             if len(twice) == 2 and not hasattr(statement, "body"):
                 found.append(_Twice(body.place(statement), rewritten(body, statement, {twice[1]: unused})))
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _given(node: ast.expr) -> Sequence[ast.expr]:
@@ -212,7 +212,7 @@ def _in_a_function(body: Body, used: str, unused: str) -> tuple[_Twice | None, P
                     parameters[at + shift] for at in map(names.index, (used, unused)) if at + shift < len(parameters)
                 ]
                 if len(pair) == 2 and not _reads(other.node, pair[1]):
-                    found = _twice(other, other.node, *pair)
+                    found = _twice(other, *pair)
                     if found is not None:
                         return found, body.place(statement)
     return None, None

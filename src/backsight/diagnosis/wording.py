@@ -98,10 +98,9 @@ def lost(what: str) -> str:
     return f"{what} is no longer known{'' if current() else ': `backsight run` would have seen it'}."
 
 
-def were(number: int, nouns: str) -> str:
-    """`1 operation of this graph was`, `2 operations of this graph were`; `nouns` is the plural."""
-    first, _, rest = nouns.partition(" ")
-    return " ".join(filter(None, [counted(number, first.removesuffix("s")), rest, "was" if number == 1 else "were"]))
+def operations_were(number: int) -> str:
+    """`1 operation of this graph was`, `2 operations of this graph were`."""
+    return f"{counted(number, 'operation')} of this graph {'was' if number == 1 else 'were'}"
 
 
 def listed(items: Sequence[str], limit: int = 6) -> str:

@@ -13,14 +13,14 @@ import torch
 from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.hook_result import Registered, registrations
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import listed, numbered, shown
+from backsight.diagnosis.program import files_around
+from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.naming.roots import is_library, is_ours
-from backsight.source import Place, function_at
-from backsight.source.body import LOOPS, body_around, callee, dotted, statement_at, statements
+from backsight.source import Place, function_at, only, read_at
+from backsight.source.body import LOOPS, callee, dotted, statements
 from backsight.story.failure import function_of
 
 CODES = ("BS142",)
@@ -44,8 +44,7 @@ def zeroed(tensors: Sequence[torch.Tensor], since: int, frame: FrameType | None)
 
     That a gradient is zero may have many reasons, and most are meant: nothing is said where there is no such hook.
     """
-    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
-    every = [each for file in files for each in registrations(file)]
+    every = [each for file in files_around(frame) for each in registrations(file)]
     by_hook: dict[Any, tuple[_Hook, list[torch.Tensor]]] = {}
     elsewhere: list[torch.Tensor] = []
     for tensor in tensors:
@@ -73,7 +72,7 @@ def _hook(hook: Any, every: Sequence[Registered]) -> _Hook | None:
     body = None if is_library(code.co_filename) or is_ours(code.co_filename) else function_at(code)
     if body is None or not _changes(body.node):
         return None
-    exact = tuple(each for each in fitting if getattr(each.function, "lineno", 0) == getattr(body.node, "lineno", -1))
+    exact = tuple(each for each in every if each.is_of(code))
     return _Hook(name, exact or fitting, any(map(_zeroes, exact)))
 
 
@@ -115,7 +114,7 @@ def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: boo
     few = listed([found[0].path if found else "a parameter" for found in search(held, limit=1).names], 2)
     one = len(held) == 1
     places = list(dict.fromkeys(each.place for each in hook.registered))
-    place = places[0] if len(places) == 1 else None
+    place = only(places)
     evidence: list[Fact] = [f"Each gradient that was read from step {numbered(since)} on was exactly zero."]
     for each in places[:2]:
         called = "a lambda" if hook.name == "<lambda>" else hook.name
@@ -125,15 +124,14 @@ def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: boo
         evidence.append(f"{lost} holds only the last handle: the other hooks cannot be removed.")
     why = "a hook zeroes" if hook.zeroes else "a hook seems to zero"
     freeze = f"To freeze {few} for good, use requires_grad_(False)."
-    return Finding(
+    return warning(
         "BS142",
-        "warning",
         f"{few} {'gets' if one else 'get'} no gradient: {why} {'it' if one else 'them'} in every step.",
-        tuple(evidence),
+        evidence,
         f"Keep all handles in a list, and call remove() on each of them. {freeze}"
         if lost is not None
         else f"Keep the handle that the registration returns, and call its remove() before training. {freeze}",
-        source=str(place) if place is not None else None,
+        place,
         exact=hook.zeroes and not read,
         since=since,
     )
@@ -141,8 +139,7 @@ def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: boo
 
 def _lost(place: Place) -> str | None:
     """Return what the handle is assigned to, where a loop registers several and each takes the place of the last."""
-    body = body_around(place.file, place.line)
-    statement = statement_at(body, *place.position) if body is not None else None
+    body, statement = read_at(place)
     if body is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     loops = (s for s in statements(body.node) if isinstance(s, LOOPS))

@@ -6,7 +6,6 @@ Offered to other rooms: `look`.
 from backsight.drawing.drawing import Drawing, draw
 from backsight.drawing.exports import NoRasterizer, networkx_graph
 from backsight.drawing.look import Heat, Look, Pin
-from backsight.drawing.palette import css
 from backsight.drawing.places import nodes_by_box
 from backsight.drawing.scene import Box, Chip, Scene
 from backsight.drawing.staging import staged
@@ -21,7 +20,6 @@ __all__ = [
     "NoRasterizer",
     "Pin",
     "Scene",
-    "css",
     "draw",
     "networkx_graph",
     "nodes_by_box",

@@ -13,11 +13,11 @@ from backsight.drawing import exports
 from backsight.drawing.detail import told
 from backsight.drawing.look import Look
 from backsight.drawing.page import page
-from backsight.drawing.palette import Theme
 from backsight.drawing.scene import Box, Scene
 from backsight.drawing.staging import staged
 from backsight.drawing.svg import svg
 from backsight.tape import Graph
+from backsight.text.palette import Theme
 
 
 @dataclass(frozen=True, eq=False, repr=False)

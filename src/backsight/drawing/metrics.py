@@ -8,8 +8,6 @@ from __future__ import annotations
 from functools import lru_cache
 from unicodedata import category, east_asian_width
 
-FONT = "Helvetica, Arial, 'Liberation Sans', 'Nimbus Sans', sans-serif"
-
 _REGULAR = (
     "278 278 355 556 556 889 667 191 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556 556 556 278 278 "
     "584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722 778 667 778 722 667 611 722 667 944 "

@@ -13,9 +13,9 @@ from backsight.drawing.layout import Frame, Page, fitting
 from backsight.drawing.layout.layered import Point
 from backsight.drawing.layout.nesting import HEAD, STACKED
 from backsight.drawing.look import Direction
-from backsight.drawing.palette import Theme, css
 from backsight.drawing.places import nodes_by_box, spelled
 from backsight.drawing.scene import Box, Scene
+from backsight.text.palette import Theme, css
 
 MARGIN = 20.0
 ARROW = 7.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,7 @@ from backsight.findings.evidence import Evidence, doubt, evidence_of
 from backsight.text import PIPED, as_code
 
 if TYPE_CHECKING:
-    from backsight.text.rich import Console, ConsoleOptions, RenderResult
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult, Text
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -41,7 +41,8 @@ class Finding:
         object.__setattr__(self, "fix", as_code(self.fix))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from backsight.findings.printing.terminal import STYLES, framed
+        from backsight.findings.printing.excerpt import shown_at
+        from backsight.findings.printing.terminal import STYLES, framed, paragraphs
         from backsight.text.rich import Padding, Text
 
         if console.is_terminal:
@@ -51,14 +52,21 @@ class Finding:
             (f"{self.severity} ", STYLES[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
         )
         yield head
-        told = "\n".join(filter(None, [*map(str, self.evidence), doubt(self.evidence)]))
-        for line in told.split("\n") if told else ():
-            text = line.lstrip(" ")
-            yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
-        if self.source and not _is_only_statement(self.evidence, self.source):
-            yield Padding(Text.assemble(("at ", "dim"), (self.source, "cyan")), (0, 0, 0, 2))
+        facts = [evidence_of(each) for each in (*self.evidence, doubt(self.evidence)) if each]
+        at = shown_at(facts, self.source)
+        is_one_of_several = len({each.place for each in facts if each.place is not None}) > 1
+        for fact in facts:
+            yield from paragraphs(console, str(fact), options, ">" if is_one_of_several and fact.place in at else " ")
+        yield from self._places(bool(at))
         if self.fix:
             yield Padding(Text.assemble(("fix: ", "bold green"), self.fix), (0, 0, 0, 2))
+
+    def _places(self, is_shown: bool) -> Iterator[Text]:
+        """Yield lines that tell where it is, below the evidence: none if that shows it."""
+        from backsight.text.rich import Text
+
+        if self.source and not is_shown:
+            yield Text.assemble("  ", ("at ", "dim"), (self.source, "cyan"))
 
     @property
     def cure(self) -> str:
@@ -81,12 +89,6 @@ class Finding:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))  # IPython would print the fields
-
-
-def _is_only_statement(evidence: Sequence[Evidence | str], source: str) -> bool:
-    """Whether the evidence shows one statement, and it is where `source` says: then that has been said."""
-    shown = {str(each.place) for each in map(evidence_of, evidence) if each.place is not None}
-    return shown == {source}
 
 
 def graver_or_equal(severity: Severity) -> tuple[Severity, ...]:

@@ -153,7 +153,7 @@ class Flow(Operations):  # type: ignore[no-untyped-call]  # PyTorch's modes are 
         self, name: str, target: torch.Tensor, masks: list[Mask], pointwise: bool, sources: list[torch.Tensor]
     ) -> None:
         if name in ("cat", "stack") and len(masks) == len(sources):
-            mask = _joined(name, target, sources, masks)
+            mask = _joined(name, target, masks)
         elif pointwise and not (name.endswith(_OVER_ALL) and len(masks) == 1):
             mask = together(masks, tuple(target.shape))
         else:
@@ -190,7 +190,7 @@ def _entry(pieces: list[Any], at: int, length: int, out: set[int]) -> list[torch
     return [each for each in tensors_in(found) if id(each) not in out]
 
 
-def _joined(name: str, target: torch.Tensor, sources: list[torch.Tensor], masks: list[Mask]) -> Mask:
+def _joined(name: str, target: torch.Tensor, masks: list[Mask]) -> Mask:
     """Return the mask of tensors that are put side by side along the first dimension."""
     if name == "stack":
         masks = [each[None] for each in masks]

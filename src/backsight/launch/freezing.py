@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,10 +34,6 @@ class Attributes(Sign):
             found = attribute_alone(model, step.number, step.caller())
             if found is not None:
                 self._found.setdefault(found.title, found)
-
-    @property
-    def findings(self) -> Iterable[Finding]:
-        return self._found.values()
 
 
 @dataclass(slots=True)
@@ -72,10 +68,6 @@ class LeftFrozen(Sign):
             self._found[step.key] = found
         elif any(p.requires_grad for p in held if id(p) in known.frozen):
             self._found.pop(step.key, None)
-
-    @property
-    def findings(self) -> Iterable[Finding]:
-        return self._found.values()
 
 
 @dataclass(slots=True)

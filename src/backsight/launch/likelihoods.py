@@ -34,7 +34,3 @@ class Likelihoods(Sign):
             self._found[audit.site] = less_probable(graph, node, losses[0], loss, 1)
         else:
             self._found.pop(audit.site, None)
-
-    @property
-    def findings(self) -> list[Finding]:
-        return list(self._found.values())

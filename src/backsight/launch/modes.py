@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -39,7 +38,7 @@ class Modes(Sign):
 
     def __init__(self) -> None:
         self.models: list[_Mode] = []
-        self._off: dict[int, Finding] = {}
+        self._found: dict[int, Finding] = {}
 
     def called(self, model: torch.nn.Module) -> None:
         """Note that a model that no other has called returned something with a graph, in the thread that trains."""
@@ -63,7 +62,7 @@ class Modes(Sign):
             if model.__dict__.get("training", True):
                 mode.trained = True
                 mode.off_since = mode.confirmed = 0
-                self._off.pop(id(mode), None)
+                self._found.pop(id(mode), None)
             elif not mode.off_since:
                 mode.off_since = step.number
                 step.news |= mode.trained
@@ -72,10 +71,6 @@ class Modes(Sign):
                 if any(id(p) in held for p in parameters_in(model)):
                     mode.is_called = False
                     self._confirm(mode, model, step)
-
-    @property
-    def findings(self) -> Iterable[Finding]:
-        return self._off.values()
 
     def _confirm(self, mode: _Mode, model: torch.nn.Module, step: Step) -> None:
         """Count a step of a model that was called with gradients, gets them, and is not in training mode."""
@@ -86,7 +81,7 @@ class Modes(Sign):
         if mode.confirmed == _ENOUGH:
             found = untrained_mode(model, [*map(type, modal)], mode.off_since, mode.trained, step.caller())
             if found is not None:
-                self._off[id(mode)] = found
+                self._found[id(mode)] = found
 
 
 def _acts(module: torch.nn.Module) -> bool:

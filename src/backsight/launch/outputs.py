@@ -47,10 +47,6 @@ class Outputs(Sign):
         self._rows = 0
         self._suspect: weakref.ref[torch.nn.Module] | None = None
 
-    @property
-    def findings(self) -> list[Finding]:
-        return self._found
-
     def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
         if self._model is None:
             self._model = weakref.ref(module)

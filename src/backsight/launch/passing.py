@@ -54,10 +54,6 @@ class Passing(Sign):
         self._times: Counter[tuple[Site, Site]] = Counter()
         self._found: list[Finding] = []
 
-    @property
-    def findings(self) -> list[Finding]:
-        return self._found
-
     def audited(self, audit: Audit) -> None:
         """Note a backward before it has written a gradient."""
         graph, now = audit.report.graph, self._latest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -30,7 +29,7 @@ class Piling(Sign):
     def __init__(self) -> None:
         self._counts: dict[tuple[int, Any], list[tuple[int, int]]] = {}
         self._held: dict[int, weakref.ref[Any]] = {}
-        self._findings: dict[Any, Finding] = {}
+        self._found: dict[Any, Finding] = {}
 
     def doubled(self, step: Step) -> None:
         if step.steps < _FIRST:
@@ -43,12 +42,8 @@ class Piling(Sign):
                 if count > 1 and self._has_grown(held, hook, count, step.number):
                     grown.setdefault(hook, []).append(held)
         for hook, every in grown.items():
-            if hook not in self._findings:
-                self._findings[hook] = piled(every, hook, self._counts[id(every[0]), hook], step.caller())
-
-    @property
-    def findings(self) -> Iterator[Finding]:
-        return iter(self._findings.values())
+            if hook not in self._found:
+                self._found[hook] = piled(every, hook, self._counts[id(every[0]), hook], step.caller())
 
     def _has_grown(self, held: Any, hook: Any, count: int, step: int) -> bool:
         """Whether there were more and more copies of a hook, and never fewer."""

@@ -149,17 +149,13 @@ class Decay(Sign):
     """Looks once at the weight decay of each optimizer."""
 
     def __init__(self) -> None:
-        self._shrinking: dict[int, Finding] = {}
+        self._found: dict[int, Finding] = {}
 
     def doubled(self, step: Step) -> None:
         if step.steps == _DECAYED:
             found = shrinking(step.optimizer, step.number - _DECAYED + 1, step.caller())
             if found is not None:
-                self._shrinking[step.key] = found
-
-    @property
-    def findings(self) -> Iterator[Finding]:
-        yield from self._shrinking.values()
+                self._found[step.key] = found
 
 
 def _factor(optimizer: torch.optim.Optimizer) -> float | None:

@@ -10,13 +10,13 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.backup import own_backup
 from backsight.diagnosis.captures import captured_for_good
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
+from backsight.diagnosis.loss_targets import summed_over_samples
 from backsight.diagnosis.misplaced import misplaced
 from backsight.diagnosis.peculiar import peculiarities
 from backsight.diagnosis.reordered import crossed, reordered
 from backsight.diagnosis.seeded_again import seeded_again
 from backsight.diagnosis.stacked import untrained_members
 from backsight.diagnosis.taken_once import taken_once
-from backsight.diagnosis.totals import summed_over_samples
 from backsight.diagnosis.unloaded import unloaded
 from backsight.diagnosis.unpaired import disarranged, drawn_apart, drawn_in_part
 from backsight.diagnosis.used_up import used_up
@@ -49,10 +49,6 @@ class Updates(Sign):
         if step.steps == _READ and (lost := lost_in_step(step.optimizer)) is not None:
             self._found.setdefault(lost.title, replace(lost, since=1))
 
-    @property
-    def findings(self) -> Iterator[Finding]:
-        yield from self._found.values()
-
 
 class Loads(Sign):
     """Reads, as each of the first optimizers begins, what was loaded before."""
@@ -66,10 +62,6 @@ class Loads(Sign):
             self._looks += 1
             for each in unloaded(step.caller(), step.number):
                 self._found.setdefault(each.title, each)
-
-    @property
-    def findings(self) -> Iterator[Finding]:
-        yield from self._found.values()
 
 
 class Loops(Sign):
@@ -105,10 +97,6 @@ class Taken(Sign):
     def run_doubled(self, step: Step) -> None:
         if step.number == _TAKEN:
             self._found = taken_once(self._watch, step.optimizers)
-
-    @property
-    def findings(self) -> list[Finding]:
-        return self._found
 
 
 class Watched(Sign):

@@ -102,8 +102,7 @@ class RecordingObserver:
         recorder = self._recording.recorder if self._recording is not None else None
         if recorder is None or not self._found or self._is_forked():
             return
-        from backsight.diagnosis.recordings import FOUND
-        from backsight.runs import add_event
+        from backsight.runs import FOUND, add_event
 
         held = [self._in_this_recording(each, recorder.run).to_dict() for each in self._found]
         try:
@@ -250,4 +249,4 @@ def _found_in(folder: Path, said: set[tuple[str, str]]) -> str:
             new = [each.severity for each in run.audit() if (each.code, each.title) not in said]
     except Exception:  # that something was recorded is still worth its line
         return ""
-    return listed([counted(new.count(grave), grave) for grave in ("error", "warning") if grave in new])
+    return listed([counted(new.count(grave), grave) for grave in ("error", "warning", "note") if grave in new])

@@ -107,6 +107,9 @@ class Sign:
     Of each step, little may be asked: attributes of Python objects, and no value that a device holds.
     """
 
+    _found: Any = ()
+    """Findings, in a row or by what they are about."""
+
     def each_step(self, step: Step) -> None:
         """Note a step of any optimizer."""
 
@@ -125,7 +128,7 @@ class Sign:
     @property
     def findings(self) -> Iterable[Finding]:
         """What holds now, or held to the end of what is gone."""
-        return ()
+        return self._found.values() if isinstance(self._found, dict) else self._found
 
     def told(self, known: Sequence[Finding]) -> Iterable[Finding]:
         """Return what to tell beside what the signs before this one do."""

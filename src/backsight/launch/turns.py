@@ -48,10 +48,6 @@ class Turns(Sign):
             if finding.code == _TWICE:
                 self._follow(audit.leaves(finding), audit.optimizers)
 
-    @property
-    def findings(self) -> list[Finding]:
-        return self._found
-
     def _follow(self, shared: Sequence[torch.Tensor], optimizers: Sequence[torch.optim.Optimizer]) -> None:
         """Compare the gradients of these from now on, if two of the optimizers hold them and one holds more."""
         if self._pair or not shared:

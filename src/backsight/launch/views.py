@@ -54,10 +54,6 @@ class Views(Sign):
         self._same: dict[tuple[Where, Where], int] = {}
         self._found: dict[str, Finding] = {}
 
-    @property
-    def findings(self) -> list[Finding]:
-        return list(self._found.values())
-
     def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
         made = next((t for t in tensors_in(output) if isinstance(t, torch.Tensor)), None)
         node = grad_fn(made) if made is not None else None

@@ -34,10 +34,6 @@ class Wiped(Sign):
         self._number = 0
         """How many steps there were by the last audit."""
 
-    @property
-    def findings(self) -> list[Finding]:
-        return self._found
-
     def audited(self, audit: Audit) -> None:
         """Note a backward before it has written a gradient."""
         site, steps, graph = audit.site, audit.steps, audit.report.graph

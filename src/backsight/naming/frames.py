@@ -47,7 +47,7 @@ def frame_namespace(frame: FrameType) -> dict[str, object]:
 
 
 def _read(frame: FrameType) -> dict[str, object]:
-    if sys.version_info >= (3, 13):
+    if sys.version_info >= (3, 13) or type(frame) is not FrameType:  # what stands for one, of which only a text tells
         return dict(frame.f_locals)
     before = _snapshot_of(frame)
     kept = dict(before) if type(before) is dict else None

@@ -16,7 +16,7 @@ from backsight.runs.errors import (
     RunNotWritable,
     RunWarning,
 )
-from backsight.runs.journal import EVALUATION, Event, Mark, add_event
+from backsight.runs.journal import EVALUATION, FOUND, Event, Mark, add_event
 from backsight.runs.opening import open_run, runs_begun_as, runs_in
 from backsight.runs.packed import PackedHistograms
 from backsight.runs.places import TRACE
@@ -31,6 +31,7 @@ __all__ = [
     "BINS",
     "DERIVED",
     "EVALUATION",
+    "FOUND",
     "LOWEST_EXPONENT",
     "STATISTICS",
     "TRACE",

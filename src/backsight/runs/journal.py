@@ -13,6 +13,9 @@ from backsight.runs.rank import Rank
 EVALUATION = "evaluation"
 """The event of what is recorded as a step that no optimizer ends: an evaluation after the last one."""
 
+FOUND = "findings"
+"""The event that holds what `backsight run` found while the run was recorded."""
+
 
 @dataclass(frozen=True)
 class Mark:

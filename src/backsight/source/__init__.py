@@ -1,12 +1,22 @@
 """What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed.
 
-Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `cells`, `changes`, `choices`, `cut_rules`,
-`definitions`, `evaluations`, `exits`, `freezing`, `guards`, `imports`, `in_place`, `keeping`, `leaf_last`,
-`out_of_place`, `restoring`, `rewriting`, `stored`, `swapped`.
+Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `callables`, `cells`, `changes`, `choices`,
+`coroutines`, `cut_rules`, `definitions`, `evaluations`, `exits`, `freezing`, `guards`, `imports`, `in_place`,
+`keeping`, `leaf_last`, `out_of_place`, `restoring`, `rewriting`, `stored`, `swapped`.
 """
 
 from backsight.source.bindings import assignments, rebinding
-from backsight.source.body import Body, Place, function_at, statement_at
+from backsight.source.body import (
+    Body,
+    Place,
+    calls_of,
+    function_at,
+    only,
+    parsed,
+    read_at,
+    statement_at,
+    statements_of,
+)
 from backsight.source.calls import backward_calls, backward_roots, receiver_of_backward, scaled_receiver
 from backsight.source.changes import inplace_changes
 from backsight.source.cuts import Cut, cuts, lets_through, may_have_history
@@ -20,14 +30,19 @@ __all__ = [
     "assignments",
     "backward_calls",
     "backward_roots",
+    "calls_of",
     "cuts",
     "function_at",
     "inplace_changes",
     "lets_through",
     "loop_facts",
     "may_have_history",
+    "only",
+    "parsed",
+    "read_at",
     "rebinding",
     "receiver_of_backward",
     "scaled_receiver",
     "statement_at",
+    "statements_of",
 ]

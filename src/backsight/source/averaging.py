@@ -41,7 +41,7 @@ def writes(file: str) -> Iterator[Writes]:
     """Yield all such statements of a file, and the calls of the functions that consist of them."""
     bodies = list(functions(file))
     found = {id(body.node): list(_written(body)) for body in bodies}
-    named = {getattr(body.node, "name", ""): body for body in bodies}
+    named = {body.name: body for body in bodies}
     for body in bodies:
         yield from found[id(body.node)]
         for statement in statements(body.node):

@@ -17,20 +17,24 @@ import re
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from backsight.quiet import quietly
 from backsight.source.cells import cell, other_cells
-from backsight.source.imports import imported_by, library, meaning, note_meanings
+from backsight.source.coroutines import read_as_plain
+from backsight.source.imports import LIBRARIES, imported_by, library, meaning, note_meanings
+from backsight.source.starred import import_of_each, loaded, starred
 
-Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.ClassDef
 
-Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+Loop: TypeAlias = ast.For | ast.While
 
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_Each = TypeVar("_Each")
+
+SCOPES = (ast.FunctionDef, ast.ClassDef)
+LOOPS = (ast.For, ast.While)
 
 _WIDTH = 88
 
@@ -75,6 +79,11 @@ class Body:
     file: str
     node: Scope = field(repr=False)
     lines: tuple[str, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """What the function or class is called; empty for a module."""
+        return getattr(self.node, "name", "")
 
     def place(self, node: ast.stmt | ast.expr, text: str | None = None) -> Place:
         """Where `node` stands; a compound statement is shown by its first line alone."""
@@ -128,7 +137,7 @@ def _lambda(source: str, code: types.CodeType) -> ast.FunctionDef | None:
         spans = [(line, start) for line, start in spans if line and start]  # those of its beginning have column 0
         found = tuple(each for each in found if spans and _spans(each.body[0], *min(spans)))
         found = found[-1:]  # the innermost: a lambda within another is found after it
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _spans(node: ast.stmt, line: int, column: int) -> bool:
@@ -141,10 +150,15 @@ def _lambdas(source: str, others: tuple[str, ...]) -> dict[int, tuple[ast.Functi
     module, found = _scopes(source, others).get(("<module>", 0)), dict[int, tuple[ast.FunctionDef, ...]]()
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.Lambda):
-            returned = ast.copy_location(ast.Return(node.body), node.body)
-            function = ast.FunctionDef(name="<lambda>", args=node.args, body=[returned], decorator_list=[])
-            found[node.lineno] = (*found.get(node.lineno, ()), ast.copy_location(function, node))
+            found[node.lineno] = (*found.get(node.lineno, ()), as_function(node))
     return found
+
+
+def as_function(node: ast.Lambda) -> ast.FunctionDef:
+    """A lambda as the function that it stands for, which returns its expression."""
+    returned = ast.copy_location(ast.Return(node.body), node.body)
+    function = ast.FunctionDef(name="<lambda>", args=node.args, body=[returned], decorator_list=[])
+    return ast.copy_location(function, node)
 
 
 def body_around(file: str, line: int) -> Body | None:
@@ -176,12 +190,18 @@ def statement_at(body: Body | None, line: int, column: int | None = None) -> ast
     return found
 
 
+def read_at(place: Place | None) -> tuple[Body | None, ast.stmt | None]:
+    """The function or module around a place, and the statement there; each None where it is not known."""
+    body = body_around(place.file, place.line) if place is not None else None
+    return body, statement_at(body, *place.position) if place is not None else None
+
+
 def is_shared(body: Body | None, line: int) -> bool:
     """Whether several statements stand on a line, of which only a column tells the one that runs.
 
     `if` and what it does are two, `with` and what it does are not: hardly ever is it the block itself that matters.
     """
-    every = (each for each in statements(body.node) if not isinstance(each, ast.With | ast.AsyncWith)) if body else ()
+    every = (each for each in statements(body.node) if not isinstance(each, ast.With)) if body else ()
     return sum(each.lineno <= line <= _own_end(each) for each in every) > 1
 
 
@@ -305,6 +325,22 @@ def calls_in(statement: ast.stmt | None) -> Iterator[ast.Call]:
     return (node for node in expressions(statement) if isinstance(node, ast.Call))
 
 
+def statements_of(*files: str) -> Iterator[tuple[Body, ast.stmt]]:
+    """Every statement of these files, each with the function or module that it stands in."""
+    return ((body, statement) for file in files for body in functions(file) for statement in statements(body.node))
+
+
+def calls_of(*files: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """Every call in these files, with the statement and the function or module that it stands in."""
+    return ((body, statement, call) for body, statement in statements_of(*files) for call in calls_in(statement))
+
+
+def callers(body: Body) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """Every call in the file that is of a function by this name, as in `calls_of`; none of a module."""
+    every = calls_of(body.file) if body.name else ()
+    return (each for each in every if callee(each[2])[1] == body.name)
+
+
 def dotted(node: ast.AST | None) -> str | None:
     """`"self.hidden"` for a name or a chain of attributes on one; None for any other expression."""
     parts: list[str] = []
@@ -347,6 +383,20 @@ def is_constant(node: ast.AST | None, value: bool) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def parsed(text: str) -> ast.expr | None:
+    """The syntax tree of an expression; None for a statement, for no text and for one that was shortened."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def only(every: Iterable[_Each]) -> _Each | None:
+    """The one element that there is; None of none, and of several."""
+    found = list(itertools.islice(every, 2))
+    return found[0] if len(found) == 1 else None
+
+
 def one_line(text: str) -> str:
     """`text` without line breaks and control characters, shortened: it may be printed to a terminal."""
     text = "".join(char if char.isprintable() else " " for char in text).strip()
@@ -382,14 +432,32 @@ def _scopes(source: str, others: tuple[str, ...]) -> dict[tuple[str, int], Scope
 def _tree(source: str) -> ast.Module | None:
     try:
         with quietly(module="<unknown>"):  # the user has seen the warnings about this text once already
-            return ast.parse(source)
+            tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply for the parser
         return None
+    if "await" in source or "async" in source:
+        read_as_plain(tree)
+    return tree
 
 
 def _others(file: str) -> tuple[str, ...]:
-    """The texts of a notebook's other cells, the newest first: their imports hold in each. None for any other file."""
-    return tuple("".join(_lines(each)) for each in other_cells(file))
+    """The texts whose imports hold in a file too: a notebook's other cells, the newest first, and what it imports with
+    a star."""
+    return *("".join(_lines(each)) for each in other_cells(file)), *_starred(file, {file})
+
+
+def _starred(file: str, seen: set[str]) -> Iterator[str]:
+    """For each `from common import *` of a file, the last first: the text of the module, whose own imports come along,
+    if that is the program's, and an import of each of its names."""
+    for module in reversed(starred("".join(_lines(file)))):
+        held = loaded(module, file)
+        own = held.get("__file__") if module.partition(".")[0] not in LIBRARIES else None
+        if type(own) is str and own not in seen:
+            seen.add(own)
+            yield "".join(_lines(own))
+            yield from _starred(own, seen)
+        if held:
+            yield import_of_each(module, held)
 
 
 @functools.lru_cache(maxsize=256)
@@ -428,7 +496,7 @@ def _unparse(node: ast.AST) -> str:
         text = ast.unparse(node)
     except (RecursionError, ValueError):  # an expression of some thousand operands
         return ""
-    if sys.version_info < (3, 11) and isinstance(node, ast.For | ast.AsyncFor):  # which writes `for (x, y) in loader:`
+    if sys.version_info < (3, 11) and isinstance(node, ast.For):  # which writes `for (x, y) in loader:`
         return _IN_PARENTHESES.sub(r"\1\2 in ", text, count=1)
     return text
 

@@ -41,7 +41,7 @@ def evaluates(body: Body, line: int, *, trains: bool) -> bool:
     statement = _innermost(body, line)
     if statement is None or _is_a_call_alone(statement):
         return False  # of a model that is called for its own sake, the statistics are wanted
-    name = _words(getattr(body.node, "name", ""))
+    name = _words(body.name)
     if name & _MEANT:
         return False
     if not trains and name & _FUNCTIONS:
@@ -61,13 +61,13 @@ def evaluates(body: Body, line: int, *, trains: bool) -> bool:
 
 def is_named_so(body: Body) -> bool:
     """Whether the name of a function alone says that it evaluates."""
-    words = _words(getattr(body.node, "name", ""))
+    words = _words(body.name)
     return bool(words & _FUNCTIONS) and not words & _MEANT
 
 
 def is_meant(body: Body) -> bool:
     """Whether the name of a function says that it wants what training mode does."""
-    return bool(_words(getattr(body.node, "name", "")) & _MEANT)
+    return bool(_words(body.name) & _MEANT)
 
 
 def always_dropping(body: Body) -> Iterator[tuple[Place, ast.Call]]:

@@ -16,10 +16,10 @@ from backsight.source.body import (
     callee,
     calls_in,
     dotted,
-    expressions,
     functions,
     is_constant,
     statements,
+    statements_of,
 )
 
 
@@ -75,14 +75,13 @@ class Freezing:
         if not isinstance(self.body.node, ast.FunctionDef):
             return
         names = [each.arg for each in self.body.node.args.args]
-        for body in functions(self.body.file):
-            for statement in statements(body.node):
-                for node in expressions(statement):
-                    if isinstance(node, ast.Call) and callee(node)[1] == self.body.node.name:
-                        own = names[1:] if callee(node)[0] is not None and names[:1] == ["self"] else names
-                        pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
-                        known = {name: found for name, value in pairs if name and (found := literal(value)) is not None}
-                        yield body.place(statement), known
+        for body, statement in statements_of(self.body.file):
+            for node in calls_in(statement):
+                if callee(node)[1] == self.body.node.name:
+                    own = names[1:] if callee(node)[0] is not None and names[:1] == ["self"] else names
+                    pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
+                    known = {name: found for name, value in pairs if name and (found := literal(value)) is not None}
+                    yield body.place(statement), known
 
 
 def literal(node: ast.expr) -> object:
@@ -100,7 +99,7 @@ def freezings(file: str) -> Iterator[Freezing]:
         for spot in every:
             value = _turned_to(spot.node)
             if value is not None and not is_constant(value, True):
-                yield _freezing(body, every, spot, value)
+                yield _freezing(body, spot, value)
 
 
 def unfreezings(file: str) -> Iterator[Place]:
@@ -133,7 +132,7 @@ def _turning(file: str, *, on: bool) -> Iterator[Place]:
         for spot in every:
             value = _turned_to(spot.node)
             if value is not None:
-                does, found = is_constant(value, on), _freezing(body, every, spot, value)
+                does, found = is_constant(value, on), _freezing(body, spot, value)
                 calls = [place for place, known in found.given() if does or known.get(dotted(value) or "") is on]
                 yield from calls or ([found.place] if does else [])
 
@@ -150,7 +149,7 @@ def _turned_to(statement: ast.stmt) -> ast.expr | None:
     return value
 
 
-def _freezing(body: Body, every: list[Spot], spot: Spot, value: ast.expr) -> Freezing:
+def _freezing(body: Body, spot: Spot, value: ast.expr) -> Freezing:
     around = [arm for arm, _ in spot.arms if isinstance(arm, ast.If)]
     loop = next((arm for arm, _ in reversed(spot.arms) if isinstance(arm, LOOPS)), None)
     guards = [each for each in loop.body if isinstance(each, ast.If)] if loop else []

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from backsight.source.bindings import spots
-from backsight.source.body import LOOPS, Body, callee, calls_in, dotted, functions, statements
+from backsight.source.body import LOOPS, Body, callee, callers, calls_in, dotted, functions, statements
 
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LEAVES = (ast.Return, ast.Continue)
@@ -19,9 +19,8 @@ def begins_later(body: Body, line: int, times: int) -> bool:
     to its calls in the file, unless it trains itself.
     """
     bodies = [(body, line)]
-    name = getattr(body.node, "name", "")
-    for each in functions(body.file) if name and not _trains(body.node) else ():
-        bodies += [(each, s.lineno) for s in statements(each.node) for call in calls_in(s) if callee(call)[1] == name]
+    if not _trains(body.node):
+        bodies += [(each, statement.lineno) for each, statement, _ in callers(body)]
     return any(_is_late(each.file, test, times) for each, at in bodies for test in _tests(each, at))
 
 

@@ -134,8 +134,8 @@ def _has_run(change: Spot, read: Spot, before: int | None = None) -> bool:
     return above and all(arm in read.arms or isinstance(arm[0], LOOPS) for arm in change.branches)
 
 
-def _uses(statement: ast.stmt, name: str) -> bool:
-    return any(use.name == name for use in uses(statement))
+def _uses(node: ast.AST, name: str) -> bool:
+    return any(use.name == name for use in uses(node))
 
 
 def _puts_back(spot: Spot, name: str, state: State) -> bool:
@@ -143,17 +143,13 @@ def _puts_back(spot: Spot, name: str, state: State) -> bool:
     for value in _sets(spot.node, state, off=False):
         read = {use.name for use in uses(value) if not use.binds}
         loops = [arm for arm, _ in spot.arms if isinstance(arm, ast.For) and read & _bound_by(arm)]
-        if name in read or any(_uses_in(loop.iter, name) for loop in loops):
+        if name in read or any(_uses(loop.iter, name) for loop in loops):
             return True
     return False
 
 
 def _bound_by(loop: ast.For) -> set[str]:
     return {use.name for use in uses(loop.target) if use.binds}
-
-
-def _uses_in(node: ast.expr, name: str) -> bool:
-    return any(use.name == name for use in uses(node))
 
 
 def _sets(statement: ast.stmt, state: State, *, off: bool) -> list[ast.expr]:
@@ -169,7 +165,7 @@ def _set_to(statement: ast.stmt, state: State) -> list[ast.expr]:
         found += [value for target, value in pairs if isinstance(target, ast.Attribute) and target.attr == state]
     name = "requires_grad_" if state == "requires_grad" else "set_grad_enabled"
     found += [call.args[0] for call in calls_in(statement) if callee(call)[1] == name and call.args]
-    return [] if isinstance(statement, ast.With | ast.AsyncWith) else found  # which puts back by itself
+    return [] if isinstance(statement, ast.With) else found  # which puts back by itself
 
 
 def _reads(node: ast.AST, state: State) -> bool:

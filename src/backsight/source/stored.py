@@ -62,18 +62,17 @@ def _shared(value: ast.expr) -> ast.expr:
 def _handed(body: Body) -> Iterator[tuple[str, int | str]]:
     """Yield the functions that a function hands an item to, each with the position or the keyword."""
     items = _items(body)
-    for statement in statements(body.node):
-        for call in calls_in(statement):
-            named = ((each.arg or "", each.value) for each in call.keywords)
-            given: list[tuple[int | str, ast.expr]] = [*enumerate(call.args), *named]
-            for at, value in given:
-                plain = isinstance(value, ast.Subscript) and dotted(value.value) is not None
-                if plain or (isinstance(value, ast.Name) and value.id in items):
-                    yield callee(call)[1], at
+    for call in (call for statement in statements(body.node) for call in calls_in(statement)):
+        named = ((each.arg or "", each.value) for each in call.keywords)
+        given: list[tuple[int | str, ast.expr]] = [*enumerate(call.args), *named]
+        for at, value in given:
+            plain = isinstance(value, ast.Subscript) and dotted(value.value) is not None
+            if plain or (isinstance(value, ast.Name) and value.id in items):
+                yield callee(call)[1], at
 
 
 def _parameters(body: Body, handed: set[tuple[str, int | str]]) -> Iterator[tuple[str, str]]:
-    function, given = getattr(body.node, "name", ""), getattr(body.node, "args", None)
+    function, given = body.name, getattr(body.node, "args", None)
     if not isinstance(given, ast.arguments):
         return
     names = [each.arg for each in (*given.posonlyargs, *given.args)]

@@ -11,13 +11,7 @@ import torch
 
 from backsight.findings.evidence import Certainty
 from backsight.naming.plain import class_name, namespace
-from backsight.source import (
-    Place,
-    assignments,
-    inplace_changes,
-    loop_facts,
-    statement_at,
-)
+from backsight.source import Place, assignments, inplace_changes, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
@@ -129,7 +123,7 @@ def _scene_at(subject: Subject, line: Line) -> Scene | None:
 
 def _name(line: Line, body: Body | None) -> str:
     """What a changing statement calls the tensor: `h` of `h.mul_(mask)`, `attention` of `attention[mask] = 0`."""
-    match expression(line.segment):
+    match parsed(line.segment):
         case ast.Call() as call:
             receiver, name = callee(call)
             if name.endswith("_") and receiver is not None and not library(receiver):
@@ -150,14 +144,6 @@ def _only_name(line: int, body: Body) -> str:
     here = [each for each in statements(body.node) if each.lineno <= line <= (each.end_lineno or each.lineno)]
     names = set[str]().union(*(changed_names(each) for each in here if not any(True for _ in blocks(each))))
     return names.pop() if len(names) == 1 else ""
-
-
-def expression(segment: str) -> ast.expr | None:
-    """Return the syntax tree of an expression; None for a statement, and for no text."""
-    try:
-        return ast.parse(segment, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
-        return None
 
 
 def _stepped(subject: Subject) -> Iterator[Changed]:
@@ -358,8 +344,7 @@ def _score(subject: Subject, scene: Scene, place: Place, saver: Place | None) ->
 def shared_at(subject: Subject, changed: Changed) -> Shared | None:
     """Return the property through which the statement that saved a tensor has read it; None if it read none."""
     saver = changed.saver
-    body = body_around(saver.file, saver.line) if saver else None
-    statement = statement_at(body, *saver.position) if saver else None
+    body, statement = read_at(saver)
     known = (each.section for each in scenes(subject) if body is not None and each.section.body.node is body.node)
     section = next(known, None)
     read = [use.name for use in uses(statement) if not use.binds] if section is not None and statement else []

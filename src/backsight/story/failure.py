@@ -115,27 +115,28 @@ class Failure:
 
 def failure_of(error: BaseException) -> Failure:
     """Read the traceback of `error`."""
-    return _failure(error, tuple(_levels(error)))
+    return failure_from(error, tuple(_levels(error)))
 
 
 def failure_at(warning: Warning, frame: FrameType) -> Failure:
     """Read the stack below `frame`, where `warning` is just being given."""
-    return _failure(warning, tuple(reversed(list(_stack(frame)))))
+    return failure_from(warning, tuple(reversed(list(_stack(frame)))))
 
 
 def failure_within(error: BaseException, frame: FrameType) -> Failure:
     """Read the traceback of `error` as it passes a call that `frame` has made, and the stack below that."""
-    return _failure(error, (*reversed(list(_stack(frame))), *_levels(error)))
+    return failure_from(error, (*reversed(list(_stack(frame))), *_levels(error)))
 
 
 def around_engine(failure: Failure) -> Failure:
     """The same failure as what started the engine sees it, where that has called the user's code: a custom Function's
     `backward`, which asks for saved tensors."""
     engine = max((k for k, level in enumerate(failure.levels) if level.frame.f_code in ENGINE_CALLS), default=-1)
-    return failure if engine < 0 else _failure(failure.error, failure.levels[: engine + 1])
+    return failure if engine < 0 else failure_from(failure.error, failure.levels[: engine + 1])
 
 
-def _failure(error: BaseException, levels: tuple[Level, ...]) -> Failure:
+def failure_from(error: BaseException, levels: tuple[Level, ...]) -> Failure:
+    """Return the failure that levels tell, outermost first."""
     users = [k for k, level in enumerate(levels) if is_user(level.frame) and not _is_ours(level)]
     engine = max((k for k, level in enumerate(levels) if level.frame.f_code in ENGINE_CALLS), default=-1)
     if users and engine < users[-1]:  # raised by the user's own code, which backward may have called

@@ -9,8 +9,8 @@ from types import FunctionType, ModuleType
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_library, is_ours, module_dict
-from backsight.source import Body, Place
-from backsight.source.body import body_around, callee, calls_in, functions, is_constant, keyword, statements
+from backsight.source import Body, Place, calls_of
+from backsight.source.body import body_around, callee, is_constant, keyword
 from backsight.story.failure import Failure
 
 _MOST = 100
@@ -33,9 +33,7 @@ def user_files(failure: Failure) -> tuple[str, ...]:
 
 def calls_in_files(failure: Failure) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
     """Yield the calls in these files, each with its function and its statement."""
-    for body in (body for file in user_files(failure) for body in functions(file)):
-        for statement in statements(body.node):
-            yield from ((body, statement, call) for call in calls_in(statement))
+    return calls_of(*user_files(failure))
 
 
 def _home(value: object) -> tuple[str, dict[str, object] | None]:

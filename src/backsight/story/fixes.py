@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import backward_roots, loop_facts, statement_at
+from backsight.source import backward_roots, loop_facts, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
 from backsight.source.changes import memory_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
-from backsight.story.changes import Changed, expression, shared_at, works_in_place
+from backsight.story.changes import Changed, shared_at, works_in_place
 from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
 from backsight.story.parts import fills, fills_in_order, in_a_list, reads
@@ -90,7 +90,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
         how = f": write {copied}" if copied else ""
         copy = "" if copied else f", {state}.clone()"
         return f"Compute with a copy{copy}, so that {state} may change{how}. Or update {state} after backward()."
-    written = _all_anew((changed, *others)) if others else _written_anew(subject, changed)
+    written = _all_anew((changed, *others)) if others else _written_anew(changed)
     if written:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
@@ -111,8 +111,7 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
 def _saved_copy(changed: Changed, name: str) -> str:
     """The statement that saves a tensor, with a copy in its place, and its line."""
     saver = changed.saver
-    body = body_around(saver.file, saver.line) if saver else None
-    statement = statement_at(body, *saver.position) if saver else None
+    body, statement = read_at(saver)
     read = [node for node in expressions(statement) if dotted(node) == name]
     return _written_with_copies(body, statement, read) if body and statement and read else ""
 
@@ -150,14 +149,14 @@ def _spelled(subject: Subject, changed: Changed) -> str:
 
 def _variable(changed: Changed) -> str:
     """The variable that a statement changes, if another tensor can be given to it: not what a loop takes from it."""
-    node = expression(changed.name)
+    node = parsed(changed.name)
     while isinstance(node, ast.Subscript) and not _is_entry(changed, node):
         node = node.value
     name = dotted(node.value if isinstance(node, ast.Subscript) else node)
     if node is None or name is None or changed.scene is None:
         return ""
     inside = ast.walk(changed.scene.section.body.node)
-    loops = [each.target for each in inside if isinstance(each, ast.For | ast.AsyncFor | ast.comprehension)]
+    loops = [each.target for each in inside if isinstance(each, ast.For | ast.comprehension)]
     return "" if name in target_names(*loops) else ast.unparse(node)
 
 
@@ -182,7 +181,7 @@ def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
             copies[_copied_at(operation.line, [operation.line.segment])] = None
             continue
         texts = [each.text for each in operation.operands] if operation else []
-        read = [each for each in texts if (node := expression(each)) and memory_of(node) == changed.name]
+        read = [each for each in texts if (node := parsed(each)) and memory_of(node) == changed.name]
         around = body_around(operation.line.file, operation.line.line) if operation else None
         if not read or operation is None or around is None or around.node is not body.node:
             return []
@@ -192,8 +191,7 @@ def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
 
 def _copied_at(line: Line, texts: Sequence[str]) -> str:
     """The statement at a line with copies of what it reads."""
-    body = body_around(line.file, line.line)
-    statement = statement_at(body, *line.place.position) if body else None
+    body, statement = read_at(line.place)
     read = [node for node in expressions(statement) if body and body.text(node) in texts]
     written = _written_with_copies(body, statement, read) if body and statement and read else ""
     return written or listed([f"{each}.clone() on line {line.line}" for each in texts])
@@ -260,7 +258,7 @@ def _of_one(subject: Subject, changed: Changed, weight: str) -> str:
 def _state(subject: Subject, changed: Changed) -> str:
     """The attribute that holds a tensor without history, a buffer or a running statistic, all or a part of which is
     changed; empty if it is none."""
-    node = expression(changed.name)
+    node = parsed(changed.name)
     while isinstance(node, ast.Subscript) and not _is_entry(changed, node):
         node = node.value
     if not isinstance(node, ast.Attribute) or subject.saved.requires_grad:
@@ -271,7 +269,7 @@ def _state(subject: Subject, changed: Changed) -> str:
     return name if known else ""
 
 
-def _written_anew(subject: Subject, changed: Changed) -> str | None:
+def _written_anew(changed: Changed) -> str | None:
     """The same without a change in place, where it has such a form."""
     text, name = changed.place.text, changed.name
     body = changed.scene.section.body if changed.scene else None
@@ -382,7 +380,7 @@ def _is_key(index: ast.expr) -> bool:
 
 def _expression_anew(changed: Changed) -> str | None:
     """`Write h.mul(mask) in place of h.mul_(mask)`, for a change amid an expression whose value is used."""
-    match expression(changed.segment):
+    match parsed(changed.segment):
         case ast.Call(func=ast.Attribute(attr=method)) if (
             method.endswith("_") and not method.startswith("_") and method not in _WITHOUT_NAMESAKE
         ):
@@ -400,7 +398,7 @@ def _is_thrown_away(statement: ast.stmt | None, segment: str) -> bool:
     """Whether nothing takes the result of a call: `w.mul_(2)`, also where more is then done to it in place."""
     node = statement.value if isinstance(statement, ast.Expr) else None
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
-        if ast.unparse(node) == ast.unparse(expression(segment) or node.func):
+        if ast.unparse(node) == ast.unparse(parsed(segment) or node.func):
             return True
         node = node.func.value
     return False
@@ -410,7 +408,7 @@ def _is_of_hook(changed: Changed) -> bool:
     """Whether a statement changes what a forward hook was given, one that returns nothing."""
     body = changed.scene.section.body if changed.scene else None
     statement = statement_at(body, changed.place.line) if body else None
-    name = getattr(body.node, "name", "") if body else ""
+    name = body.name if body else ""
     if body is None or not name or not isinstance(statement, ast.Expr) or results_of(body):
         return False
     calls = [node for each in functions(body.file) for node in _calls(each)]

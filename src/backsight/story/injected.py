@@ -41,7 +41,7 @@ def injected(failure: Failure, model: torch.nn.Module) -> Injected | None:
     """The modules of the user's own that a statement outside of a constructor has put into `model`."""
     kinds = {type(each).__name__: each for _, each in modules_in(model) if each is not model}
     for file in user_files(failure):
-        made = {getattr(each.node, "name", ""): name for each in functions(file) for name in _returned(each)}
+        made = {each.name: name for each in functions(file) for name in _returned(each)}
         for body in functions(file):
             for place, name in _put_in(body):
                 first = kinds.get(made.get(name, name))

@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-from backsight.source import LoopFacts, loop_facts, statement_at
+from backsight.source import LoopFacts, loop_facts, parsed, statement_at
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, callee, dotted, expressions, statements
 from backsight.text import listed
@@ -104,10 +104,10 @@ def in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
     start = [_first_part(body, each) for each in first] or [_untouched(statement.targets[0])]
     if len(start) > 1 or not start[0]:
         return f"Collect the parts in a list, read them from it in the loop too, and join them after it: {joined}."
-    entries = listed([f"{_of_list(body, text)} for {text}" for text in read], 4)
+    entries = listed([f"{_of_list(text)} for {text}" for text in read], 4)
     return (
         f"Collect the parts in a list: put parts = {start[0]} before the loop, parts.append("
-        f"{_of_list(body, body.text(statement.value), name)}) on line {statement.lineno} instead of filling "
+        f"{_of_list(body.text(statement.value), name)}) on line {statement.lineno} instead of filling "
         f"{name}[{index}]; read {entries}; and join them after the loop: {joined}."
     )
 
@@ -138,13 +138,10 @@ def _untouched(target: ast.Subscript) -> str:
     return ""
 
 
-def _of_list(body: Body, text: str, name: str = "") -> str:
+def _of_list(text: str, name: str = "") -> str:
     """An expression with each part of a tensor read from the list."""
-    try:
-        node = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):  # a text that was shortened
-        return text
-    if name:
+    node = parsed(text)
+    if node is not None and name:
         return ast.unparse(_Listed(name).visit(node))
     return ast.unparse(_Listed(dotted(node.value) or "").visit(node)) if isinstance(node, ast.Subscript) else text
 

@@ -11,7 +11,7 @@ import numpy
 from backsight.source import Body, backward_roots
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, prefixes, uses
-from backsight.source.body import callee, dotted, expressions
+from backsight.source.body import callee, calls_in, dotted
 from backsight.source.definitions import flow_of, reaching
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import holds_gradient
@@ -78,7 +78,7 @@ class _Route:
     def _failed(self) -> ast.expr | None:
         """The call that was refused, or that led to it; None where the column is not known."""
         at = (self.level.line, self.level.column)
-        calls = [each for each in expressions(self.failing) if isinstance(each, ast.Call)]
+        calls = list(calls_in(self.failing))
         here = [each for each in calls if (each.lineno, each.col_offset) == at]
         return min(here, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0), default=None)
 

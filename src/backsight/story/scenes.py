@@ -58,7 +58,7 @@ class Scene:
 
     @property
     def function(self) -> str:
-        return getattr(self.section.body.node, "name", "")
+        return self.section.body.name
 
     @property
     def level(self) -> Level | None:

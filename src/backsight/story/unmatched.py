@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from backsight.source import Place
+from backsight.source import Place, only
 from backsight.source.choices import Choice, choices, literals
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -52,4 +52,4 @@ def unmatched(failure: Failure, matters: Callable[[Section, Choice], bool]) -> I
             value = section.value(choice.name)
             if type(value) is str and value not in choice.options and matters(section, choice):
                 places = [place for file in user_files(failure) for place in literals(file, value)]
-                yield Unmatched(section, choice, value, places[0] if len(places) == 1 else None)
+                yield Unmatched(section, choice, value, only(places))

@@ -118,7 +118,7 @@ def _cells(row: Row, above: str | None, stats: Sequence[str], fit: Layout) -> li
     style = STYLE[row.problems[0].kind] if row.problems else ""
     cells = [Text(_called(row, above), style)]
     if fit.shape:
-        cells.append(Text(_shape(row.shape), "dim"))
+        cells.append(Text("" if row.shape is None else "×".join(map(str, row.shape)) or "scalar", "dim"))
     for stat in stats:
         value = row.values[stat]
         text = fraction(value) if stat == "zero_fraction" else number(value)
@@ -138,7 +138,3 @@ def _called(row: Row, above: str | None) -> str:
     elif row.kind == "output_grad":
         name += ".grad"
     return printable(name if row.calls == 1 else f"{name} ×{row.calls}")
-
-
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return "" if shape is None else "×".join(map(str, shape)) or "scalar"

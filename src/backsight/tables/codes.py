@@ -88,7 +88,7 @@ def _is_message(word: str) -> bool:
 
 def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
     """Print the page of the code that a message belongs to; of a script that holds none, say what runs it."""
-    from backsight.tables.messages import codes_of, describing, program_of, quoting, raised_at, read_out
+    from backsight.tables.messages import codes_of, describing, program_of, quoting, raised_at
 
     codes = [code for code in codes_of(held) if code in known]
     if script and not codes:
@@ -107,9 +107,7 @@ def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
         )
         return 2
     if not _NAMED.search(held) and (place := raised_at(held)):
-        file, number, statement = place
-        said = f"Raised at {_shortened(file)}:{number}{f', {statement}' * bool(statement)}."
-        show(*map(line, filter(None, [read_out(held), said])), "")
+        _show_read(held, *place)
     for code in codes:
         show_page(_led(known[code].read_text(encoding="utf-8"), program_of(held)))
     if not _NAMED.search(held):  # last, since a terminal shows the end
@@ -117,6 +115,22 @@ def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
         note = f"{'This is' if len(codes) == 1 else 'These are'} {pages_of}."
         show("", line(f"{note} With your own variables and lines: backsight run {_script(held)}"))
     return 0
+
+
+def _show_read(held: str, file: str, number: int, statement: str) -> None:
+    """Show what the source files that a traceback names tell of its error; where they do not help, the text alone."""
+    from backsight.diagnosis.pasted import NotRead, explained_text
+    from backsight.tables.messages import pasted, read_out
+
+    error, why = pasted(held), ""
+    try:
+        if error is not None and (finding := explained_text(error.kind, error.message, error.lines)) is not None:
+            show(line("Read from the source files that the traceback names, without running them:"), "", finding, "")
+            return
+    except NotRead as reason:
+        why = f"Its source was not read: {reason}"
+    said = f"Raised at {_shortened(file)}:{number}{f', {statement}' * bool(statement)}."
+    show(*map(line, filter(None, [read_out(held), said, why])), "")
 
 
 _NAMED = re.compile(r"\bBS\d{3}\b")
@@ -249,7 +263,7 @@ def refitted(quoted: str, room: int) -> str:
     for each in quoted.splitlines():
         text = each.lstrip(" ")
         had_no_room = len(before) + 1 + len(text.partition(" ")[0]) > PIPED
-        if before and text and had_no_room and _margin(before) == _margin(each):
+        if before and text and had_no_room and _margin(before) == _margin(each) and not text.startswith(_MARK):
             told[-1] += f" {text}"
         else:
             told.append(each)
@@ -258,15 +272,19 @@ def refitted(quoted: str, room: int) -> str:
 
 
 def _rows(text: str, room: int) -> list[str]:
-    margin = " " * _margin(text)
-    return _WRAPPING(room, margin, margin).wrap(text.strip()) or [""]
+    margin = _margin(text)
+    return _WRAPPING(room, text[:margin], " " * margin).wrap(text[margin:].strip()) or [""]
 
 
 _WRAPPING = partial(TextWrapper, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 
+_MARK = "> "
+"""What stands in the margin of the line at fault."""
+
+
 def _margin(text: str) -> int:
-    return len(text) - len(text.lstrip(" "))
+    return len(text) - len(text.removeprefix(_MARK).lstrip(" "))
 
 
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from backsight.diagnosis.pasted import Line
 
 _HEAD = re.compile(
-    r"^[ \t|+-]*(?:\[rank\d+\]:[ ]*)?(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Warning|Exception):[ ]*", re.M
+    r"^[ \t|+-]*(?:\[rank\d+\]:[ ]*)?(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Warning|Exception)):[ ]*", re.M
 )
 """What stands before a message at the end of a traceback."""
 
@@ -76,9 +81,16 @@ def read_out(text: str) -> str:
     return f"{what}{by} was modified in place {often} after it had been saved."
 
 
-_LINE = re.compile(r'^[^"\n]*File "([^"\n]+)", line (\d+), in .*\n(?:[^"\n]*?    (\S.*))?', re.MULTILINE)
 _CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.MULTILINE)
-_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^<")
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """An error of which there is the text: its class, its message, and the lines of its traceback, outermost first."""
+
+    kind: str
+    message: str
+    lines: tuple[Line, ...]
 
 
 def raised_at(text: str) -> tuple[str, int, str] | None:
@@ -86,9 +98,27 @@ def raised_at(text: str) -> tuple[str, int, str] | None:
 
     Of a chain of tracebacks that which began it, as in `codes_of`.
     """
-    first = _CHAINED.split(text)[0]
-    lines = [found.groups() for found in _LINE.finditer(first) if not _INSTALLED.search(found[1])]
-    return (lines[-1][0], int(lines[-1][1]), (lines[-1][2] or "").strip()) if lines else None
+    from backsight.diagnosis.pasted import lines_of
+
+    lines = [each for each in lines_of(_CHAINED.split(text)[0]) if not each.is_library]
+    return (lines[-1].file, lines[-1].number, lines[-1].text) if lines else None
+
+
+def pasted(text: str) -> Pasted | None:
+    """Return the error that `codes_of` tells the code of, with its own traceback."""
+    from backsight.diagnosis.explained import code_of
+    from backsight.diagnosis.pasted import lines_of
+
+    text = _RANK.sub("", text)
+    heads = list(_HEAD.finditer(text))
+    for k, (head, message) in enumerate(zip(heads, _messages(text), strict=False)):
+        if code_of(message):
+            before = text[heads[k - 1].end() if k else 0 : head.start()]
+            return Pasted(head[1], message, tuple(lines_of(before.rpartition(_BEGINS)[2])))
+    return None
+
+
+_BEGINS = "Traceback (most recent call last):"
 
 
 def describing(text: str) -> list[str]:

@@ -52,12 +52,12 @@ def modules(tree: Any, rows: Sequence[Row]) -> list[Module]:
         name = node["name"]
         module = Module(name, _label(name, node, depth), node["type"], depth)
         if "same_as" not in node:
-            module.rows = _sorted(waiting.pop(name, []), name, order)
+            module.rows = _sorted(waiting.pop(name, []), order)
         siblings.append(module)
         stack += [(child, depth + 1, module.children) for child in reversed(node.get("children", []))]
     for name, left in waiting.items():
         label = "variables" if name is None else name or "model"
-        roots.append(Module(name, label, "", 0, _sorted(left, name, order)))
+        roots.append(Module(name, label, "", 0, _sorted(left, order)))
     return _with_rows(roots)
 
 
@@ -99,7 +99,7 @@ def base(row: Row) -> str:
     return name.rpartition(".")[0] if row.kind == "state" and "." in name else name
 
 
-def _sorted(rows: list[Row], module: str | None, order: dict[tuple[str, str], int]) -> list[Row]:
+def _sorted(rows: list[Row], order: dict[tuple[str, str], int]) -> list[Row]:
     """Put what goes through a module first, then each parameter with all that is about it."""
     first: dict[str, int] = {}
     for row in rows:

@@ -41,17 +41,15 @@ from backsight.tape.cuda_graphs import is_captured, is_warming_up
 from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Cut, Graph
-from backsight.tape.hushed import Hushed
 from backsight.tape.lines import announce_lines
 from backsight.tape.living import Living
 from backsight.tape.modules import Models, buffers_in, modules_in, parameters_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
+from backsight.tape.own_hooks import Hushed, uncompiled, unnumbered
 from backsight.tape.queries import NotInGraph
 from backsight.tape.reading import BadDocument
 from backsight.tape.running import running_backward
 from backsight.tape.tensors import Leaf, Output, Saved
-from backsight.tape.uncompiled import uncompiled
-from backsight.tape.unnumbered import unnumbered
 from backsight.tape.walk import TooManyNodes
 
 __all__ = [

@@ -9,8 +9,8 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from backsight.tape._torch import forward_class, input_metadata, leaf_dtype
+from backsight.tape.own_hooks import unnumbered
 from backsight.tape.rows import dimensions
-from backsight.tape.unnumbered import unnumbered
 
 Gradients = Sequence[torch.Tensor | None]
 

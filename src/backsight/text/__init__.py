@@ -1,6 +1,6 @@
 """Whatever is shown, as text: what others have named cannot steer a terminal, sizes and lists are alike; no PyTorch.
 
-Offered to other rooms: `console`, `meant`, `page`, `rich`.
+Offered to other rooms: `console`, `meant`, `page`, `palette`, `rich`.
 """
 
 from backsight.text.characters import inert, printable

@@ -40,7 +40,7 @@ class Enclosed:
             if number in seen:
                 continue
             seen.add(number)
-            takers = [each for each in self._takers[number] if _is_of(each, root)]
+            takers = [each for each in self._takers[number] if (each.phase == "backward") == (root.phase == "backward")]
             if not takers and root.phase == "backward":
                 return False  # a gradient
             for taker in takers:
@@ -63,7 +63,3 @@ class Enclosed:
     def _count(self, number: int) -> int:
         mark = self._trace.values[number].mark
         return int(self._trace.prints[mark]["stats"]["count"]) if mark >= 0 else 0
-
-
-def _is_of(operation: Operation, root: Operation) -> bool:
-    return (operation.phase == "backward") == (root.phase == "backward")

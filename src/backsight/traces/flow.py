@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import dist, hypot, isfinite, sqrt
-from typing import Any
 
 from backsight.traces.distance import norm, unit
 from backsight.traces.pairing import VIEWS, plain_name
@@ -290,13 +289,9 @@ def _turned(a: Trace, b: Trace, step: int) -> set[int]:
             same = [each for each in held if all(each["stats"][name] == mine["stats"][name]
                     for name in ("count", "zeros", "min", "max"))]  # fmt: skip
             room = ROUNDED * norm(a, value)
-            if same and not any(_far(mine["sketch"], each["sketch"]) <= room for each in same):
+            if same and not any(dist(map(float, mine["sketch"]), map(float, each["sketch"])) <= room for each in same):
                 found.add(number)
     return found
-
-
-def _far(x: Any, y: Any) -> float:
-    return dist(map(float, x), map(float, y))  # infinite where it overflows
 
 
 def _joined(a: Trace, of_a: Iterable[int], b: Trace, of_b: Iterable[int]) -> tuple[set[int], set[int]]:

@@ -157,16 +157,12 @@ def _named(trace: Trace, number: int) -> tuple[str, str] | None:
         maker = makers.get(value.maker)
         if value.name or maker is None:
             return (value.name, trace.called.held(value.name)) if value.name else None
-        if not _looks(maker):
+        if not (plain_name(maker.op) in VIEWS and len(maker.inputs) == 1):
             modules = (maker.module, trace.called(maker.module)) if maker.module else ("", "")
             of = [f"the result of {maker.short}" + (f" in {each}" if each else "") for each in modules]
             return of[0], of[1]
         number = maker.inputs[0]
     return None
-
-
-def _looks(operation: Operation) -> bool:
-    return plain_name(operation.op) in VIEWS and len(operation.inputs) == 1
 
 
 def modes(origin: Origin, a: Trace, b: Trace, renamed: Mapping[str, str]) -> Iterator[str]:

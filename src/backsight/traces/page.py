@@ -56,7 +56,7 @@ _PAIRS = 8
 
 def page_of(difference: Difference) -> str:
     """Return the page; it loads nothing, and every name in it is text."""
-    from backsight.drawing import css
+    from backsight.text.palette import css
 
     title = f"backsight diff: {difference.a} and {difference.b}"
     return document(title, "".join(_body(difference)), head=style(css() + _STYLE + curves.STYLE))

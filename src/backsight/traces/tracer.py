@@ -447,13 +447,13 @@ def parts(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor],
     local, shards = {}, {}
     for name, tensor in tensors.items():
         local[name] = tensor
-        if issubclass(type(tensor), kind) and (found := _shard(module, tensor)) is not None:
+        if issubclass(type(tensor), kind) and (found := _shard(tensor)) is not None:
             local[name] = kind.to_local(tensor)
             shards[name] = found
     return local, shards
 
 
-def _shard(module: Any, tensor: Any) -> Shard | None:
+def _shard(tensor: Any) -> Shard | None:
     """Return which part of a tensor is here; None where two dimensions of a mesh split it, and for partial sums.
 
     Over the other dimensions of a mesh it is replicated, as FSDP2 with replicas does.

@@ -20,7 +20,7 @@ from backsight.tracing.intervals import Intervals, Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.peculiar import Peculiarities
 from backsight.tracing.ranges import Ranges
-from backsight.tracing.sites import Site, Sites, positions
+from backsight.tracing.sites import Sites, positions
 from backsight.tracing.spots import Spots
 from backsight.tracing.stops import Stops
 
@@ -152,7 +152,7 @@ class Log:
             number = self._number(sequence, None)
             if number not in told:
                 site = self.sites.get(number)
-                told[number] = _source(site) if site is not None else None
+                told[number] = f"{site.code.co_filename}:{positions(site)[0]}" if site is not None else None
             out.append(told[number])
         return out
 
@@ -173,7 +173,3 @@ class Log:
                     (end.by, end.operand, f"{end.line.file}:{end.line.line}" if end.line else "") for end in ends
                 )
         return told
-
-
-def _source(site: Site) -> str:
-    return f"{site.code.co_filename}:{positions(site)[0]}"

@@ -18,7 +18,7 @@ CODES = {
     "BS412": "a saved tensor was modified",
     "BS413": "the gradient lost precision",
     "BS414": "backward raises an error",
-    "BS415": "the cross terms of the Jacobian are missing",
+    "BS415": "the gradient ignores part of what an input changes",
     "BS416": "a factor is missing or extra",
     "BS417": "the gradient is a surrogate, not the derivative",
     "BS418": "backward is not linear in grad_output",

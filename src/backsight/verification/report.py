@@ -32,21 +32,20 @@ class WrongGradient(Finding):
     forward: Place | None = None
     backward: Place | None = None
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from backsight.text.rich import Padding
+    def _places(self, is_shown: bool) -> Iterator[Text]:
+        """The lines `called`, `forward` and `backward`, their texts in one column."""
+        from backsight.text.rich import Text
 
-        head, *rest = super().__rich_console__(console, options)
-        if self.source:
-            del rest[-2 if self.fix else -1]  # one of the places below
-        fix = [rest.pop()] if self.fix else []
-        yield head
-        yield from rest
-        for line in _places(self):
-            yield Padding(line, (0, 0, 0, 2))
-        yield from fix
-
-    def __str__(self) -> str:
-        return plain_text(self)
+        shown = self.calls[:_MOST_CALLS]
+        rows = [("called", place) for place in shown]
+        rows += [(role, place) for role, place in (("forward", self.forward), ("backward", self.backward)) if place]
+        width = max((len(str(place)) for _, place in rows), default=0)
+        for number, (role, place) in enumerate(rows, start=1):
+            line = Text.assemble((f"  {role:<8}  ", "dim"), (f"{place!s:<{width}}", "cyan"), "  ", place.text)
+            line.no_wrap, line.overflow = True, "ellipsis"
+            yield line
+            if number == len(shown) < len(self.calls):
+                yield Text(f"{'':12}and {len(self.calls) - number} more", "dim")
 
 
 @dataclass(frozen=True)
@@ -188,19 +187,3 @@ def _unchecked(skipped: tuple[Skipped, ...]) -> Iterator[Text]:
         reasons.setdefault(each.why, []).append(each.name)
     for why, names in reasons.items():
         yield Text.assemble(("not tested: ", "bold yellow"), _names(names), (f" ({why})", "dim"))
-
-
-def _places(finding: WrongGradient) -> Iterator[Text]:
-    """The lines `called`, `forward` and `backward`, their texts in one column."""
-    from backsight.text.rich import Text
-
-    shown = finding.calls[:_MOST_CALLS]
-    rows = [("called", place) for place in shown]
-    rows += [(role, place) for role, place in (("forward", finding.forward), ("backward", finding.backward)) if place]
-    width = max((len(str(place)) for _, place in rows), default=0)
-    for number, (role, place) in enumerate(rows, start=1):
-        line = Text.assemble((f"{role:<8}  ", "dim"), (f"{place!s:<{width}}", "cyan"), "  ", place.text)
-        line.no_wrap, line.overflow = True, "ellipsis"
-        yield line
-        if number == len(shown) < len(finding.calls):
-            yield Text(f"{'':10}and {len(finding.calls) - number} more", "dim")

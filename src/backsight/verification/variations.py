@@ -75,7 +75,7 @@ def variations(point: Point, generator: torch.Generator) -> Iterator[Variation]:
             raise
         except Exception:  # the function is not made for that
             continue
-        if varied is not None and varied.outputs and _all_finite(varied):
+        if varied is not None and varied.outputs and all(bool(torch.isfinite(each).all()) for each in varied.outputs):
             yield Variation(where, varied, severity)
 
 
@@ -199,7 +199,3 @@ def _same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
         x.shape == y.shape and torch.allclose(x, y, rtol=1e-6, atol=1e-9, equal_nan=True)
         for x, y in zip(a, b, strict=True)
     )
-
-
-def _all_finite(point: Point) -> bool:
-    return all(bool(torch.isfinite(each).all()) for each in point.outputs)

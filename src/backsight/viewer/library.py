@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
 from backsight.runs.opening import holds_a_trace, identity, no_folder, run_folders
 from backsight.tables.listing import files
-from backsight.viewer.question import Answer, Asked, BadQuestion, questions
+from backsight.viewer.question import HOMES, Answer, Asked, BadQuestion, answering
 from backsight.viewer.searching import Forgotten, Search, Told
 
 FRESH = 2.0
@@ -111,9 +111,8 @@ class Library:
             NoSuchThing: if there is no such run or question.
             BadQuestion: if a parameter is not what it has to be, or the run does not hold what was asked for.
         """
-        known = questions()
-        if question != COMPARE and question not in known:
-            there = ", ".join((*known, COMPARE))
+        if question != COMPARE and question not in HOMES:
+            there = ", ".join((*HOMES, COMPARE))
             raise NoSuchThing(f"There is no question {question[:200]!r}; choose from {there}.")
         run = self.run(name)
         asked = Asked(given)
@@ -121,12 +120,12 @@ class Library:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RunWarning)  # damage is part of the answer
                 if question == COMPARE:
-                    from backsight.viewer.answers import compared
+                    from backsight.viewer.answers.comparing import compared
 
                     return compared(asked.of(run), asked.of(self.run(asked.word("with"))), asked)
                 if question == FINDINGS:
                     return self._searched(run.overview, asked)
-                find = partial(known[question], run if question == ABOUT else asked.of(run), asked)
+                find = partial(answering(question), run if question == ABOUT else asked.of(run), asked)
                 return self._kept.answer(run, question, given, find) if question in FIRST else find()
         except (NotInRun, ValueError) as error:
             raise BadQuestion(_cut(str(error))) from error

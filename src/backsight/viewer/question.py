@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -92,11 +93,28 @@ QUESTIONS: dict[str, Question] = {}
 """What may be asked of a run, as far as it is imported."""
 
 
-def questions() -> dict[str, Question]:
-    """Return what may be asked of a run. What answers needs PyTorch, and so is imported when the first one asks."""
-    from backsight.viewer import answers  # noqa: F401  # which registers them
+HOMES = {
+    "about": "about",
+    "settings": "about",
+    "heatmap": "heat",
+    "histograms": "histograms",
+    "metrics": "metrics",
+    "lines": "tensor",
+    "related": "tensor",
+    "rows": "rows",
+    "marks": "rows",
+    "explain": "pages",
+    "findings": "findings",
+    "graph": "picture",
+    "memory": "memory",
+}
+"""What may be asked of a run, and the file of `answers` that answers."""
 
-    return QUESTIONS
+
+def answering(name: str) -> Question:
+    """Return what answers a question. Some need PyTorch, which takes seconds to import: the others do not wait."""
+    import_module(f"backsight.viewer.answers.{HOMES[name]}")
+    return QUESTIONS[name]
 
 
 def question(name: str) -> Callable[[Question], Question]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from backsight.runs import DamagedRun, NotInRun, Run
 from backsight.viewer.page import report as page
-from backsight.viewer.question import Answer, Asked, questions
+from backsight.viewer.question import Answer, Asked, answering
 
 MOST_BYTES = 2_500_000
 """What the answers of a report may take; tensors that find no room are said to be in the run."""
@@ -32,7 +32,7 @@ def report_page(run: Run) -> str:
     left = MOST_BYTES
     for question, given in _questions(run.overview):
         try:
-            answer = questions()[question](
+            answer = answering(question)(
                 run if question == "about" else run.overview, Asked({key: str(value) for key, value in given.items()})
             )
         except (NotInRun, DamagedRun):  # a tensor that is in the findings only, or a file that cannot be read
@@ -93,7 +93,7 @@ def _questions(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _in_order_of_matter(run: Run) -> list[tuple[str, str]]:
-    found = questions()["findings"](run, Asked({}))["findings"]
+    found = answering("findings")(run, Asked({}))["findings"]
     spoken = [(str(name), str(kind)) for finding in found for name, kind in finding["tensors"]]
     rest = sorted((tensor for tensor in run.tensors if tensor.kind in _KINDS), key=lambda t: _KINDS.index(t.kind))
     return list(dict.fromkeys([*spoken, *((tensor.name, tensor.kind) for tensor in rest)]))

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from backsight.runs import RunError
+from backsight.viewer.answers.listing import listing
 from backsight.viewer.guard import STILL, Guard
 from backsight.viewer.library import Library, NoSuchThing
 from backsight.viewer.page import served
@@ -91,8 +92,6 @@ def _as_page(page: str) -> Response:
 
 def listing_of(library: Library) -> Answer:
     """Return a line for each run of a library; for one that cannot be read, why."""
-    from backsight.viewer.answers import listing
-
     names = library.names()
     found = listing({name: library.run(name) for name in names})
     found["unreadable"] += [{"name": name, "why": why} for name, why in library.unreadable().items()]

@@ -49,7 +49,7 @@ def serve(
     _give_memory_back()
     with Server(library, port) as server:
         if ready is not None:
-            ready(server.url)  # first, as what is read then needs PyTorch, which takes seconds to import
+            ready(server.url)
         threading.Thread(target=library.warm, name="backsight-warming", daemon=True).start()
         if open_browser:
             webbrowser.open(server.url)

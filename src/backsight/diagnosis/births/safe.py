@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from backsight.source import parsed
 from backsight.source.imports import library
 
 _WHERE = frozenset({"where"})
@@ -16,7 +17,7 @@ def replaced(expression: str, part: str, by: str) -> str:
     >>> replaced("torch.sqrt(x)", "x", "x + 1e-12")
     'torch.sqrt(x + 1e-12)'
     """
-    whole, wanted, new = _parsed(expression), _parsed(part), _parsed(by)
+    whole, wanted, new = parsed(expression), parsed(part), parsed(by)
     if whole is None or wanted is None or new is None:
         return ""
     swap = _Swap(ast.dump(wanted), new)
@@ -34,7 +35,7 @@ def root_kept_away(expression: str, inside: str) -> str:
 
 def condition_around(statement: str, expression: str) -> str:
     """Return when a `torch.where` in `statement` takes `expression`: `x > 0`; empty where there is none."""
-    tree, wanted = _statement(statement), _parsed(expression)
+    tree, wanted = _statement(statement), parsed(expression)
     if tree is None or wanted is None:
         return ""
     inside = ast.dump(wanted)
@@ -81,13 +82,6 @@ def _negated(condition: ast.expr) -> str:
         return ast.unparse(condition.operand)
     written = ast.unparse(condition)
     return f"~{written}" if isinstance(condition, ast.Name | ast.Attribute) else f"~({written})"
-
-
-def _parsed(text: str) -> ast.expr | None:
-    try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):  # shortened, or over several lines
-        return None
 
 
 def _statement(text: str) -> ast.AST | None:

@@ -11,6 +11,7 @@ from backsight.diagnosis.births.safe import condition_around
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
+from backsight.source import only
 from backsight.tracing import NonFinite, Values
 
 BIRTH = "BS112"
@@ -169,4 +170,4 @@ def _source_of(birth: Birth, forward: Sequence[NonFinite]) -> Birth | None:
     named = (each for each in before if each.expression in infinite)
     made = [birth.made_by(at) for at, each in enumerate(birth.operands) if each.total_nonfinite]
     assigned = (each for each in before if any(text.endswith(f"= {each.expression}") for text in made))
-    return next(named, None) or next(assigned, None) or (before[0] if len(before) == 1 else None)
+    return next(named, None) or next(assigned, None) or only(before)

@@ -16,7 +16,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source.body import body_around, callee, calls_in, keyword, statement_at
+from backsight.source import parsed, read_at
+from backsight.source.body import callee, calls_in, keyword
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
@@ -89,8 +90,7 @@ def _seen(failure: Failure) -> Finding | None:
 
 def _mended(each: Outside, value: int, name: str, text: str, line: Line) -> str:
     if each.op in _LOSSES:
-        body = body_around(line.file, line.line)
-        statement = statement_at(body, *line.place.position)
+        body, statement = read_at(line.place)
         call = next((c for c in calls_in(statement) if callee(c)[1] == each.op), None)
         ignoring = f"ignore_index={value}"
         if body is not None and statement is not None and call is not None and keyword(call, "ignore_index") is None:
@@ -115,10 +115,7 @@ def _mended(each: Outside, value: int, name: str, text: str, line: Line) -> str:
 
 def _argument(segment: str) -> Iterator[str]:
     """How a call of a module writes what it is given."""
-    try:
-        node = ast.parse(segment, mode="eval").body
-    except (SyntaxError, ValueError):
-        return
+    node = parsed(segment)
     if isinstance(node, ast.Call) and node.args:
         yield ast.unparse(node.args[0])
 

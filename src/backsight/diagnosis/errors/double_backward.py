@@ -12,9 +12,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, backward_calls, function_at, statement_at
+from backsight.source import Place, assignments, backward_calls, function_at, read_at, statement_at
 from backsight.source.bindings import parameters_of
-from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword, last_name, statements
+from backsight.source.body import callee, calls_in, dotted, is_constant, keyword, last_name, statements
 from backsight.story.failure import Failure, method
 from backsight.story.sections import results_of, sections, undecorated
 from backsight.story.spelling import is_spelled
@@ -73,7 +73,7 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
 
 def _fix(operation: str, place: Place | None) -> str:
     """What to write instead, with what the statement gives to the operation."""
-    statement = statement_at(body_around(place.file, place.line), *place.position) if place else None
+    statement = read_at(place)[1]
     call = next((each for each in calls_in(statement) if callee(each)[1] == operation), None)
     given = [simple(ast.unparse(each)) for each in call.args] if call else []
     x, y, *_ = [*given, *("x", "y")[len(given) :], "", ""]

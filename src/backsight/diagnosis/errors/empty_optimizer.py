@@ -19,7 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, inherits, mro, namespace
 from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import callee, dotted, expressions, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
 from backsight.source.freezing import freezings
 from backsight.story.evaluated import value_of
@@ -152,7 +152,7 @@ def _is_called_by(failure: Failure) -> bool:
 
 def _argument(level: Level, name: str, parameters: list[str], function: str) -> ast.expr | None:
     """What the call that failed gives for a parameter."""
-    calls = [node for node in expressions(level.statement) if isinstance(node, ast.Call)] if level.statement else []
+    calls = list(calls_in(level.statement))
     here = [node for node in calls if (node.lineno, node.col_offset) == (level.line, level.column)]
     optimizers = sorted((node for node in calls if _makes_optimizer(level, node)), key=lambda node: node not in here)
     named = [node for node in calls if function and callee(node)[1] == function]
@@ -218,7 +218,7 @@ def too_early(given: Given) -> Finding | None:
     """The module's own `__init__` makes the optimizer before its layers."""
     body = given.level.body
     own = [(name, module) for name, module in given.modules if "." not in name and not _parameters(module)]
-    if body is None or not own or getattr(body.node, "name", "") != "__init__" or own[0][0] != "self":
+    if body is None or not own or body.name != "__init__" or own[0][0] != "self":
         return None
     later = [
         (each, name)
@@ -297,7 +297,7 @@ def made_later(given: Given) -> Finding | None:
     for name, module in given.modules if not _have_parameters(given) else ():
         for path, inner in modules_in(module):
             for body in methods_of(type(inner)):
-                method = getattr(body.node, "name", "")
+                method = body.name
                 place, attribute = _makes_layer(inner, body) if method != "__init__" else (None, "")
                 if place is None:
                     continue
@@ -455,7 +455,7 @@ def _goes_through(statement: ast.stmt, name: str) -> bool:
 
 def _assigned(module: torch.nn.Module, attribute: str) -> Place | None:
     """The statement of the class that assigns the attribute; of several that of `__init__`."""
-    bodies = sorted(methods_of(type(module)), key=lambda body: getattr(body.node, "name", "") != "__init__")
+    bodies = sorted(methods_of(type(module)), key=lambda body: body.name != "__init__")
     return next((each for body in bodies for each in assignments(body, f"self.{attribute}")), None)
 
 

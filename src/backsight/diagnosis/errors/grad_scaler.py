@@ -20,9 +20,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place, loop_facts, statement_at
+from backsight.source import Place, calls_of, loop_facts, statement_at
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source.body import callee, statements
 from backsight.source.exits import exits
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -77,7 +77,9 @@ def _again(misused: Misused, method: str) -> Finding:
         return misused.told(title, first.place, [shown(first.place, f"calls {method}() first."), *again], fix)
     updates = misused.others("update")
     if here is not None and here.loop is not None and not updates:
-        fix = f"Call {misused.name}.update() at the end of each step, after {misused.name}.step({misused.argument})."
+        steps = [here, *misused.others("step")] if method == "step" else misused.others("step")
+        below = f", below line {steps[0].place.line}, `{steps[0].place.text}`" if steps else ""
+        fix = f"Call {misused.name}.update() at the end of each step{below}."
         never = f"{misused.name}.update() is never called in the loop."
         return misused.told(title, here.place, [*again, never], fix)
     always = here is not None and bool(updates) and all(each in here.conditions for each in updates[0].conditions)
@@ -159,10 +161,7 @@ def _elsewhere(misused: Misused, method: str) -> Place | None:
     asked = misused.asked
     found = {
         (place.file, place.line): place
-        for file in user_files(misused.failure)
-        for body in functions(file)
-        for each in statements(body.node)
-        for node in calls_in(each)
+        for body, each, node in calls_of(*user_files(misused.failure))
         if callee(node)[1] == method and (place := body.place(each)) != asked and len(node.args) == 1
         if method == "unscale_" or "scaler" in body.text(node.func)
     }

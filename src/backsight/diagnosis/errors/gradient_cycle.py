@@ -12,7 +12,6 @@ from backsight.diagnosis.wording import counted, failing, listed
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.story.failure import Failure
-from backsight.tape import Graph
 
 
 @explains("BS217", r"[Uu]sing backward\(\) with create_graph=True will create a reference cycle", severity="warning")
@@ -22,7 +21,7 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
     loss = (
         (failure.user.receiver if failure.user else "") or next(iter(graph.root_names if graph else ()), "") or "loss"
     )
-    names = _leaves(graph) if graph else []
+    names = [leaf.name for leaf in graph.leaves if leaf.name] if graph else []
     puts = "stores gradients in .grad that have graphs of their own."
     lines: list[Fact] = [*failing(failure, puts)]
     of = names[0] if names else "a parameter"
@@ -49,7 +48,3 @@ _FEW = 3
 
 def _has_graph(failure: Failure) -> bool:
     return any(isinstance(root, torch.Tensor) and root.requires_grad for root in failure.roots)
-
-
-def _leaves(graph: Graph) -> list[str]:
-    return [leaf.name for leaf in graph.leaves if leaf.name]

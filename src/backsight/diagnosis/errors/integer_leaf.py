@@ -81,7 +81,7 @@ def _target(level: Level | None) -> str:
 def _fix(
     failure: Failure, level: Level | None, text: str, name: str, tensor: torch.Tensor | None, made: ast.Call | None
 ) -> str:
-    if made is not None and level is not None and (indices := _of_index(failure, level, _target(level))):
+    if made is not None and level is not None and (indices := _of_index(level, _target(level))):
         return indices
     if made is not None and callee(made)[1] == "requires_grad_":
         receiver = callee(made)[0]
@@ -106,13 +106,13 @@ def _fix(
             f"Set requires_grad on floating-point parameters only: if {each}.is_floating_point(): "
             f"{each}.requires_grad_()."
         )
-    return _of_index(failure, level, text) or (
+    return _of_index(level, text) or (
         f"Convert it to floating point first: {text} = {simple(text)}.float(). If it holds indices, as of words, "
         "differentiate what an embedding looks up with them: call retain_grad() on that."
     )
 
 
-def _of_index(failure: Failure, level: Level, text: str) -> str:
+def _of_index(level: Level, text: str) -> str:
     """Where the integers are looked up in an embedding: how to get the gradient of what it looks up, in a module that
     takes the integers; empty where nothing shows that they are."""
     body, statement = level.body, level.statement

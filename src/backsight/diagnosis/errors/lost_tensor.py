@@ -18,7 +18,7 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, shown
 from backsight.naming.plain import class_dict, class_name, namespace
-from backsight.source import Place, loop_facts
+from backsight.source import Place, loop_facts, only
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of
@@ -195,12 +195,12 @@ def _written_out(lost: Lost) -> Place | None:
     for body in (body for file in user_files(lost.failure) for body in functions(file)):
         returned = [each for each in statements(body.node) if isinstance(each, ast.Return) and each.value is not None]
         plain = [each for each in returned if isinstance(each.value, ast.Constant)]
-        if getattr(body.node, "name", "") in called and len(plain) < len(returned):
+        if body.name in called and len(plain) < len(returned):
             for each in plain:
                 number = each.value.value if isinstance(each.value, ast.Constant) else None
                 if type(number) in (int, float) and type(number) is type(value) and number == value:
                     found.append(body.place(each))
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _asks(lost: Lost) -> str:

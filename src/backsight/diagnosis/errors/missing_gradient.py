@@ -50,7 +50,7 @@ def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
     if cleared is not None and usual:
         return _nothing_to_clear(read, cleared)
     if not asked:
-        return _not_asked(failure, read)
+        return _not_asked(read)
     return untimely or _unreached(failure, read)
 
 
@@ -82,7 +82,7 @@ def _below(failure: Failure, zeroed: Place) -> str:
     return ""
 
 
-def _not_asked(failure: Failure, read: Read) -> Finding:
+def _not_asked(read: Read) -> Finding:
     origin = made(read)
     shape = tensor_of(shape_of(read.tensor))
     lines = [shown(origin.place, f"creates {read.name}, {shape}, without requires_grad=True.")] if origin else []
@@ -110,6 +110,8 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
     if later is not None or unseen:
         when = [shown(later, "would set it, but runs later.")] if later is not None else []
         before = f"{read.name}.grad is None: it is read before backward() sets it."
+        runs = backward_calls(failure.user.body) if failure.user is not None and later is None else ()
+        later = next((each for each in runs if each.position > read.place.position), later)
         after = f"line {later.line}" if later is not None else "backward()"
         moved = (
             f"line {read.place.line}, `{read.place.text}`," if later and later.file == read.place.file else "the line"

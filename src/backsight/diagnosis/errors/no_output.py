@@ -63,7 +63,7 @@ def _caller(failure: Failure) -> Level | None:
 
 
 def _name(section: Section) -> str:
-    name = getattr(section.body.node, "name", "")
+    name = section.body.name
     return f"{name}()" if name.isidentifier() else "the lambda"
 
 

@@ -26,14 +26,7 @@ from backsight.naming.roots import is_library
 from backsight.snapshot import groups
 from backsight.source import Body, Place
 from backsight.source.bindings import assigned, target_names
-from backsight.source.body import (
-    callee,
-    dotted,
-    expressions,
-    functions,
-    is_constant,
-    statements,
-)
+from backsight.source.body import callee, dotted, expressions, functions, is_constant, statements
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
 from backsight.story.memory import gradient_of, is_tensor

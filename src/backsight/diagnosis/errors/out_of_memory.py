@@ -13,7 +13,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.census import with_history
 from backsight.diagnosis.wording import described, failing, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place
+from backsight.source import Place, only
 from backsight.source.body import callee, dotted
 from backsight.story.failure import Failure
 from backsight.story.files import calls_in_files
@@ -71,7 +71,7 @@ def _keeping(failure: Failure, path: str) -> Place | None:
         receiver, method = callee(call)
         if method in ("append", "appendleft") and (dotted(receiver) or "").split(".")[-1] == last:
             found.append(body.place(statement))
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _largest(failure: Failure) -> list[Fact]:

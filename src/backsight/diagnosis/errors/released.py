@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.naming.plain import class_dict
-from backsight.source import Place, backward_calls
-from backsight.source.body import LOOPS, Body, callee, calls_in, dotted, functions, is_shared, keyword, statements
+from backsight.source import Place, backward_calls, statements_of
+from backsight.source.body import LOOPS, Body, callee, calls_in, dotted, is_shared, keyword, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.files import user_files
@@ -86,17 +86,12 @@ def _made(found: Refusal) -> _Made:
 
 def _makings(found: Refusal) -> Iterator[_Made]:
     """Yield the assignments of what `release(...)` returns."""
-    for body in (body for file in user_files(found.failure) for body in functions(file)):
-        for each in (each for each in statements(body.node) if isinstance(each, ast.Assign) and each.targets):
-            name, call = dotted(each.targets[0]), each.value
-            if name and isinstance(call, ast.Call) and callee(call)[1] == "release" and call.args:
-                values = [value for level in found.failure.users if (value := level.value(name)) is not None]
-                if not values or any(_is_release(value) for value in values):
-                    yield _Made(name, body.place(each))
-
-
-def _is_release(value: object) -> bool:
-    return _is_a("Release", value)
+    for body, each in statements_of(*user_files(found.failure)):
+        name, call = (dotted(each.targets[0]), each.value) if isinstance(each, ast.Assign) else (None, None)
+        if name and isinstance(call, ast.Call) and callee(call)[1] == "release" and call.args:
+            values = [value for level in found.failure.users if (value := level.value(name)) is not None]
+            if not values or any(_is_a("Release", value) for value in values):
+                yield _Made(name, body.place(each))
 
 
 def _is_a(name: str, value: object) -> bool:

@@ -25,7 +25,7 @@ from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
-from backsight.source import Place, statement_at
+from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
 from backsight.source.rewriting import rewritten
@@ -128,7 +128,7 @@ class Refused:
                     if held is not None and held.rpartition(".")[2] == attribute:
                         new = rewritten(body, each, {value: f"{simple(body.text(value))}.detach()"})
                         found.append((body.place(each), new))
-        return found[0] if len(found) == 1 else None
+        return only(found)
 
     @cached_property
     def _read(self) -> Place | None:
@@ -140,8 +140,7 @@ class Refused:
 
     def _binds(self, place: Place) -> bool:
         """Whether a statement assigns the attribute, whatever the object is called there."""
-        body = body_around(place.file, place.line)
-        statement = statement_at(body, *place.position) if body else None
+        statement = read_at(place)[1]
         owner, _, attribute = self.name.rpartition(".")
         names = (each.rpartition(".") for each in bound(statement)) if statement is not None else ()
         return any(last == attribute and bool(first) is bool(owner) for first, _, last in names)
@@ -177,8 +176,7 @@ class Refused:
     @property
     def is_carried(self) -> bool:
         """Whether the statement that stores it reads it, too: `self.h = self.cell(x, self.h)`."""
-        body = body_around(self.stored.file, self.stored.line) if self.stored else None
-        statement = statement_at(body, *self.stored.position) if body and self.stored else None
+        statement = read_at(self.stored)[1]
         found = uses(statement) if statement is not None else []
         return bool({each.name for each in found if each.binds} & {each.name for each in found if not each.binds})
 

@@ -82,10 +82,10 @@ def _would_reduce(section: Section, choice: Choice) -> bool:
     """Whether a branch goes on with one number, the sum or mean of everything."""
     results = (each.value for each in choice.inside if isinstance(each, ast.Assign | ast.Return) and each.value)
     calls = (each for value in results for each in ast.walk(value) if isinstance(each, ast.Call))
-    return any(_reduces(section, call) for call in calls)
+    return any(_reduces(call) for call in calls)
 
 
-def _reduces(section: Section, call: ast.Call) -> bool:
+def _reduces(call: ast.Call) -> bool:
     return callee(call)[1] in ("mean", "sum") and not call.keywords and len(given_to(call)) == 1
 
 
@@ -156,7 +156,7 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
         return f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(), or {tensor}.sum()."
     level = failure.user
     is_kept = (
-        level is not None and _is_name(name) and level.value(name) is not None
+        level is not None and all(part.isidentifier() for part in name.split(".")) and level.value(name) is not None
     )  # who reads it later wants a number
     put = f"put {name} = {name}.mean() before line {level.line}" if level is not None and is_kept else ""
     if unreduced:
@@ -208,10 +208,6 @@ def _weights(statement: ast.stmt, names: set[str], call: ast.Call | None = None)
             case ast.Call(func=ast.Attribute(value, "mul" | "masked_select" | "masked_fill")) if holds(value):
                 return True
     return False
-
-
-def _is_name(text: str) -> bool:
-    return all(part.isidentifier() for part in text.split("."))
 
 
 def _unreduced(failure: Failure) -> Place | None:

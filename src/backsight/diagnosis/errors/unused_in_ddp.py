@@ -15,9 +15,9 @@ from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source.body import callee
 from backsight.story.failure import Failure, follow
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 from backsight.story.memory import is_tensor
 
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+:([\d ]+)")
@@ -72,13 +72,12 @@ def _wrapped(failure: Failure) -> Any:
 def _searching(failure: Failure) -> str:
     """What to write where DDP is created; empty where that does not show, or is in several places."""
     found = {}
-    for body in (body for file in user_files(failure) for body in functions(file)):
-        for node in (node for each in statements(body.node) for node in calls_in(each)):
-            if callee(node)[1] in ("DDP", "DistributedDataParallel"):
-                node = copy.deepcopy(node)
-                node.keywords = [each for each in node.keywords if each.arg != "find_unused_parameters"]
-                node.keywords.append(ast.keyword("find_unused_parameters", ast.Constant(True)))
-                found[body.place(node)] = ast.unparse(node)
+    for body, _, call in calls_in_files(failure):
+        if callee(call)[1] in ("DDP", "DistributedDataParallel"):
+            node = copy.deepcopy(call)
+            node.keywords = [each for each in node.keywords if each.arg != "find_unused_parameters"]
+            node.keywords.append(ast.keyword("find_unused_parameters", ast.Constant(True)))
+            found[body.place(node)] = ast.unparse(node)
     if len(found) != 1:
         return ""
     ((place, written),) = found.items()

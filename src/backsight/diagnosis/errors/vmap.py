@@ -19,7 +19,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, calls_of, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import values_of
@@ -74,11 +74,11 @@ class Mapped:
         body, statement = (level.body, level.statement) if level else (None, None)
         if level is None or body is None or statement is None:
             return None
-        for node in expressions(statement):
-            if isinstance(node, ast.Call) and callee(node)[1] == "vmap":
+        for node in calls_in(statement):
+            if callee(node)[1] == "vmap":
                 return body.place(statement), body.text(node)
-        for node in expressions(statement):
-            name = dotted(node.func) if isinstance(node, ast.Call) else None
+        for node in calls_in(statement):
+            name = dotted(node.func)
             owner, _, attribute = (name or "").rpartition(".")
             for method in methods_of(type(level.value(owner))) if owner and level.value(owner) is not None else ():
                 for each in statements(method.node):  # self.step = vmap(...)
@@ -257,10 +257,7 @@ def _norm(mapped: Mapped) -> Finding:
     kinds = {class_name(type(each)) for each in norms if keeps_statistics(each)}
     made = [
         (replace(body.place(each), line=node.lineno), body, node)
-        for file in user_files(mapped.failure)
-        for body in functions(file)
-        for each in statements(body.node)
-        for node in calls_in(each)
+        for body, each, node in calls_of(*user_files(mapped.failure))
         if callee(node)[1] in kinds and node.args
     ]
     written = [f"line {node.lineno}: nn.GroupNorm(1, {body.text(node.args[0])})" for _, body, node in made[:_MOST]]

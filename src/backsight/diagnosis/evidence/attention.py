@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 
 from backsight.diagnosis.evidence.holders import given, kept
-from backsight.source import Place
-from backsight.source.body import callee, calls_in, functions, given_to, keyword, statements
+from backsight.source import Place, calls_of
+from backsight.source.body import callee, given_to, keyword
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
 from backsight.tape import Node
@@ -116,13 +116,7 @@ def lower_right(query: str, key: str) -> str:
 
 def triangle_of(file: str, what: Seen) -> Triangle | None:
     """Return the only statement of a file that makes a triangle, where another one is what was meant."""
-    calls = [
-        (body, statement, call)
-        for body in functions(file)
-        for statement in statements(body.node)
-        for call in calls_in(statement)
-        if callee(call)[1] in ("tril", "triu")
-    ]
+    calls = [(body, statement, call) for body, statement, call in calls_of(file) if callee(call)[1] in ("tril", "triu")]
     if len(calls) != 1 or what == "all":
         return None
     body, statement, call = calls[0]

@@ -15,7 +15,7 @@ from backsight.snapshot import Survey
 from backsight.source import LoopFacts, Place, cuts, function_at, lets_through, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions
+from backsight.source.body import calls_in, dotted
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.memory import maker_of, shape_of
 from backsight.story.sections import results_of
@@ -130,11 +130,7 @@ class Case:
         statement = statement_at(level.body, *read.position)
         if statement is None or not results_in(level.value(name)) or not lets_through(statement, name):
             return False
-        handed = (
-            node
-            for node in expressions(statement)
-            if isinstance(node, ast.Call) and any(dotted(given) == name for given in node.args)
-        )
+        handed = (node for node in calls_in(statement) if any(dotted(given) == name for given in node.args))
         return self.is_joint(level.value(name)) and not any(_cuts_off(level, call) for call in handed)
 
 

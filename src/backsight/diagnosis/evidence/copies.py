@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.program import bodies
+from backsight.diagnosis.program import statements_around
 from backsight.naming import search
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only
 from backsight.source.bindings import assigned, parameters_of, targets
 from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 
@@ -44,25 +44,24 @@ def copied_anew(
     parts = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
     owners = {name.split(".")[0] for name in others}
     found = []
-    for body in bodies(frame):
-        for statement in statements(body.node):
-            for pair in assigned(statement):
-                match pair:
-                    case ast.Name(id=variable), ast.Call(args=[given]) as call if callee(call)[1] == "deepcopy":
-                        original = dotted(given)
-                    case _:
-                        continue
-                if original is None or not (nameless or variable in owners):
+    for body, statement in statements_around(frame):
+        for pair in assigned(statement):
+            match pair:
+                case ast.Name(id=variable), ast.Call(args=[given]) as call if callee(call)[1] == "deepcopy":
+                    original = dotted(given)
+                case _:
                     continue
-                is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
-                if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
-                    continue
-                copy = Copy(body.place(statement), original, variable, _updated(body, statement))
-                if variable in owners:
-                    return copy
-                if copy.update is not None or _is_called(body, variable):
-                    found.append(copy)
-    return found[0] if len(found) == 1 else None
+            if original is None or not (nameless or variable in owners):
+                continue
+            is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
+            if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
+                continue
+            copy = Copy(body.place(statement), original, variable, _updated(body, statement))
+            if variable in owners:
+                return copy
+            if copy.update is not None or _is_called(body, variable):
+                found.append(copy)
+    return only(found)
 
 
 def _is_called(body: Body, name: str) -> bool:

@@ -13,7 +13,7 @@ from backsight.findings.evidence import Evidence
 from backsight.naming import search
 from backsight.naming.plain import mro
 from backsight.naming.roots import is_user_class
-from backsight.source import Place, assignments
+from backsight.source import Place, assignments, only
 from backsight.source.bindings import assigned
 from backsight.source.body import function_at, functions, statements
 from backsight.story.failure import method
@@ -44,7 +44,7 @@ def attribute_assignments(scene: Scene, path: str, *, inside: bool, tying: bool 
     return [
         body.place(statement)
         for body in functions(scene.site[0])
-        for statement in (statements(body.node) if (getattr(body.node, "name", "") == "__init__") == inside else ())
+        for statement in (statements(body.node) if (body.name == "__init__") == inside else ())
         for target, value in assigned(statement)
         if isinstance(target, ast.Attribute) and target.attr == path.rpartition(".")[2]
         if tying or not isinstance(value, ast.Attribute)
@@ -62,7 +62,7 @@ def _creation(scene: Scene, tensors: Sequence[torch.Tensor]) -> tuple[Place, str
     while path:
         around, _, attribute = path.rpartition(".")
         parent = modules.get(around)
-        held = modules.get(path, tensors[0] if len(tensors) == 1 else None)
+        held = modules.get(path, only(tensors))
         if parent is None or is_user_class(type(parent).__module__):
             place = _assigned(scene, path, held) if parent is None else _constructed(parent, attribute)
             return (place, path) if place is not None else None
@@ -74,16 +74,14 @@ def _assigned(scene: Scene, name: str, held: object) -> Place | None:
     """The statement that assigns a variable what it holds, or the only one of the file that assigns the attribute."""
     if "." not in name:
         return scene.assigned(held)
-    found = [each for inside in (True, False) for each in attribute_assignments(scene, name, inside=inside)]
-    return found[0] if len(found) == 1 else None
+    return only(each for inside in (True, False) for each in attribute_assignments(scene, name, inside=inside))
 
 
 def _constructed(module: torch.nn.Module, attribute: str) -> Place | None:
     """The only statement of a module's constructors that assigns one of its attributes."""
     constructors = (method(cls, "__init__") for cls in mro(type(module)) if is_user_class(cls.__module__))
     bodies = (function_at(each.__code__) for each in constructors if each is not None)
-    found = [place for body in bodies for place in assignments(body, f"self.{attribute}")]
-    return found[0] if len(found) == 1 else None
+    return only(place for body in bodies for place in assignments(body, f"self.{attribute}"))
 
 
 def _common(names: Sequence[str]) -> str:

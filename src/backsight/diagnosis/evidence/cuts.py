@@ -7,21 +7,12 @@ from collections import Counter
 from collections.abc import Collection
 
 from backsight.diagnosis.evidence.disabled import disabled_by
-from backsight.diagnosis.evidence.hardened import hardened, is_accuracy, parsed
+from backsight.diagnosis.evidence.hardened import hardened, is_accuracy
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
-from backsight.source import Place
+from backsight.source import Place, calls_of, parsed, read_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import targets, uses
-from backsight.source.body import (
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    expressions,
-    functions,
-    statement_at,
-    statements,
-)
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
 from backsight.source.cut_rules import rule_of
 from backsight.text import listed
 from backsight.tracing import Severed
@@ -55,7 +46,7 @@ def resampled(cut: Severed) -> str:
     """Return a statement that draws with `sample()` as it is with `rsample()`; empty for what has no `rsample()`."""
     if cut.by != "no_grad" or cut.op not in DRAWS or cut.line is None or disabled_by(cut) is not None:
         return ""
-    drawn = any(callee(n)[1] == "sample" for n in expressions(statement_of(cut)) if isinstance(n, ast.Call))
+    drawn = any(callee(n)[1] == "sample" for n in calls_in(statement_of(cut)))
     return cut.line.place.text.replace(".sample(", ".rsample(", 1) if drawn else ""
 
 
@@ -70,8 +61,7 @@ def where(cut: Severed) -> Place | None:
 def _checkpoint(cut: Severed) -> Place | None:
     """Return the statement that runs a function under a checkpoint, if a cut without gradients was made in there."""
     for line in (cut.line, *cut.callers) if cut.by == "no_grad" else ():
-        body = body_around(line.file, line.line) if line is not None else None
-        statement = statement_at(body, *line.place.position) if line is not None and body is not None else None
+        statement = read_at(line.place if line is not None else None)[1]
         if line is not None and any(callee(call)[1] in CHECKPOINTS for call in calls_in(statement)):
             return line.place
     return None
@@ -120,8 +110,7 @@ def removing(place: Place | None, names: Collection[str]) -> str:
 
     `Remove .detach() and both .item()`; empty where it does so once, or in another way.
     """
-    body = body_around(place.file, place.line) if place is not None else None
-    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    body, statement = read_at(place)
     if body is None or place is None or statement is None:
         return ""
     lost, spelled = {name.split(".")[-1] for name in names}, Counter[str]()
@@ -163,8 +152,7 @@ def _joined(cut: Severed) -> str | None:
 def _stacked(cut: Severed) -> str | None:
     """Return how to join tensors that become numbers first: `torch.tensor([p.tolist() for p in pooled])`."""
     numbers = ("tolist", "item")
-    calls = [each for each in expressions(statement_of(cut)) if isinstance(each, ast.Call)] if cut.op in numbers else ()
-    for call in calls:
+    for call in calls_in(statement_of(cut)) if cut.op in numbers else ():
         if callee(call)[1] not in ("tensor", "as_tensor", "FloatTensor", "Tensor") or not call.args:
             continue
         match call.args[0]:
@@ -182,8 +170,7 @@ def _stacked(cut: Severed) -> str | None:
 
 def statement_of(cut: Severed) -> ast.stmt | None:
     place = cut.line.place if cut.line is not None else None
-    body = body_around(place.file, place.line) if place is not None else None
-    return statement_at(body, *place.position) if body is not None and place is not None else None
+    return read_at(place)[1]
 
 
 def straight_through(cut: Severed) -> tuple[str, str, str] | None:
@@ -263,8 +250,8 @@ def _stored_by_hook(cut: Severed) -> str:
     place = cut.line.place if cut.line is not None else None
     if place is None or not _stores(cut):
         return ""
-    around = {getattr(b.node, "name", "") for b in functions(place.file) if _covers(b.node, place.line)} - {""}
-    registers = (c for b in functions(place.file) for s in statements(b.node) for c in calls_in(s) if _is_hook(c))
+    around = {b.name for b in functions(place.file) if _covers(b.node, place.line)} - {""}
+    registers = (call for _, _, call in calls_of(place.file) if _is_hook(call))
     named = {(dotted(n) or "").split(".")[-1] for c in registers for each in c.args for n in ast.walk(each)}
     return place.text.replace(".detach()", "").replace(".data", "") if around & named else ""
 

@@ -39,7 +39,7 @@ class Disabled:
     @property
     def function(self) -> str:
         """The name of the function that is decorated."""
-        return getattr(self.body.node, "name", "")
+        return self.body.name
 
 
 def disabled_by(cut: Severed) -> Disabled | None:

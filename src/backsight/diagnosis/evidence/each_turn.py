@@ -7,18 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from backsight.source import Body, Place
+from backsight.source import Body, Place, read_at
 from backsight.source.bindings import assigned, bound, target_names, uses
-from backsight.source.body import (
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    expressions,
-    functions,
-    statement_at,
-    statements,
-)
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 
 _TAKES_APART = frozenset({"unbind", "transpose", "permute", "swapaxes", "movedim"})
 _TAKES_ONE = frozenset({"select", "index_select"})
@@ -44,14 +35,13 @@ def detached(cut: Place) -> Detached | None:
     Only a loop that takes another step of a sequence in each iteration: what is iterated on one input, such as a fixed
     point or the samples of a diffusion, may be meant to learn from the last iteration alone.
     """
-    body = body_around(cut.file, cut.line)
-    statement = statement_at(body, *cut.position)
+    body, statement = read_at(cut)
     if body is None or statement is None:
         return None
     if (here := _in_loop(body, statement)) is not None:
         return here
-    inside = getattr(body.node, "name", "") == "forward" and statement in body.node.body
-    called = _cells(body) if inside else {getattr(body.node, "name", "")}
+    inside = body.name == "forward" and statement in body.node.body
+    called = _cells(body) if inside else {body.name}
     calling = [
         (each, s)
         for each in functions(cut.file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
+from backsight.source import only
 from backsight.source.bindings import prefixes
 from backsight.source.swapped import Swapped, swapped
 from backsight.story.failure import Failure
@@ -19,8 +20,7 @@ def exchanged(failure: Failure, held: str) -> Swapped | None:
     objects += [value for each in failure.users for value in each.variables.values()]
     into = {"", *(class_name(type(each)) for each in objects), *(each.frame.f_code.co_name for each in failure.users)}
     every = [each for file in user_files(failure) for each in swapped(file)]
-    found = [each for each in every if last in each.names and each.into in into]
-    return found[0] if len(found) == 1 else None
+    return only(each for each in every if last in each.names and each.into in into)
 
 
 def told(swap: Swapped) -> tuple[tuple[Fact, ...], str]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from backsight.naming import search
 from backsight.naming.plain import class_name
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only, statements_of
 from backsight.source.bindings import bound
-from backsight.source.body import callee, expressions, functions, statements
+from backsight.source.body import callee, expressions
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.evaluated import value_of
@@ -70,7 +70,7 @@ def exhausted(failure: Failure) -> Exhausted | None:
     wrapped = [each for each in makers if is_of_partial and each.in_partial]
     stored = [each for each in makers if last in {name.rpartition(".")[2] for name in bound(each.statement)}]
     likely = [each for each in wrapped if each in stored] or wrapped or stored or makers
-    maker = likely[0] if len(likely) == 1 else None
+    maker = only(likely)
     return Exhausted(
         "generator" if type(given) is GeneratorType else f"{class_name(type(given))} object",
         path,
@@ -113,24 +113,23 @@ class _Maker:
 
 def _makers(failure: Failure, given: Any) -> Iterator[_Maker]:
     """The expressions that may have made an iterator, and that nothing goes through where they stand."""
-    for body in (each for file in user_files(failure) for each in functions(file)):
-        for statement in statements(body.node):
-            nodes = list(expressions(statement))
-            consumed = {id(statement.iter)} if isinstance(statement, ast.For) else set[int]()
-            partials = set[int]()
-            for node in nodes:
-                consumed |= {id(each.iter) for each in getattr(node, "generators", ())}
-                if isinstance(node, ast.Starred):
-                    consumed.add(id(node.value))
-                if isinstance(node, ast.Call):
-                    inside = {id(each) for each in (*node.args, *(each.value for each in node.keywords))}
-                    if callee(node)[1] == "partial":
-                        partials |= inside
-                    elif callee(node)[1] in _GOES_THROUGH or library(node.func):
-                        consumed |= inside
-            for node in nodes:
-                if id(node) not in consumed and _makes(node, given):
-                    yield _Maker(body, statement, node, id(node) in partials)
+    for body, statement in statements_of(*user_files(failure)):
+        nodes = list(expressions(statement))
+        consumed = {id(statement.iter)} if isinstance(statement, ast.For) else set[int]()
+        partials = set[int]()
+        for node in nodes:
+            consumed |= {id(each.iter) for each in getattr(node, "generators", ())}
+            if isinstance(node, ast.Starred):
+                consumed.add(id(node.value))
+            if isinstance(node, ast.Call):
+                inside = {id(each) for each in (*node.args, *(each.value for each in node.keywords))}
+                if callee(node)[1] == "partial":
+                    partials |= inside
+                elif callee(node)[1] in _GOES_THROUGH or library(node.func):
+                    consumed |= inside
+        for node in nodes:
+            if id(node) not in consumed and _makes(node, given):
+                yield _Maker(body, statement, node, id(node) in partials)
 
 
 def _makes(node: ast.expr, given: Any) -> bool:

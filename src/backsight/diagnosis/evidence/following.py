@@ -9,7 +9,7 @@ from torch.optim.swa_utils import AveragedModel
 from backsight.diagnosis.scene import Scene
 from backsight.source import Body, Place
 from backsight.source.averaging import Writes, writes
-from backsight.source.body import LOOPS, callee, calls_in, functions, statements
+from backsight.source.body import LOOPS, callers, statements
 from backsight.tape import Leaf
 
 _MOST_CALLS = 3
@@ -45,14 +45,8 @@ def _again(written: Writes) -> bool:
 
 def _is_repeated(body: Body, most: int) -> bool:
     """Whether a function is called in a loop, or by a function that is."""
-    name = getattr(body.node, "name", "")
-    calls = (
-        (each, statement)
-        for each in (functions(body.file) if name not in ("", "__init__") and most else ())
-        for statement in statements(each.node)
-        if any(callee(call)[1] == name for call in calls_in(statement))
-    )
-    return any(_is_in_a_loop(each, at.lineno) or _is_repeated(each, most - 1) for each, at in calls)
+    calls = callers(body) if most and body.name != "__init__" else ()
+    return any(_is_in_a_loop(each, at.lineno) or _is_repeated(each, most - 1) for each, at, _ in calls)
 
 
 def _is_in_a_loop(body: Body, line: int) -> bool:

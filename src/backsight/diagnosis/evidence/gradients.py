@@ -216,7 +216,7 @@ def _candidates(held: Held) -> Iterator[tuple[Body, str]]:
         if level.body is None:
             continue
         known = [name for name in (held.text, held.name) if level.value(name) is held.tensor]
-        for name in dict.fromkeys([*known, *_holding(level, held.tensor)]):
+        for name in dict.fromkeys([*known, *(name for name, value in level.variables.items() if value is held.tensor)]):
             yield level.body, name
             owner, _, attribute = name.rpartition(".")
             if owner and level.value(owner) is not None:
@@ -229,11 +229,7 @@ def _candidates(held: Held) -> Iterator[tuple[Body, str]]:
 
 def _begins(body: Body) -> bool:
     """Whether this is `__init__`: what another method assigns, it has assigned since."""
-    return getattr(body.node, "name", "") == "__init__"
-
-
-def _holding(level: Level, tensor: torch.Tensor) -> list[str]:
-    return [name for name, value in level.variables.items() if value is tensor]
+    return body.name == "__init__"
 
 
 def _reads(failure: Failure, level: Level) -> Iterator[Read]:

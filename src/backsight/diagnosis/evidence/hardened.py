@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from backsight.source import Body
+from backsight.source import Body, parsed
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, dotted, expressions, given_to, statement_at, statements
 from backsight.source.cut_rules import rule_of
@@ -84,14 +84,6 @@ def _spread(body: Body, line: int) -> str:
     kept = _through(value)[-1] if value is not None else None
     spreads = isinstance(kept, ast.Call) and callee(kept)[1] in _SPREADS
     return (_assigned(body, line) or "hard") if spreads else ""
-
-
-def parsed(expression: str) -> ast.expr | None:
-    """Return the tree of an expression; None of what is none."""
-    try:
-        return ast.parse(expression, mode="eval").body
-    except SyntaxError:
-        return None
 
 
 def _assigned(body: Body, line: int) -> str:

@@ -172,7 +172,7 @@ def _given(section: Section, value: ast.expr, sections: Sequence[Section]) -> It
     for caller in sections if name in parameters_of(section.body.node) else ():
         for call, _ in caller.calls():
             function, owner = function_called(caller, call)
-            if getattr(function, "__name__", "") != getattr(section.body.node, "name", ""):
+            if getattr(function, "__name__", "") != section.body.name:
                 continue
             given = passed(function, owner, call).get(name)
             path = dotted(given)

@@ -13,7 +13,7 @@ from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at
 from backsight.source.bindings import assigned, parameters_of, target_names, uses
-from backsight.source.body import callee, dotted, expressions, functions, statements
+from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.source.out_of_place import arguments
 from backsight.story.failure import method
 
@@ -49,8 +49,8 @@ def lost_update(optimizer: torch.optim.Optimizer) -> LostUpdate | None:
     body = function_at(step.__code__) if step is not None else None
     if body is None:
         return None
-    called = {callee(n)[1] for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call)}
-    helpers = (each for each in functions(body.file) if getattr(each.node, "name", "") in called - {"step"})
+    called = {callee(n)[1] for s in statements(body.node) for n in calls_in(s)}
+    helpers = (each for each in functions(body.file) if each.name in called - {"step"})
     return next((found for each in (body, *helpers) for found in _lost_in(each, is_helper=each is not body)), None)
 
 

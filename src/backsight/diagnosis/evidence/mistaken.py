@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 
 from backsight.naming import search
-from backsight.source import Body, Place, statement_at
+from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import assignments, parameters_of
-from backsight.source.body import body_around, dotted, expressions, functions, statements
+from backsight.source.body import dotted, expressions, functions, statements
 from backsight.tape import no_torch_function
 from backsight.tracing import Met
 
@@ -35,8 +35,7 @@ def mistaken(met: Met) -> Mistaken | None:
     The other one was computed with what is trained, nothing reads it, and it has the same shape. The statement is the
     first on the way from the term that reads what the term is made of.
     """
-    body = body_around(met.line.file, met.line.line)
-    statement = statement_at(body, *met.line.place.position) if body is not None else None
+    body, statement = read_at(met.line.place)
     if body is None or statement is None:
         return None
     tensors = _variables(met.line.file, body)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from backsight.naming.plain import namespace
-from backsight.source import Place, assignments
+from backsight.source import Place, assignments, only
 from backsight.source.body import callee, dotted, functions, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -134,5 +134,4 @@ def _ordered(failure: Failure, level: Level, node: ast.expr) -> Place | None:
     name = dotted(callee(node)[0] if isinstance(node, ast.Call) else node) or ""
     if "." not in name:
         return next(reversed(assignments(level.body, name, before=level.line)), None) if name else None
-    every = [place for file in user_files(failure) for body in functions(file) for place in assignments(body, name)]
-    return every[0] if len(every) == 1 else None
+    return only(place for file in user_files(failure) for body in functions(file) for place in assignments(body, name))

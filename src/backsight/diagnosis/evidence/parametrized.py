@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
@@ -36,13 +36,12 @@ class Parametrized:
     @cached_property
     def read(self) -> tuple[Body, ast.stmt, ast.expr] | None:
         """The only statement of the program that reads the attribute of a module by this name."""
-        found = [
+        return only(
             (body, each, node)
             for body, each in self._statements()
             for node in expressions(each)
             if isinstance(node, ast.Attribute) and (dotted(node) or "").endswith(self._tail)
-        ]
-        return found[0] if len(found) == 1 else None
+        )
 
     @cached_property
     def applied(self) -> tuple[Place, str] | None:
@@ -56,7 +55,7 @@ class Parametrized:
                 fits = any(one.rpartition(".")[2] == module for one in (*targets, first))
                 if fits and name in _APPLYING:
                     found.append((body.place(each), name))
-        return found[0] if len(found) == 1 else None
+        return only(found)
 
     @property
     def fix(self) -> str:

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from backsight.diagnosis.evidence.hardened import parsed
 from backsight.diagnosis.evidence.holders import given
 from backsight.diagnosis.scene import Scene
+from backsight.source import parsed
 from backsight.source.body import callee, given_to, keyword
 from backsight.tape import Node
 from backsight.tracing import Line

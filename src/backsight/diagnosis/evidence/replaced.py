@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Evidence
-from backsight.source import Body, Place
+from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned, targets
-from backsight.source.body import callee, dotted, functions, statements
+from backsight.source.body import callee, dotted
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 
@@ -56,9 +56,8 @@ class _Assigned(NamedTuple):
 def _assigned(failure: Failure, name: str) -> Iterator[_Assigned]:
     """The statements of the program's files that assign an attribute by this name, or a variable."""
     last = name.rpartition(".")[2]
-    for body in (body for file in user_files(failure) for body in functions(file)):
-        for each in statements(body.node):
-            for goal, value in assigned(each):
-                target = dotted(goal)
-                if target is not None and ("." in target) == ("." in name) and target.rpartition(".")[2] == last:
-                    yield _Assigned(body, each, target, value)
+    for body, each in statements_of(*user_files(failure)):
+        for goal, value in assigned(each):
+            target = dotted(goal)
+            if target is not None and ("." in target) == ("." in name) and target.rpartition(".")[2] == last:
+                yield _Assigned(body, each, target, value)

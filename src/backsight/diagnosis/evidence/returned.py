@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from backsight.source import only
 from backsight.source.bindings import Spot, spots
 from backsight.source.body import Body, callee, dotted
 from backsight.source.definitions import values_of
@@ -20,19 +21,21 @@ def returned(body: Body, kind: str) -> tuple[ast.Return | None, bool]:
 
     None where several may have, and none is more likely than the others.
     """
-    given = _parameter(body)
+    given = last_parameter(body)
     every = [each for each in spots(body.node) if isinstance(each.node, ast.Return)]
     may = [(each.node, _returns(body, each, given, kind)) for each in every]
     sure = [node for node, does in may if does]
     open_ = [node for node, does in may if does is None]
-    if kind == "NoneType":  # a function that ends without a return gives it, too
+    if (
+        kind == "NoneType" and getattr(body.node, "name", "") != "<lambda>"
+    ):  # one that ends without a return gives it, too
         open_ = []
     found = sure if len(sure) == 1 else [] if sure else open_
-    node = found[0] if len(found) == 1 else None
+    node = only(found)
     return node if isinstance(node, ast.Return) else None, not (sure and open_)
 
 
-def _parameter(body: Body) -> str:
+def last_parameter(body: Body) -> str:
     """The last parameter of a function: of a hook, what it is given."""
     arguments = getattr(body.node, "args", None)
     return arguments.args[-1].arg if isinstance(arguments, ast.arguments) and arguments.args else ""

@@ -49,13 +49,9 @@ def _backwards(file: str, line: int) -> int:
     module = body_around(file, 0)
     if module is None:
         return 0
-    top = next((each for each in module.node.body if _covers(each, line)), None)
+    top = next((each for each in module.node.body if each.lineno <= line <= (each.end_lineno or each.lineno)), None)
     found = ast.walk(top if isinstance(top, SCOPES) else module.node)
     return sum(isinstance(node, ast.Call) and callee(node)[1].endswith("backward") for node in found)
-
-
-def _covers(statement: ast.stmt, line: int) -> bool:
-    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
 def _whole(scene: Scene, names: Collection[str]) -> list[str]:
@@ -119,7 +115,7 @@ def hook_around(models: Iterable[torch.nn.Module], cut: Severed) -> Hook | None:
                 if body is not None and body.node.lineno <= cut.line.line <= (body.node.end_lineno or 0):  # type: ignore[union-attr]  # no module
                     for each in statements(body.node):
                         if isinstance(each, ast.Return) and not _is_nothing(each.value):
-                            name = getattr(body.node, "name", "")
+                            name = body.name
                             return Hook(body.place(each), name if name.isidentifier() else "the hook", kind, replaces)
     return None
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.births.safe import replaced, root_kept_away
-from backsight.source import Place, statement_at
-from backsight.source.body import body_around, callee, expressions, given_to
+from backsight.source import Place, read_at
+from backsight.source.body import callee, expressions, given_to
 from backsight.tape import Edge, Graph, Node
 from backsight.tracing import current
 
@@ -88,8 +88,7 @@ def kept_away(found: Sequence[Singular]) -> str:
     if len(found) != 1:
         return ""
     op, at, place, _ = found[0]
-    body = body_around(place.file, place.line)
-    statement = statement_at(body, *place.position) if body is not None else None
+    statement = read_at(place)[1]
     every = [(node, of) for node in expressions(statement) if (of := _operand(node, op)) is not None]
     written, inner = (
         (ast.unparse(each) for each in every[0]) if len(every) == 1 else (_PLAIN.get(op, f"torch.{op}(x)"), "")

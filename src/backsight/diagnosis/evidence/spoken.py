@@ -11,6 +11,7 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.roots import is_library
+from backsight.source import parsed
 from backsight.source.body import Body, calls_in, keyword
 from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Failure
@@ -62,9 +63,5 @@ def _texts(body: Body, inputs: ast.expr) -> list[str]:
 
 def simple(expression: str) -> str:
     """An expression that a method can be called on: in brackets unless it is a name, a call or a subscript."""
-    try:
-        node = ast.parse(expression, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
-        return f"({expression})"
-    plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    plain = isinstance(parsed(expression), ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     return expression if plain else f"({expression})"

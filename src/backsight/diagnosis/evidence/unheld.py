@@ -10,19 +10,9 @@ from typing import NamedTuple
 
 from backsight.diagnosis.scene import Scene
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only, parsed, read_at, statements_of
 from backsight.source.bindings import targets, uses
-from backsight.source.body import (
-    LOOPS,
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    expressions,
-    functions,
-    statement_at,
-    statements,
-)
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.imports import is_gradient_call, meaning
 from backsight.tape import Leaf, modules_in, parameters_in
 from backsight.tracing import current
@@ -52,7 +42,7 @@ def made_anew(scene: Scene, leaf: Leaf) -> tuple[Anew, ...]:
 
 def made_late(scene: Scene, leaf: Leaf) -> Place | None:
     """Return the statement of a `forward` that creates, under a condition, what holds a parameter."""
-    found = [(b, s) for b, s in _holding(scene, leaf) if getattr(b.node, "name", "") in _FORWARD]
+    found = [(b, s) for b, s in _holding(scene, leaf) if b.name in _FORWARD]
     body, statement = found[0] if len(found) == 1 else (None, None)
     if body is None or statement is None or _constructor(getattr(statement, "value", None)) is None:
         return None
@@ -102,11 +92,10 @@ def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
     lines = [each.line for each in changes[:1]] + [scene.line_of(node) for node in users]
     for line in lines:
         place = line.place if line is not None else None
-        body = body_around(place.file, place.line) if place is not None else None
-        statement = statement_at(body, *place.position) if place is not None else None
+        body, statement = read_at(place)
         if line is None or place is None or body is None or statement is None:
             continue
-        if getattr(body.node, "name", "") != "__init__":
+        if body.name != "__init__":
             yield [(body, statement)]
             read = _names_in(line.segment) or {use.name for use in uses(statement) if not use.binds}
             yield [(body, s) for s in statements(body.node) if _binds(s, read)]
@@ -114,18 +103,15 @@ def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
         yield [
             (other, s)
             for other in functions(place.file)
-            if kind is not None and getattr(other.node, "name", "") not in ("__init__", "")
+            if kind is not None and other.name not in ("__init__", "")
             for s in statements(other.node)
             if _constructs(s, kind)
         ]
 
 
 def _names_in(segment: str) -> set[str]:
-    try:
-        tree = ast.parse(segment.strip(), mode="eval")
-    except SyntaxError:
-        return set()
-    return {name for node in ast.walk(tree) if (name := dotted(node))}
+    tree = parsed(segment.strip())
+    return {name for node in ast.walk(tree) if (name := dotted(node))} if tree is not None else set()
 
 
 def _binds(statement: ast.stmt, names: set[str]) -> bool:
@@ -148,19 +134,18 @@ def _holding(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
     model."""
     root, *inner = leaf.name.split(".")
     for body in functions(scene.site[0]):
-        for statement in statements(body.node) if getattr(body.node, "name", "") != "__init__" else ():
+        for statement in statements(body.node) if body.name != "__init__" else ():
             for target, _, _ in targets(statement):
                 if isinstance(target, ast.Attribute) and dotted(target.value) == "self" and target.attr in inner:
                     yield body, statement
     place = scene.assigned(scene.models.get(root)) if root in scene.models else None
-    around = body_around(place.file, place.line) if place is not None else None
-    made = statement_at(around, *place.position) if place is not None and around is not None else None
+    around, made = read_at(place)
     if around is not None and made is not None:
         yield around, made
 
 
 def _runs_each_time(scene: Scene, body: Body, statement: ast.stmt) -> bool:
-    if getattr(body.node, "name", "") in _FORWARD and any(each is statement for each in body.node.body):
+    if body.name in _FORWARD and any(each is statement for each in body.node.body):
         return True
     line = scene.site[1]
     first, last = min(statement.lineno, line), max(statement.lineno, line)
@@ -171,15 +156,13 @@ def _runs_each_time(scene: Scene, body: Body, statement: ast.stmt) -> bool:
 def filtering(built: Place) -> Place | None:
     """Return the statement that takes only what requires a gradient: the one that builds an optimizer, or one of a
     function in its file that it calls."""
-    body = body_around(built.file, built.line)
-    statement = statement_at(body, *built.position) if body is not None else None
+    body, statement = read_at(built)
     if body is None or statement is None:
         return None
     names = {callee(call)[1] for call in calls_in(statement)}
     inside = [(body, statement)]
-    inside += [(b, s) for b in functions(body.file) if _name(b) in names for s in statements(b.node)]
-    found = [each.place(s) for each, s in inside if _filters(s)]
-    return found[0] if len(found) == 1 else None
+    inside += [(b, s) for b in functions(body.file) if b.name in names for s in statements(b.node)]
+    return only(each.place(s) for each, s in inside if _filters(s))
 
 
 def _filters(statement: ast.stmt) -> bool:
@@ -209,7 +192,7 @@ def created_after(scene: Scene, leaf: Leaf, built: Place) -> Place | None:
     if around is None or not kinds:
         return None
     found = list(_calling(built.file, kinds))
-    inner = {_name(body) for body, _ in found if body.node is not around.node}
+    inner = {body.name for body, _ in found if body.node is not around.node}
     if inner:
         found = [each for each in found if each[0].node is around.node] + list(_calling(built.file, inner))
     elsewhere = any(body.node is not around.node for body, _ in found) or "__init__" in inner
@@ -219,14 +202,9 @@ def created_after(scene: Scene, leaf: Leaf, built: Place) -> Place | None:
 
 
 def _calling(file: str, names: set[str]) -> Iterator[tuple[Body, ast.stmt]]:
-    for body in functions(file):
-        for statement in statements(body.node):
-            if any(callee(call)[1] in names for call in calls_in(statement)):
-                yield body, statement
-
-
-def _name(body: Body) -> str:
-    return getattr(body.node, "name", "")
+    for body, statement in statements_of(file):
+        if any(callee(call)[1] in names for call in calls_in(statement)):
+            yield body, statement
 
 
 _DERIVATIVE = re.compile(r"grad|jacobian|hessian|laplac|derivative|^[vj]jp$", re.IGNORECASE)
@@ -285,7 +263,7 @@ def _differentiates(file: str, function: str) -> bool:
     """Whether a function is called after what it does, or is one of the file's that calls `autograd.grad`."""
     if _DERIVATIVE.search(function):
         return True
-    bodies = (each for each in functions(file) if getattr(each.node, "name", "") == function)
+    bodies = (each for each in functions(file) if each.name == function)
     calls = (node for body in bodies for s in statements(body.node) for node in expressions(s))
     return any(isinstance(n, ast.Call) and is_gradient_call(n) for n in calls)
 

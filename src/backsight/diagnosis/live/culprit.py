@@ -13,9 +13,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.graphs import Held
 from backsight.diagnosis.live.leaks import Leak
 from backsight.diagnosis.live.statements import COMPOUND, carrying, keeping_in
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Certainty
-from backsight.source import backward_roots
+from backsight.source import backward_roots, parsed
 from backsight.source.bindings import bound, parameters_of
 from backsight.source.body import body_around, callee, calls_in, dotted, statements
 from backsight.source.keeping import Keeping
@@ -30,13 +30,12 @@ def told(leak: Leak) -> Finding:
     """Return a leak as a finding. To be called while the program stands where it was seen."""
     where = _carrying(leak.held) if leak.is_one_graph else keeping_in(leak.held)
     certainty: Certainty | None = None if len(where) == 1 else "read"
-    return Finding(
+    return warning(
         LEAK,
-        "warning",
         _title(leak),
         (_growth(leak), *(shown(keeping.place, does(keeping), certainty) for keeping in where[:_SHOWN])),
         fix(where, leak.held.newest.shape, _is_within(leak.held)),
-        source=str(where[0].place) if len(where) == 1 else None,
+        where[0].place if len(where) == 1 else None,
         exact=len(where) == 1,
     )
 
@@ -208,8 +207,5 @@ def _is_one_of_many(keeping: Keeping) -> bool:
 
 def _cut(value: str, method: str) -> str:
     """`loss.item()`, `(loss / n).item()`; empty for what is no tensor: `(loss, accuracy)`."""
-    try:
-        node = ast.parse(value, mode="eval").body
-    except SyntaxError:  # shortened, as it was too long to show
-        return ""
-    return "" if isinstance(node, COMPOUND) else f"{simple(value)}.{method}()"
+    node = parsed(value)
+    return "" if node is None or isinstance(node, COMPOUND) else f"{simple(value)}.{method}()"

@@ -7,7 +7,7 @@ from types import FrameType
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import counted, listed, numbered, shown
+from backsight.diagnosis.wording import counted, listed, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Cut, backward_roots, cuts
 from backsight.story.failure import Level
@@ -37,13 +37,12 @@ def unheard(
     ]
     if cut is not None:
         evidence.append(shown(cut.place, f"detaches the loss: {cut.why}.", None if sure else "read"))
-    return Finding(
+    return warning(
         DEAF,
-        "warning",
         f"The loss does not depend on the output of {model}.",
-        tuple(evidence),
+        evidence,
         "Compute the loss from the output itself, without .detach(), .data, .item() or torch.no_grad() in between.",
-        source=str(cut.place) if cut is not None else None,
+        cut.place if cut is not None else None,
         exact=cut is None or sure,
         since=since or None,
     )
@@ -51,9 +50,8 @@ def unheard(
 
 def indifferent(model: str, rows: int, steps: int) -> Finding:
     """Return the finding that a model gives one and the same answer to each row of its input."""
-    return Finding(
+    return warning(
         DEAF,
-        "warning",
         f"{model} returns bit-identical outputs for all {counted(rows, 'row')} of its input.",
         (f"This happened in {counted(steps, 'step')} in a row, although its input rows differ.",),
         "Find where the rows become equal: a layer whose units are all dead, a mask that covers everything, a mean "

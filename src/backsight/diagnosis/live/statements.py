@@ -14,7 +14,7 @@ from backsight.diagnosis.live.census import maker
 from backsight.diagnosis.live.graphs import Held
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_library, is_ours
-from backsight.source import Body, loop_facts
+from backsight.source import Body, loop_facts, parsed
 from backsight.source.body import body_around, functions
 from backsight.source.keeping import Keeping, keepings
 from backsight.story.memory import shape_of
@@ -64,10 +64,7 @@ def _alike(found: list[Keeping], held: Held) -> list[Keeping]:
 
 def _parts(value: str) -> list[str]:
     """`loss`, or the parts of a container that a statement makes: `["step", "loss"]` of `(step, loss)`."""
-    try:
-        node = ast.parse(value, mode="eval").body
-    except SyntaxError:  # shortened, as it was too long to show
-        return []
+    node = parsed(value)
     children = list(ast.iter_child_nodes(node)) if isinstance(node, COMPOUND) else [node]
     return [ast.unparse(child) for child in children if isinstance(child, ast.expr)]
 

@@ -20,6 +20,7 @@ from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
     non_finite,
     not_falling,
     quiet,
+    risen,
     saturated,
     update_ratio,
 )
@@ -27,12 +28,9 @@ from backsight.diagnosis.recordings.recording import Progress, Recording
 from backsight.diagnosis.recordings.registry import RULES, Rule, rule
 from backsight.diagnosis.wording import counted, listed
 from backsight.findings.printing.data import from_data
-from backsight.runs import Run
+from backsight.runs import FOUND, Run
 
-__all__ = ["FOUND", "RULES", "Recording", "Rule", "audit_run", "rule"]
-
-FOUND = "findings"
-"""The event that holds what `backsight run` found while the run was recorded."""
+__all__ = ["RULES", "Recording", "Rule", "audit_run", "rule"]
 
 
 def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:

@@ -8,17 +8,21 @@ from math import isnan
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.diagnosis.wording import listed
 from backsight.runs import Run, loss_names
 
 Marked = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Steps, in order, and values."""
+
+FEWEST = 50
+"""Values of a loss before anything is said of how it went."""
 
 _SHOWN = 4
 
 _RISE = 10.0
 """How many times its median a loss is after it rose."""
 
-_RECENT, _USUAL, _FEWEST = 20, 100, 10
+_RECENT, _USUAL, _FEWEST_BEFORE = 20, 100, 10
 """Values among which a rise is looked for, values before it whose median is what is usual, and how few of them do."""
 
 
@@ -46,7 +50,7 @@ def rise(marked: Marked, end: int) -> Rise | None:
     steps, values = marked[0][marked[0] < end], marked[1][marked[0] < end]
     if not np.isfinite(values).all():
         return None
-    for k in range(max(_FEWEST, len(values) - _RECENT), len(values)):
+    for k in range(max(_FEWEST_BEFORE, len(values) - _RECENT), len(values)):
         usual = float(np.median(values[max(0, k - _USUAL) : k]))
         if usual > 0 and values[k - 1] <= _RISE * usual < values[k:].min():
             return Rise(k, int(steps[k]), int(steps[k - 1]), float(values[k - 1]), float(values[k]))
@@ -61,6 +65,18 @@ def losses(run: Run) -> dict[str, Marked]:
         for name in loss_names(run, tags):
             found[name if run.world == 1 else f"{name} of rank {rank}"] = tags[name]
     return found
+
+
+def named(names: list[str]) -> str:
+    if names == ["loss"]:
+        return "The loss"
+    return f"The {'loss' if len(names) == 1 else 'losses'} {listed([repr(name) for name in names], 3)}"
+
+
+def rate_of(run: Run) -> float | None:
+    """Return the highest learning rate that the optimizers had; None if none is known."""
+    held = [values for name, (_, values) in run.numbers().items() if name.split(" (")[0].split(" ")[-1] == "lr"]
+    return max((float(values.max()) for values in held if np.isfinite(values).all()), default=0.0) or None
 
 
 def is_lost(marked: Marked) -> int | None:

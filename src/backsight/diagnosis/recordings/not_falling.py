@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.recordings.command import run_again
-from backsight.diagnosis.recordings.losses import losses
+from backsight.diagnosis.recordings.losses import FEWEST, losses, named, rate_of
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.risen import risen_again
 from backsight.diagnosis.recordings.update_ratio import SMALL, USUAL
-from backsight.diagnosis.wording import counted, listed
-
-_FEWEST = 50
-"""Values of a loss before anything is said of how it went."""
+from backsight.diagnosis.wording import counted
 
 _STEADY = 0.01
 """A share of the first loss: by less it has not fallen."""
@@ -123,17 +121,19 @@ def loss_that_does_not_fall(recording: Recording) -> Iterator[Finding]:
     updates are negligible, or every loss exploded, it is a warning. A single loss that falls by little, with
     a learning rate that could be higher, is a note.
     """
-    every = {name: _Course(*each) for name, each in losses(recording.run).items() if len(each[1]) >= _FEWEST}
+    every = {name: _Course(*each) for name, each in losses(recording.run).items() if len(each[1]) >= FEWEST}
     if not every or not all(np.isfinite(each.values).all() for each in every.values()):
         return
-    rate, ratio = _rate(recording), _ratio(recording)
+    if risen_again(recording):
+        return  # BS311 tells it
+    rate, ratio = rate_of(recording.run), _ratio(recording)
     if any(each.has_fallen for each in every.values()):
         if len(every) == 1 and rate and ratio and ratio[0] < _AIM / 2 and next(iter(every.values())).falls_slowly:
             yield _slow(*next(iter(every.items())), rate, ratio)
         return
     one = len(every) == 1
     facts = [each.told() if one else f"{name}: {each.told()}" for name, each in every.items()]
-    title = f"{_named(list(every))} did not fall."
+    title = f"{named(list(every))} did not fall."
     exploded = [int(each.steps[each.exploded]) for each in every.values() if each.exploded is not None]
     if exploded:
         high = f"The learning rate{f', {rate:.4g},' if rate else ''} is probably too high"
@@ -149,22 +149,8 @@ def loss_that_does_not_fall(recording: Recording) -> Iterator[Finding]:
 
 def _slow(name: str, course: _Course, rate: float, ratio: tuple[float, int]) -> Finding:
     share = course.fall / float(np.median(course.first))
-    title = f"{_named([name])} fell by only {share:.1%}, and is still falling."
+    title = f"{named([name])} fell by only {share:.1%}, and is still falling."
     return Finding("BS310", "note", title, (course.told(), _moved(ratio, rate)), _raised(rate, ratio[0]))
-
-
-def _named(names: list[str]) -> str:
-    if names == ["loss"]:
-        return "The loss"
-    return f"The {'loss' if len(names) == 1 else 'losses'} {listed([repr(name) for name in names], 3)}"
-
-
-def _rate(recording: Recording) -> float | None:
-    """Return the highest learning rate that the optimizers had; None if none is known."""
-    held = [
-        values for name, (_, values) in recording.run.numbers().items() if name.split(" (")[0].split(" ")[-1] == "lr"
-    ]
-    return max((float(values.max()) for values in held if np.isfinite(values).all()), default=0.0) or None
 
 
 def _ratio(recording: Recording) -> tuple[float, int] | None:

@@ -32,14 +32,14 @@ def advantage(scene: Scene) -> Iterator[Finding]:
         if first is None or second is None:
             continue
         for score, other, position in ((first.node, second.node, 1), (second.node, first.node, 0)):
-            value = _value(other) if _is_score(scene, score) else None
+            value = _value(other) if _is_score(score) else None
             alone = _leaves(scene, other) - _leaves(scene, score)
             if value is not None and alone:
                 yield _finding(scene, node, position, sorted(alone))
                 return
 
 
-def _is_score(scene: Scene, node: Node) -> bool:
+def _is_score(node: Node) -> bool:
     """Whether a node is a log-probability of a distribution, up to its sign, its shape, a difference and exp.
 
     Of those that were gathered step by step, and put together, all have to be.

@@ -14,6 +14,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, shaped, shown, warning
 from backsight.naming import search
+from backsight.source import only
 from backsight.tape import Edge, Graph, Leaf, Node, parameters_in
 from backsight.tape.saved import is_readable
 from backsight.tracing import Met, Watch, met
@@ -132,8 +133,7 @@ def _divided_by_itself(node: Node) -> int | None:
 
 def _only(node: Node) -> Edge | None:
     """Return the only input that requires a gradient."""
-    edges = [edge for edge in node.inputs if edge is not None]
-    return edges[0] if len(edges) == 1 else None
+    return only(edge for edge in node.inputs if edge is not None)
 
 
 def _is_of_the_program(node: Node) -> bool:

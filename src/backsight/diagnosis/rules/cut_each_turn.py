@@ -9,7 +9,7 @@ from backsight.diagnosis.evidence.each_turn import Detached, detached
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.tape import running_backward
@@ -82,13 +82,12 @@ def _finding(found: Detached, cut: Severed, place: Place, lost: int) -> Finding:
         f"The graph of the loss holds the last iteration alone; no gradient reaches the {counted(lost, 'iteration')} "
         "before it."
     )
-    return Finding(
+    return warning(
         "BS154",
-        "warning",
         f"{names} {'is' if one else 'are'} detached in each iteration: the loss trains only the last one.",
-        tuple(evidence),
+        evidence,
         _fix(found),
-        source=str(found.place),
+        found.place,
     )
 
 

@@ -11,7 +11,7 @@ from backsight.diagnosis.evidence.mistaken import mistaken
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.tracing import Met, Severed
@@ -61,13 +61,12 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
 
 def _derivatives(scene: Scene) -> Iterator[Finding]:
     for node, met, cut, _ in derivatives(scene):
-        yield Finding(
+        yield warning(
             "BS121",
-            "warning",
             "A derivative in the loss is a constant: no parameter learns from it.",
             (shown(_place(cut), ends(cut)), shown(met.line.place, "uses it in the loss, next to what is trained.")),
             f"{undoing(cut)}. (retain_graph=True only keeps the graph of what is differentiated.)",
-            source=str(_place(cut)),
+            _place(cut),
             nodes=(node,),
         )
 
@@ -76,9 +75,8 @@ def _renewed(scene: Scene) -> Iterator[Finding]:
     for node, leaf, cut in renewed(scene):
         given = f"({cut.operand})" if cut.operand else ""
         stacked = f"torch.stack({cut.operand})" if cut.operand.isidentifier() else "torch.stack([...])"
-        yield Finding(
+        yield warning(
             "BS121",
-            "warning",
             "A loss term trains nothing: it is computed from a new leaf, made of values alone.",
             (
                 shown(
@@ -87,7 +85,7 @@ def _renewed(scene: Scene) -> Iterator[Finding]:
                 ),
             ),
             f"Keep the graph: write {stacked} for a list of tensors, or use the tensor itself.",
-            source=str(_place(cut)),
+            _place(cut),
             nodes=(node, leaf.node),
         )
 
@@ -100,16 +98,15 @@ def _detached_whole(scene: Scene, met: Mapping[int, Met]) -> Iterator[Finding]:
             trained = any((leaf := ref()) is not None and id(leaf) in reached for ref in leaves)
             whole = detached_whole(cut) if trained and cut.line is not None and made > scene.began else None
             if whole is not None:
-                yield Finding(
+                yield warning(
                     "BS121",
-                    "warning",
                     f"`{whole[0]}` passes on no gradient: it is detached as a whole.",
                     (
                         shown(_place(cut), "ends the gradient: the closing parenthesis comes too late."),
                         shown(each.line.place, "computes a part of the loss from it, which trains nothing before it."),
                     ),
                     f"{undoing(cut)}, so the gradient goes straight through.",
-                    source=str(_place(cut)),
+                    _place(cut),
                     nodes=(index,),
                 )
                 return
@@ -138,9 +135,8 @@ def _place(cut: Severed) -> Place:
 
 def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
     if (taken := mistaken(met)) is not None:
-        return Finding(
+        return warning(
             "BS121",
-            "warning",
             f"{what} is added to the loss but depends on nothing that is trained.",
             (
                 shown(taken.place, f"reads `{taken.read}`, which is computed without what is trained."),
@@ -148,12 +144,11 @@ def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
                 shown(met.line.place, "adds the constant."),
             ),
             f"Use {taken.unused} in place of {taken.read}: {taken.mended}.",
-            source=str(taken.place),
+            taken.place,
             nodes=(node,),
         )
-    return Finding(
+    return warning(
         "BS121",
-        "warning",
         f"{what} is added to the loss but depends on nothing that is trained.",
         (
             shown(_place(cut), "computes it from parameters that this loss does not train."),
@@ -161,7 +156,7 @@ def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
         ),
         "Compute it from what you want to train: one of its operands may be the wrong one. If you only want to log "
         "it, leave it out of the loss.",
-        source=str(met.line.place),
+        met.line.place,
         nodes=(node,),
     )
 

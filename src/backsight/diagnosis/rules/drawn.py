@@ -12,8 +12,8 @@ from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
-from backsight.source import Place
-from backsight.source.body import body_around, callee, expressions, statement_at
+from backsight.source import Place, read_at
+from backsight.source.body import body_around, callee, calls_in, expressions, statement_at
 from backsight.tape import Graph, Leaf
 from backsight.tracing import Met, Severed
 
@@ -112,6 +112,5 @@ def _reparametrized(place: Place) -> str:
 
 
 def _calls(place: Place) -> set[str]:
-    body = body_around(place.file, place.line)
-    statement = statement_at(body, *place.position) if body is not None else None
-    return {callee(n)[1] for n in expressions(statement) if isinstance(n, ast.Call)} if statement is not None else set()
+    statement = read_at(place)[1]
+    return {callee(n)[1] for n in calls_in(statement)} if statement is not None else set()

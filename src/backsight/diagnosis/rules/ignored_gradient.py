@@ -137,7 +137,7 @@ def _method(file: str, line: int, names: Sequence[str]) -> Body | None:
     if not isinstance(owner, ast.ClassDef):
         return None
     inside = (each for each in functions(file) if any(each.node is own for own in owner.body))
-    return next((each for each in inside if getattr(each.node, "name", "") in names), None)
+    return next((each for each in inside if each.name in names), None)
 
 
 def _gradients(body: Body) -> tuple[str, ...]:

@@ -18,11 +18,11 @@ from backsight.diagnosis.evidence.unheld import Anew, created_after, filtering, 
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.diagnosis.wording import counted, listed, shaped, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, statement_at
+from backsight.source import Body, Place, only, parsed, read_at, statement_at
 from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.freezing import unfreezings_after
@@ -91,9 +91,8 @@ def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
     of_a_module = kept.startswith("self.")
     names = listed([each.name for each in made], 3)
     shapes = listed([shaped(leaf.shape) for leaf in anew], 3)
-    return Finding(
+    return warning(
         "BS101",
-        "warning",
         f"{names} {'is' if one else 'are'} recreated in every step: nothing trains {it}.",
         (
             f"{counted(len(anew), 'parameter')} of this loss ({shapes}): the next step replaces them, so no "
@@ -103,7 +102,7 @@ def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
         f"Create {it} once, in __init__: {kept}; forward only uses {it}."
         if of_a_module
         else f"Create {it} once, before the loop ({kept}), and pass the parameters to the optimizer.",
-        source=str(made[0].place),
+        made[0].place,
         nodes=tuple(leaf.node for leaf in anew),
     )
 
@@ -175,11 +174,14 @@ def _finding(
         ]
         put = optimizer_made
     elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
-        group = _unused_group(scene, built)
+        group = _unused_group(built)
         early = _too_early(scene, leaves, built)
         new = [*((shown(built, f"leaves {it} out."),) if not _is_first_at(built, early) else ()), *(early or ((),))[0]]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
+    elif one and not wanted and not new and leaves[0].name.isidentifier():
+        put = scene.assigned(leaves[0].tensor())  # in another function, such as a generator
+        new = [shown(put, f"assigns {label}, which requires grad.")] if put is not None else []
     return Finding(
         "BS101",
         severity,
@@ -234,8 +236,7 @@ def _built(scene: Scene) -> Place | None:
 
 def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tuple[Fact, ...], str] | None:
     """Why an optimizer was built too early to hold some leaves, and what to do."""
-    body = body_around(built.file, built.line)
-    statement = statement_at(body, *built.position)
+    statement = read_at(built)[1]
     name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
     if name is None:
         return None
@@ -282,7 +283,7 @@ class _Group(NamedTuple):
     fix: str
 
 
-def _unused_group(scene: Scene, built: Place) -> _Group | None:
+def _unused_group(built: Place) -> _Group | None:
     """The group that is only ever filled, `group["params"].append(p)`, by the statement that makes an optimizer or a
     function of the file which that calls."""
     body = body_around(built.file, built.line)
@@ -352,15 +353,14 @@ def _computed_once(scene: Scene, leaf: Leaf, kept: Sequence[str]) -> Finding:
     places = [each for path in kept for each in attribute_assignments(scene, path, inside=True)][: len(kept)]
     first = kept[0].rpartition(".")[2]
     value = _converted_first(places[0].text.partition(" = ")[2]) if places else "..."
-    return Finding(
+    return warning(
         "BS101",
-        "warning",
         f"{listed(kept, 3)} {'is' if one else 'are'} computed once from a parameter and "
         f"{'is not a parameter itself' if one else 'are not parameters themselves'}: no optimizer updates "
         f"{'it' if one else 'them'}.",
         tuple(shown(place, "computes it once, from a parameter that nothing else holds.") for place in places),
         f"Register {'it' if one else 'them'}: self.{first} = nn.Parameter({value}).",
-        source=str(places[0]) if places else None,
+        places[0] if places else None,
         nodes=(leaf.node,),
     )
 
@@ -500,7 +500,7 @@ def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
     """The one statement, of an `__init__`, that makes the plain list or dict."""
     attribute = _in_plain_container(scene, leaves).rpartition(".")[2]
     found = attribute_assignments(scene, attribute, inside=True) if attribute else []
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 class _Plain(NamedTuple):
@@ -515,8 +515,7 @@ class _Plain(NamedTuple):
 def _plain_made(scene: Scene, leaves: Sequence[Leaf]) -> _Plain | None:
     """What makes the plain list or dict, where the text shows which of both it is."""
     attribute, made = _in_plain_container(scene, leaves).rpartition(".")[2], _container_made(scene, leaves)
-    body = body_around(made.file, made.line) if made is not None else None
-    statement = statement_at(body, *made.position) if made is not None else None
+    body, statement = read_at(made)
     for target, value in assigned(statement) if body is not None and statement is not None else ():
         assert body is not None
         if isinstance(target, ast.Attribute) and target.attr == attribute:
@@ -548,10 +547,7 @@ def _registered(scene: Scene, leaves: Sequence[Leaf]) -> str:
 
 def _converted_first(value: str) -> str:
     """What a parameter is to be made of: `x.to(device)` for `nn.Parameter(x).to(device)`, which is no parameter."""
-    try:
-        node = ast.parse(value, mode="eval").body
-    except SyntaxError:  # it was shortened
-        return value
+    node = parsed(value)
     if not isinstance(node, ast.Call) or callee(node)[1] not in ("to", "cuda", "double", "half", "float", "bfloat16"):
         return value
     made = callee(node)[0]

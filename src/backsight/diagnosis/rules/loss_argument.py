@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backsight.diagnosis.evidence.hardened import parsed
 from backsight.diagnosis.evidence.holders import given
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown, warning
+from backsight.source import parsed
 from backsight.source.body import callee
 from backsight.source.imports import library
 from backsight.tape import Node

@@ -10,9 +10,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown, warning
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, only, read_at, statement_at
 from backsight.source.bindings import parameters_of
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 
 _COMPARES = frozenset({"Sub", "MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss"})
 _NORMAL = frozenset({"randn", "randn_like"})
@@ -37,8 +37,7 @@ def other_noise(scene: Scene) -> Iterator[Finding]:
     told: set[Place] = set()
     for node in scene.graph.nodes:
         line = scene.line_of(node) if node.op in _COMPARES else None
-        body = body_around(line.file, line.line) if line is not None else None
-        statement = statement_at(body, *line.place.position) if line is not None and body is not None else None
+        body, statement = read_at(line.place if line is not None else None)
         if line is None or body is None or statement is None or line.place in told:
             continue
         told.add(line.place)
@@ -115,9 +114,9 @@ def _noised(body: Body, statement: ast.stmt, target: str, data: str) -> _Noised 
             if callee(call)[1] in _DRAWS:
                 found.append(_Noised(body.place(each), body.place(each), f"{target} in place of {body.text(call)}"))
             elif any(dotted(value) == data for value in call.args):
-                inner = [b for b in functions(body.file) if getattr(b.node, "name", "") == callee(call)[1]]
+                inner = [b for b in functions(body.file) if b.name == callee(call)[1]]
                 found += [n for b in inner if (n := _draws_inside(body, each, call, b, target)) is not None]
-    return found[0] if len(found) == 1 else None
+    return only(found)
 
 
 def _draws_inside(body: Body, statement: ast.stmt, call: ast.Call, inner: Body, target: str) -> _Noised | None:

@@ -12,8 +12,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, warning
-from backsight.source import Place
-from backsight.source.body import dotted, functions, keyword, statements
+from backsight.source import Place, only, statements_of
+from backsight.source.body import dotted, keyword
 from backsight.tape import Node, modules_in, registered
 
 _ON = frozenset(
@@ -90,11 +90,9 @@ def _finding(scene: Scene, name: str, number: int, times: int, rows: int) -> Fin
 
 def _made(scene: Scene, last: str) -> Place | None:
     """Return the only statement that makes a table of this name."""
-    found = [
+    return only(
         body.place(each)
-        for body in functions(scene.site[0])
-        for each in statements(body.node)
+        for body, each in statements_of(scene.site[0])
         if isinstance(each, ast.Assign) and any((dotted(goal) or "").split(".")[-1] == last for goal in each.targets)
         if isinstance(each.value, ast.Call) and keyword(each.value, "padding_idx") is not None
-    ]
-    return found[0] if len(found) == 1 else None
+    )

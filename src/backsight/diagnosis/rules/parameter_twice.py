@@ -17,6 +17,7 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.naming import search
 from backsight.snapshot import groups
+from backsight.source import only
 from backsight.tracing.steps import parameters
 
 Place = tuple[str, int]
@@ -79,7 +80,7 @@ def opposed(
     places = constructions(frame, wider, name)
     if not any(type(wider).__name__ in each.text for each in places):  # a function that returns them may
         places = constructions(frame, wider, name.split(".")[-1]) or places
-    place = places[0] if len(places) == 1 else None
+    place = only(places)
     return warning(
         "BS106",
         f"{name} undoes what {other} learns: both step {few}.",

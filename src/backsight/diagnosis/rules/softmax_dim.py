@@ -52,7 +52,7 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
     That rows are samples shows where they go: their weighted sums are taken by row and the loss has an entry for each,
     or a loss takes each row for the log-probabilities of a sample. Experts, particles and slots do neither.
     """
-    found = [node for node in scene.graph.nodes if _is_softmax(node)]
+    found = [node for node in scene.graph.nodes if node.op in ("Softmax", "LogSoftmax")]
     above = users(scene.graph) if found else {}
     for node in found:
         shape = node.shape
@@ -74,10 +74,6 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
             yield _finding(scene, node, f"over the {rows} samples of the batch", None)
         elif use is not None and _is_over_rows(scene, node) and not _are_learnt(scene, above, node, rows):
             yield _finding(scene, node, f"over the {rows} samples of the batch", use)
-
-
-def _is_softmax(node: Node) -> bool:
-    return node.op in ("Softmax", "LogSoftmax")
 
 
 _TO_PRODUCT = _VIEWS | {"Expand", "Clone", "ToCopy", "NativeDropout"}

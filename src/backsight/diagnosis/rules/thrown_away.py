@@ -17,19 +17,8 @@ from backsight.diagnosis.rules.undivided import batches
 from backsight.diagnosis.scene import Scene, Site
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place
-from backsight.source.body import (
-    LOOPS,
-    SCOPES,
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    functions,
-    keyword,
-    statement_at,
-    statements,
-)
+from backsight.source import Body, Place, statement_at
+from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, functions, keyword, statements
 
 _OPTIMIZERS = os.path.dirname(torch.optim.__file__) + os.sep
 
@@ -76,7 +65,8 @@ def in_turns(turns: Turns, since: int | None = None) -> Finding:
             shown(turns.zeroing, "throws away the gradients of the turn before."),
             shown(turns.step, "makes one step, after the loop."),
         ),
-        f"Move `{turns.zeroing.text}` above the loop, so that the gradients of all turns add up for that step.",
+        f"Move line {turns.zeroing.line}, `{turns.zeroing.text}`, above line {turns.loop.line}, `{turns.loop.text}`: "
+        "then the gradients of all turns add up for that step.",
         turns.zeroing,
         since=since,
     )
@@ -121,7 +111,7 @@ def _within(statement: ast.stmt, other: ast.AST) -> bool:
 
 def are_read(body: Body) -> bool:
     """Whether gradients are read in a function, or in one that calls it."""
-    name = getattr(body.node, "name", "")
+    name = body.name
     around = [body.node, *(each.node for each in functions(body.file) if _calls(list(statements(each.node)), name))]
     return any(isinstance(n, ast.Attribute) and n.attr == "grad" for each in around for n in _own(each))
 

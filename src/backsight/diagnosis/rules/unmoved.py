@@ -18,7 +18,7 @@ from backsight.diagnosis.wording import counted, if_known, listed, shown, warnin
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Place
+from backsight.source import Place, calls_of
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, keyword, statements
 from backsight.tape.rows import dtype_name
 from backsight.tracing.moves import Unmoved
@@ -123,7 +123,7 @@ def _set_rate(file: str) -> tuple[Place, ...]:
     floors = [
         other.place(each)
         for other, each in every
-        if getattr(other.node, "name", "") in called and not hasattr(each, "body")
+        if other.name in called and not hasattr(each, "body")
         if any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) for node in ast.walk(each))
     ]
     return (body.place(setting), *floors[:1])
@@ -152,9 +152,7 @@ def converted(file: str, names: Sequence[str]) -> Place | None:
     parts = {part for name in names for part in name.split(".")} | {"self"}
     found = {
         body.place(statement): None
-        for body in functions(file)
-        for statement in statements(body.node)
-        for call in calls_in(statement)
+        for body, statement, call in calls_of(file)
         if _halves(call) and (_owners(statement, call) & parts or callee(call)[1] == "set_default_dtype")
     }
     return next(iter(found)) if len(found) == 1 else None

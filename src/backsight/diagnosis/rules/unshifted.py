@@ -14,8 +14,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
-from backsight.source import Place
-from backsight.source.body import body_around, callee, calls_in, dotted, statement_at
+from backsight.source import Place, read_at
+from backsight.source.body import callee, calls_in, dotted
 from backsight.source.definitions import values_of
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
@@ -183,8 +183,7 @@ def _of_a_mask(scene: Scene, met: Met, node: Node, what: Seen) -> Finding:
 
 def _with_a_cache(place: Place) -> str:
     """Say how to mask what comes later where fused attention is given earlier keys too: `k = cat([cache, k], 1)`."""
-    body = body_around(place.file, place.line)
-    statement = statement_at(body, *place.position) if body is not None else None
+    body, statement = read_at(place)
     if body is None or statement is None:
         return ""
     for call in calls_in(statement):

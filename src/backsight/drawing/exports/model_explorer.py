@@ -20,11 +20,11 @@ def model_explorer(graph: Graph) -> str:
     Path("graph.json").write_text(model_explorer(backsight.graph(loss)))        # model-explorer graph.json
     ```
     """
-    nodes = [_node(graph, node) for node in reversed(graph.nodes) if node.leaf is None]
+    nodes = [_node(node) for node in reversed(graph.nodes) if node.leaf is None]
     return json.dumps({"label": "backward", "graphs": [{"id": "backward", "nodes": nodes}]}, ensure_ascii=False)
 
 
-def _node(graph: Graph, node: Node) -> dict[str, Any]:
+def _node(node: Node) -> dict[str, Any]:
     edges = [(k, edge) for k, edge in enumerate(node.inputs) if edge is not None]
     leaves = [edge.node.leaf.label for _, edge in edges if edge.node.leaf is not None]
     path = node.module if node.module and not node.module.startswith("(") else ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backsight.drawing.palette import LIGHT
 from backsight.drawing.scene import Box, Scene
+from backsight.text.palette import LIGHT
 
 FILLS = tuple(LIGHT[f"heat{k}"] for k in range(5))
 """The colours of a box by its heat."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from backsight.drawing.caption import Entry, legend
 from backsight.drawing.layout import Frame
-from backsight.drawing.palette import DARK, LIGHT, css, substituted
 from backsight.drawing.scene import Box, Scene
 from backsight.drawing.svg import sample
 from backsight.text.page import data, document, own, script, style
+from backsight.text.palette import DARK, LIGHT, css, substituted
 
 TOLD = 5000
 """In a page with more boxes than this, they do not tell their details: it would no longer be a page."""

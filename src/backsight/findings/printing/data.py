@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, get_args
 
 from backsight.findings.evidence import Certainty, Evidence, evidence_of
-from backsight.findings.printing.excerpt import is_at
+from backsight.findings.printing.excerpt import shown_at
 from backsight.source import Place
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def from_data(held: Any) -> Finding | None:
 def _source(finding: Finding) -> dict[str, Any] | None:
     if finding.source is None:
         return None
-    places = (each.place for each in map(evidence_of, finding.evidence) if each.place is not None)
-    at = next((place for place in places if is_at(place, finding.source)), None)
+    at = next(iter(shown_at(finding.evidence, finding.source)), None)
     return {
         "text": finding.source,
         **(_place(at) if at is not None else {"file": None, "line": None, "end_line": None}),

@@ -105,8 +105,7 @@ def change(finding: Finding) -> tuple[str, str] | None:
     >>> change(finding)     # whose fix is "Write h = h.add(1): that makes a new tensor."
     ('h.add_(1)', 'h = h.add(1)')
     """
-    places = [each.place for each in map(evidence_of, finding.evidence) if each.place]
-    old = next((place for place in places if is_at(place, finding.source) and place.text), None)
+    old = next((place for place in shown_at(finding.evidence, finding.source) if place.text), None)
     written = _WRITTEN.search(finding.fix) or _WHICH.match(finding.fix)
     if written is None or old is None or written.groupdict().get("line") not in (None, str(old.line)):
         return None
@@ -156,10 +155,13 @@ def _span(text: str, notes: Sequence[Note]) -> tuple[int, int] | None:
     return (text.index(segment), len(segment)) if segment and "\n" not in segment else None
 
 
-def is_at(place: Place, source: str | None) -> bool:
-    """Whether this is the statement that a finding gives as its source."""
-    name = f"{short_path(place.file)}:{place.line}"
-    return source is not None and (source == name or source.startswith(f"{name} "))
+def shown_at(evidence: Sequence[Fact], source: str | None) -> list[Place]:
+    """Return the statements among the evidence that a finding gives as its source."""
+    return [each.place for each in map(evidence_of, evidence) if each.place and _is_at(each.place, source)]
+
+
+def _is_at(place: Place, source: str | None) -> bool:
+    return source is not None and (source == str(place) or source.startswith(f"{place} "))
 
 
 def excerpts(story: Sequence[tuple[Place, str]], source: str | None) -> tuple[Excerpt, ...]:
@@ -177,7 +179,7 @@ def excerpts(story: Sequence[tuple[Place, str]], source: str | None) -> tuple[Ex
 
 
 def _excerpt(inside: list[tuple[Place, Note]], source: str | None) -> Excerpt:
-    culprits = [place for place, _ in inside if is_at(place, source)]
+    culprits = [place for place, _ in inside if _is_at(place, source)]
     first = min(culprits or (place for place, _ in inside), key=lambda place: place.line)
     return Excerpt(first.file, first.line, tuple(_rows(inside, culprits)))
 

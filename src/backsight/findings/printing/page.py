@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from backsight.findings.printing.excerpt import Excerpt, Row, at_source, change, told
+from backsight.findings.printing.excerpt import Excerpt, Row, at_source, change, shown_at, told
 
 if TYPE_CHECKING:
     from backsight.findings.finding import Finding
@@ -72,17 +72,16 @@ def nothing_found(looked_at: str) -> str:
 
 
 def _told(finding: Finding) -> Iterator[str]:
-    is_shown = False
+    at = shown_at(finding.evidence, finding.source)
     for part in told(finding.evidence, finding.source):
         if isinstance(part, str):
             yield f"<p>{_words(part)}</p>"
             continue
         for excerpt in part:
-            is_shown = is_shown or any(row.part == "culprit" for row in excerpt.rows)
             yield _excerpt(excerpt)
-    if not is_shown and (lines := at_source(finding.source)) is not None:
+    if not any(place.text for place in at) and (lines := at_source(finding.source)) is not None:
         yield _excerpt(lines)
-    elif finding.source and not is_shown:
+    elif finding.source and not at:
         yield f'<p class="from">at <span class="code">{escape(finding.source)}</span></p>'
     if finding.fix:
         yield f'<p class="fix"><b>fix:</b> {_words(finding.fix)}</p>'

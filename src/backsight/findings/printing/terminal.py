@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from backsight.findings.printing.excerpt import Excerpt, Row, at_source, change, told
+from backsight.findings.printing.excerpt import Excerpt, Row, at_source, change, shown_at, told
 from backsight.text.console import printed
 from backsight.text.rich import Text, linked
 
@@ -56,40 +56,44 @@ def framed(finding: Finding, console: RichConsole, options: ConsoleOptions) -> I
     )
     head.append(finding.title, "bold")
     yield from _wrapped(console, head, options.max_width)
-    is_shown = has_code = is_apart = False  # apart: the last thing shown was code
+    at = shown_at(finding.evidence, finding.source)
+    has_code = is_apart = False  # apart: the last thing shown was code
     for part in told(finding.evidence, finding.source):
         if isinstance(part, str):
             if is_apart:
                 yield Text("")
             is_apart = False
-            yield from _paragraphs(console, part, options)
+            yield from paragraphs(console, part, options)
             continue
         yield Text("")
         has_code = is_apart = True
         for number, excerpt in enumerate(part):
-            is_shown = is_shown or any(row.part == "culprit" for row in excerpt.rows)
             if number:
                 yield Text("")
             yield from _excerpt(console, excerpt, options)
-    if not is_shown and (lines := at_source(finding.source)) is not None:
+    lines = None if any(place.text for place in at) else at_source(finding.source)
+    if lines is not None:
         yield Text("")
         has_code = True
         yield from _excerpt(console, lines, options)
-    elif finding.source and not is_shown:
-        yield Text.assemble("  ", ("at ", "dim"), (finding.source, "cyan"))
+    places = list(finding._places(bool(at or lines)))
+    if has_code and (places or finding.fix):
+        yield Text("")
+    yield from places
     if finding.fix:
-        if has_code:
-            yield Text("")
         yield from _wrapped(console, Text.assemble(("fix: ", "bold green"), finding.fix), options.max_width - 2, "  ")
         for sign, text, color in zip("-+", change(finding) or (), ("red", "green"), strict=False):
             yield from _wrapped(console, Text(f"{sign} {text}", color), options.max_width - 6, "      ")
 
 
-def _paragraphs(console: RichConsole, part: str, options: ConsoleOptions) -> Iterator[Text]:
+def paragraphs(console: RichConsole, part: str, options: ConsoleOptions, sign: str = " ") -> Iterator[Text]:
+    """Yield text in lines that fit the width, with `sign` before the first."""
     for line in part.split("\n"):
         text = line.lstrip(" ")
-        margin = " " * (2 + len(line) - len(text))
-        yield from _wrapped(console, Text(text), options.max_width - len(margin), margin)
+        margin = " " * (1 + len(line) - len(text))
+        for wrapped in _wrapped(console, Text(text), options.max_width - 1 - len(margin), margin):
+            yield Text.assemble(sign, wrapped)
+            sign = " "
 
 
 def _excerpt(console: RichConsole, excerpt: Excerpt, options: ConsoleOptions) -> Iterator[Text]:

@@ -28,7 +28,7 @@ def constant_added(case: Case) -> Explanation | None:
     surplus = judged and not bracketed and case.fits(lambda draw: draw.got - added)
     what = number(here[0]) if bool((here == here[0]).all()) else "a term"
     evidence = [
-        f"For a {case.grad_output} of zeros it returns {_amount(case, here)} for `{case.argument}`; it must return 0: "
+        f"For a {case.grad_output} of zeros it returns {_amount(here)} for `{case.argument}`; it must return 0: "
         "without an incoming gradient there is no outgoing gradient."
     ]
     fix = "Multiply every term of the derivative by grad_output."
@@ -46,7 +46,7 @@ def constant_added(case: Case) -> Explanation | None:
     return Explanation(f"{case.subject} adds {what} without multiplying it by grad_output.", tuple(evidence), fix)
 
 
-def _amount(case: Case, here: torch.Tensor) -> str:
+def _amount(here: torch.Tensor) -> str:
     if bool((here == here[0]).all()):
         return f"{number(here[0])} in every entry"
     return f"values from {number(here.real.min())} to {number(here.real.max())}"

@@ -1,4 +1,4 @@
-"""BS415: cross terms are missing: only the diagonal of the Jacobian is used."""
+"""BS415: only the diagonal of the Jacobian is used, though an entry of the input changes several of the output."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ def missing_cross_terms(case: Case) -> Explanation | None:
         if not bool(case.equal(case.at(draw.got), diagonal * case.at(draw.u)).all()):
             return None
     return Explanation(
-        f"{case.subject} leaves out the cross terms in the gradient of `{case.argument}`.",
+        f"{case.subject} returns the gradient of `{case.argument}` as if each output entry depended only on the input "
+        "entry at the same place.",
         (
             "Each entry that it returns is grad_output times the derivative of the output entry at the same place: the "
             "diagonal of the Jacobian.",
-            "But an entry of the input also changes other entries of the output, as in a softmax or a normalization: "
-            "d loss/d x_i is the sum over j of grad_output_j · d y_j/d x_i.",
+            f"But each entry of `{case.argument}` also changes other output entries, as in a softmax or normalization. "
+            "Entry i of the gradient is the sum of grad_output[j] * dy[j]/dx[i] over all j.",
         ),
-        "Add the terms with j ≠ i. For y = softmax(x) the whole is "
+        "Sum over all output entries. For y = softmax(x), that is "
         "y * (grad_output - (grad_output * y).sum(-1, keepdim=True)).",
     )

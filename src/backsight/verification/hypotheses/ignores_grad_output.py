@@ -7,7 +7,7 @@ import ast
 import torch
 
 from backsight.source.body import statements
-from backsight.verification.case import Case, Draw, Known
+from backsight.verification.case import Case, Known
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.wording import number
 
@@ -22,7 +22,7 @@ def ignores_grad_output(case: Case) -> Explanation | None:
     if not bool((here & case.is_wrong).any()):
         return None
     judged = Known.FORWARD in case.known
-    fixed = judged and case.elementwise and case.fits(lambda draw: _multiplied(draw, same))
+    fixed = judged and case.elementwise and case.fits(lambda draw: torch.where(same, draw.got * draw.u, draw.got))
     if not fixed and not bool((here | ~case.is_wrong if not judged else here).all()):
         return None
     example = number(case.at(first)[here][0])
@@ -56,10 +56,6 @@ def for_ones(case: Case) -> Explanation | None:
         ),
         "Multiply by the error signal: the chain rule.",
     )
-
-
-def _multiplied(draw: Draw, entries: torch.Tensor) -> torch.Tensor:
-    return torch.where(entries, draw.got * draw.u, draw.got)
 
 
 def _constant_written(case: Case) -> tuple[ast.stmt | None, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from backsight.source import Body
-from backsight.source.body import expressions, statements
+from backsight.source.body import calls_in, statements
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.completed import MOST, right_with
 from backsight.verification.hypotheses.explanation import Explanation
@@ -36,8 +36,8 @@ def wrong_dimension(case: Case) -> Explanation | None:
 def _sums(body: Body) -> Iterator[tuple[ast.stmt, ast.Call, ast.expr]]:
     """Yield the sums and means over one dimension, with their statement and the number of the dimension."""
     for statement in statements(body.node):
-        for node in expressions(statement):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SUMS:
+        for node in calls_in(statement):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _SUMS:
                 of_torch = isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
                 named = [each.value for each in node.keywords if each.arg == "dim"]
                 given = [*node.args[of_torch:], *named][:1]

@@ -111,7 +111,7 @@ def restored(live: Any) -> Iterator[list[str]]:
             yield changed
         finally:
             for name, tensor, version, copy in kept:
-                if tensor._version != version or not _same(tensor, copy):
+                if tensor._version != version or not bool(((tensor == copy) | (tensor != tensor)).all()):
                     changed.append(name)
                     tensor.detach().copy_(copy)
             attributes.clear()
@@ -127,7 +127,3 @@ def _held(live: Any, attributes: dict[str, Any]) -> Iterator[tuple[str, torch.Te
         if plain and id(tensor) not in seen:
             seen.add(id(tensor))
             yield name, tensor
-
-
-def _same(tensor: torch.Tensor, copy: torch.Tensor) -> bool:
-    return bool(((tensor == copy) | (tensor != tensor)).all())

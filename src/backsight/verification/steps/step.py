@@ -108,7 +108,7 @@ class Stepping(TorchFunctionMode):
             return type(result)(
                 (self._ran(frame, name, lambda *a, **k: func(*a, **k)[0], args, kwargs, first), *others)
             )
-        if not isinstance(result, torch.Tensor) or _in_place(func, args, result):
+        if not isinstance(result, torch.Tensor) or id(result) in map(id, args):
             return result
         return self._ran(frame, name, func, args, kwargs, result)
 
@@ -186,10 +186,6 @@ def _said(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any
     except (TypeError, ValueError):  # builtins have no signature
         return kwargs
     return {name: each for name, each in kwargs.items() if name not in known or each is not known[name].default}
-
-
-def _in_place(function: Callable[..., Any], args: tuple[Any, ...], result: torch.Tensor) -> bool:
-    return id(result) in map(id, args)  # a generator here is a tenth of a search
 
 
 def _place(frame: FrameType | None, name: str) -> tuple[Hashable, tuple[str, int, int | None] | None]:

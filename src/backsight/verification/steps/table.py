@@ -230,10 +230,10 @@ ALTERATIONS: tuple[Alteration, ...] = (
     Alteration(
         "BS415",
         without_cross_terms,
-        "without the cross terms in the derivative of {step}",
+        "as if each output entry of {step} depended only on the input entry at the same place",
         "With the diagonal of its Jacobian alone, the derivative of each entry by the one at the same place, the "
         "returned gradient is reproduced.",
-        "Add the other entries: for y = softmax(x) the whole is "
+        "Sum over all output entries. For y = softmax(x), that is "
         "y * (grad_output - (grad_output * y).sum(-1, keepdim=True)).",
     ),
     Alteration(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backsight.diagnosis.recordings import FOUND
-from backsight.runs import DERIVED, Run
+from backsight.runs import DERIVED, FOUND, Run
 from backsight.tables.listing import listed
 from backsight.tables.settings import settings_of
 from backsight.tables.tree import Module

@@ -1,4 +1,4 @@
-"""What the rules for recordings find, each with the tensor and the step that show it; and the page of its code."""
+"""What the rules for recordings find, each with the tensor and the step that show it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from functools import cached_property
 from backsight.diagnosis import audit_run
 from backsight.findings.evidence import doubt
 from backsight.runs import DamagedRun, Run
-from backsight.tables.codes import page_of
 from backsight.tape import Graph
 from backsight.viewer.placing import lines_of, nodes_of, parameter_of
-from backsight.viewer.question import Answer, Asked, BadQuestion, question
+from backsight.viewer.question import Answer, Asked, question
 
 MOST_LINES = 3
 
@@ -114,12 +113,3 @@ _KINDS = {"gradient of": ("grad", "output_grad"), "gradients of": ("grad", "outp
 
 def _word_before(text: str, start: int) -> str:
     return " ".join(text[:start].lower().split()[-2:])
-
-
-@question("explain")
-def explain(run: Run, asked: Asked) -> Answer:
-    """`code`: its page in Markdown, without what is meant for the docs alone."""
-    text = page_of(asked.word("code"))
-    if text is None:
-        raise BadQuestion("there is no page of this code; the pages are in docs/codes of the source.")
-    return {"text": text}

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from backsight.text.page import data, document, own
+from backsight.text.palette import css
 
 SCRIPTS = (
     "numbers.js",
@@ -94,8 +95,6 @@ def script() -> str:
 @cache
 def style() -> str:
     """Return the style sheet, without the spaces that are for people."""
-    from backsight.drawing import css  # which needs PyTorch: the viewer says its address before that is there
-
     return re.sub(r"(?<=[:;,{}])\s+|\s+(?=[{}])|\n", "", own(__package__, "viewer.css") + css())
 
 

@@ -26,8 +26,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, mro, namespace
-from backsight.source import Place, assignments, statement_at
-from backsight.source.body import body_around, callee, calls_in, keyword
+from backsight.source import Place, assignments, read_at, statement_at
+from backsight.source.body import callee, calls_in, keyword
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient
@@ -97,8 +97,7 @@ def _variable(failure: Failure, found: Apart) -> Told:
     """A variable, or an attribute of an object that is no module: what was made without a device, or not moved."""
     odd, device = found.odd, spelled(failure, found.rest.device, found.rest.text)
     made_at = origin(failure, odd)
-    body = body_around(made_at.file, made_at.line) if made_at else None
-    statement = statement_at(body, *made_at.position) if made_at else None
+    body, statement = read_at(made_at)
     for call in calls_in(statement) if body is not None and isinstance(statement, ast.Assign) else ():
         if callee(call)[1] in _FACTORIES and keyword(call, "device") is None and body is not None:
             text = body.text(call)
@@ -199,10 +198,9 @@ def _is_loss(module: torch.nn.Module) -> bool:
 def _of_loss(failure: Failure, found: Apart, owner: Owner, device: str) -> Told:
     """The weights of a loss, which is a module that nobody has moved."""
     place = made_as(failure, owner.name, owner.module)
-    statement = statement_at(body_around(place.file, place.line), *place.position) if place else None
+    body, statement = read_at(place)
     own = owner.path.rpartition(".")[2]
     given = next((keyword(call, own) for call in calls_in(statement) if keyword(call, own) is not None), None)
-    body = body_around(place.file, place.line) if place else None
     text = simple(body.text(given)) if given is not None and body is not None else ""
     says = f"creates {owner.name} with {f'{own}={text}' if text else own}, which is on {found.odd.device}."
     lines = (shown(place, says),) if place else ()

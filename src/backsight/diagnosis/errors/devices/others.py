@@ -15,7 +15,7 @@ from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, statement_at
+from backsight.source import Place, assignments, read_at
 from backsight.source.body import Body, body_around, callee, calls_in, is_constant, keyword, statements
 from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
@@ -29,8 +29,7 @@ def of_generator(failure: Failure, wanted: str, found: str) -> Finding:
     level = failure.user
     text, device = _generator(level) if level else ("", "")
     place = _made(failure, text) if text else None
-    body = body_around(place.file, place.line) if place else None
-    statement = statement_at(body, *place.position) if place else None
+    body, statement = read_at(place)
     call = next((each for each in calls_in(statement) if callee(each)[1] == "Generator"), None)
     here = level is not None and level.body is not None and body is not None and body.node is level.body.node
     there = spelled(failure, torch.device(wanted))

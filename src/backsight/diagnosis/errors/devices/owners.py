@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.devices.placed import Placed
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Place, assignments, statement_at
+from backsight.source import Place, assignments, read_at
 from backsight.source.body import body_around, callee, calls_in, dotted
 from backsight.story.failure import Failure
 from backsight.story.files import calls_in_files
@@ -42,7 +42,7 @@ class Owner:
     @property
     def has_moved(self) -> bool:
         """Whether some of its parameters are somewhere else than others."""
-        return len(_devices(self.module)) > 1
+        return len(Counter(placed.device_of(each) for each in parameters_in(self.module))) > 1
 
 
 def owner_of(failure: Failure, tensor: torch.Tensor) -> Owner | None:
@@ -60,10 +60,6 @@ def owner_of(failure: Failure, tensor: torch.Tensor) -> Owner | None:
                                 (len(inside), Owner(module, name.path, full, registry == "_parameters", each))
                             )
     return max(owners, key=lambda each: each[0], default=(0, None))[1]
-
-
-def _devices(module: torch.nn.Module) -> Counter[torch.device]:
-    return Counter(placed.device_of(each) for each in parameters_in(module))
 
 
 def holder_in_module(failure: Failure, tensor: torch.Tensor) -> tuple[torch.nn.Module, str] | None:
@@ -148,7 +144,7 @@ def spelled(failure: Failure, device: torch.device, other: str = "") -> str:
     level = failure.user
     for space in (level.variables, level.frame.f_globals) if level else ():
         for name, value in list(space.items()):
-            if type(value) is torch.device and _same(value, device):
+            if type(value) is torch.device and value.type == device.type and (value.index or 0) == (device.index or 0):
                 return name
     return f"{other}.device" if other and dotted_text(other) else f'"{device}"'
 
@@ -161,16 +157,11 @@ def dotted_text(text: str) -> bool:
         return False
 
 
-def _same(one: torch.device, other: torch.device) -> bool:
-    return one.type == other.type and (one.index or 0) == (other.index or 0)
-
-
 def device_there(failure: Failure, place: Place | None, device: str) -> str:
     """How the function that makes something writes a device: as where it moves a model, if it does; else as here."""
     body = body_around(place.file, place.line) if place else None
     for other, _ in moves(failure):
-        inside = body_around(other.file, other.line)
-        statement = statement_at(inside, *other.position)
+        inside, statement = read_at(other)
         for call in calls_in(statement) if inside is not None and body is not None and inside.node is body.node else ():
             if callee(call)[1] == "to" and call.args and inside is not None and dotted(call.args[0]):
                 return inside.text(call.args[0])

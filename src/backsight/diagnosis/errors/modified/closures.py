@@ -34,7 +34,7 @@ def within_closure(subject: Subject, case: Case, steps: Sequence[Changed]) -> Fi
         return None
     closure = _called(opened)
     around = _around(opened.inner.body) if name else None
-    made = assignments(around, name, before=_first(opened.inner)) if around else ()
+    made = assignments(around, name, before=opened.inner.frame.f_code.co_firstlineno) if around else ()
     what = name or "a result from outside"
     outside = f"{name} was computed outside {closure}" if name else f"{closure} uses a result from outside"
     return explanation(
@@ -67,10 +67,6 @@ def _outside(subject: Subject, case: Case, inner: Level) -> str:
 def _called(opened: OpenStep) -> str:
     name = opened.inner.frame.f_code.co_name
     return "the closure" if name.startswith("<") else f"{name}()"
-
-
-def _first(level: Level) -> int:
-    return level.frame.f_code.co_firstlineno
 
 
 def _around(body: Body | None) -> Body | None:

@@ -14,9 +14,9 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
-from backsight.source import function_at
+from backsight.source import function_at, statements_of
 from backsight.source.bindings import bound
-from backsight.source.body import LOOPS, SCOPES, Body, blocks, functions, statements
+from backsight.source.body import LOOPS, SCOPES, Body, blocks, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed
 from backsight.story.failure import function_of, owner_of
@@ -38,10 +38,6 @@ class _Hook:
     on: tuple[str, ...]
     around: Body | None
     made: ast.stmt | None
-
-    @property
-    def is_lambda(self) -> bool:
-        return getattr(self.body.node, "name", "") == "<lambda>"
 
     @property
     def late(self) -> list[str]:
@@ -71,10 +67,10 @@ def stepped_by_hook(subject: Subject, case: Case, steps: Sequence[Changed]) -> F
         for section in run_by(function_of(hook.called), owner_of(hook.called)):
             for step in steps_in(section):
                 if seen and str(step.place) in {str(each.place) for each in seen}:
-                    return _told(subject, case, hook, step, exact=True)
+                    return _told(subject, hook, step, exact=True)
                 known = step.optimizer is subject.optimizer is not None
                 if not seen and (known or (step.optimizer is None and hook.late)):
-                    return _told(subject, case, hook, step, exact=False)
+                    return _told(subject, hook, step, exact=False)
     return None
 
 
@@ -96,10 +92,9 @@ def _hooks(subject: Subject) -> Iterator[_Hook]:
 def _made(body: Body) -> tuple[Body, ast.stmt] | tuple[None, None]:
     """The function in which another, or a lambda, is written, and the statement that makes it."""
     arguments = getattr(body.node, "args", None)
-    for around in functions(body.file):
-        for each in statements(around.node):
-            if each is body.node or _lambda(each, arguments) is not None:
-                return around, each
+    for around, each in statements_of(body.file):
+        if each is body.node or _lambda(each, arguments) is not None:
+            return around, each
     return None, None
 
 
@@ -114,7 +109,7 @@ def _is_in(statement: ast.stmt, loop: ast.stmt) -> bool:
     return loop.lineno < statement.lineno <= (loop.end_lineno or 0)
 
 
-def _told(subject: Subject, case: Case, hook: _Hook, step: Step, exact: bool) -> Finding:
+def _told(subject: Subject, hook: _Hook, step: Step, exact: bool) -> Finding:
     weight, late = subject.holder or "a weight", hook.late
     place = hook.around.place(hook.made) if hook.around and hook.made else None
     which = "that hook" if place else f"the hook of {_of(hook.on)}"

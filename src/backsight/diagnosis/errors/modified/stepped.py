@@ -20,9 +20,9 @@ from backsight.diagnosis.evidence.joints import Joint, is_of_this_pass, joint_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, unwatched
 from backsight.findings.evidence import Certainty
-from backsight.source import Body, Place, statement_at
+from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, uses
-from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed
@@ -157,8 +157,7 @@ def _stored_again(subject: Subject, case: Case, level: Level | None, step: Chang
     """The statement of another method that stores the result of the old weights, `self.score = self.critic(self.fake)`:
     below the step, if the loss reaches the weights through that attribute alone and the statement can run there."""
     saver, owner, graph = step.saver, subject.leaf.owner if subject.leaf else None, case.graph
-    body = body_around(saver.file, saver.line) if saver else None
-    statement = statement_at(body, *saver.position) if body and saver else None
+    body, statement = read_at(saver)
     if level is None or level is subject.failure.user or not owner or body is None:
         return ""
     if not isinstance(statement, ast.Assign) or len(statement.targets) > 1 or step.before.file != level.place.file:
@@ -282,8 +281,7 @@ def _recomputed(case: Case, held: str) -> str:
     """How what holds an old result gets one of the weights as they are now."""
     variable = held.partition("[")[0]
     place = assigned_once(case, variable)
-    body = body_around(place.file, place.line) if place else None
-    statement = statement_at(body, *place.position) if body and place else None
+    body, statement = read_at(place)
     if place is None:
         return f"Recompute {held} in each iteration, or detach after each step what {variable} holds."
     constant = ""

@@ -42,7 +42,7 @@ def asked(suspect: Suspect) -> Asked | None:
         if is_later or statement is None or getattr(function, "__code__", None) is None:
             continue
         code = function.__code__
-        if (code.co_filename, code.co_name) != (section.body.file, getattr(section.body.node, "name", "")):
+        if (code.co_filename, code.co_name) != (section.body.file, section.body.name):
             continue
         given = passed(function, owner, call).get(name or "")
         parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

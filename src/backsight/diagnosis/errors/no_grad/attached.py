@@ -38,13 +38,13 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
     bare = {node: _bare(body, node) for node in expressions(statement) if body.text(node) in cutting}
     if statement is None or {body.text(node) for node in bare} != cutting or not all(bare.values()):
         return ""
-    new = rewritten(body, statement, _changes(body, statement, bare))
+    new = rewritten(body, statement, _changes(statement, bare))
     if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:
         return f"Remove line {statement.lineno}, `{body.text(statement)}`"
     return f"On line {statement.lineno}, write `{new}`" if new else ""
 
 
-def _changes(body: Body, statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
+def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
     """What to replace by what, so that these expressions keep their graph, and what makes a new tensor of them, too."""
     changes = {node: simple(text) for node, text in bare.items()}
     for call in calls_in(statement):
@@ -132,8 +132,8 @@ def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> str:
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
     """The conversion to floating point around an expression, if there is one."""
-    for each in expressions(statement):
-        if isinstance(each, ast.Call) and callee(each)[0] is node and callee(each)[1] in _FLOATING:
+    for each in calls_in(statement):
+        if callee(each)[0] is node and callee(each)[1] in _FLOATING:
             return each
     return node
 
@@ -171,8 +171,8 @@ def _is_index(statement: ast.stmt, value: ast.expr) -> bool:
 def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[int, str]]:
     """The statements that choose by the result, `torch.where(hard, a, b)`, with a weighted mean instead."""
     for each in _later(body, statement, name):
-        for node in expressions(each):
-            if isinstance(node, ast.Call) and callee(node)[1] == "where" and len(node.args) == 3:
+        for node in calls_in(each):
+            if callee(node)[1] == "where" and len(node.args) == 3:
                 first, *both = node.args
                 if dotted(first) == name:
                     a, b = (simple(body.text(value)) for value in both)

@@ -24,7 +24,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
-from backsight.source import Cut, Place, assignments, statement_at
+from backsight.source import Cut, Place, assignments, parsed, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
@@ -82,9 +82,8 @@ def _around_all(failure: Failure) -> Suspect | None:
 
 def is_sure(level: Variables, off: Disabled) -> bool:
     """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
-    try:
-        node = ast.parse(off.text, mode="eval").body
-    except (SyntaxError, ValueError):
+    node = parsed(off.text)
+    if node is None:
         return False
     if isinstance(node, ast.Call):
         told = [*node.args, *(each.value for each in node.keywords)]
@@ -137,7 +136,7 @@ def _asked_after(scene: Scene, proven: Sequence[Suspect]) -> Suspect | None:
 def _is_called_outside(scene: Scene, suspect: Suspect, blocks: Sequence[Suspect]) -> bool:
     """Whether a function without gradients, which has returned, was called outside of the blocks that have none: what
     they computed may be a target, and is so on purpose."""
-    name, off = getattr(suspect.section.body.node, "name", ""), _lines_off(blocks)
+    name, off = suspect.section.body.name, _lines_off(blocks)
     running = [each for each in sections(scene.failure) if each.level is not None] if off else []
     calls = ((call, place) for each in running for call, place in each.calls())
     return suspect.section.level is None and any(
@@ -274,7 +273,7 @@ def _calling(scene: Scene, suspect: Suspect) -> Place | None:
 
 
 def _name(suspect: Suspect) -> str:
-    return getattr(suspect.section.body.node, "name", "")
+    return suspect.section.body.name
 
 
 _LEFT_OUT = ("detach", "number")

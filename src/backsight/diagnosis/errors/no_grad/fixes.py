@@ -21,7 +21,7 @@ from backsight.diagnosis.errors.no_grad.attached import (
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
 from backsight.diagnosis.evidence.first_order import with_graph
 from backsight.diagnosis.wording import listed
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, parsed, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import (
@@ -356,7 +356,7 @@ def _of_block(suspect: Suspect) -> str:
             return (
                 f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}."
             )
-        name = getattr(suspect.section.body.node, "name", "")
+        name = suspect.section.body.name
         return f"Remove @{expression} from {name}{_other_calls(suspect, name, expression)}."
     if suspect.seen:
         what, block = (suspect.calling or suspect.inside[0][0]).text, suspect.cut.place.text.rstrip(":")
@@ -513,10 +513,7 @@ def _function(expression: str) -> str:
     """`argmax` of `logits.argmax(dim=1)`, `.data` of `x.data`; both as they are, where a watch knows no more."""
     if expression.removeprefix(".").isidentifier():
         return expression
-    try:
-        node = ast.parse(expression, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
-        return "it"
+    node = parsed(expression)
     if isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call):

@@ -15,9 +15,9 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming.plain import namespace
-from backsight.source import Body, Cut, Place, cuts, function_at
+from backsight.source import Body, Cut, Place, calls_of, cuts, function_at, only
 from backsight.source.bindings import assigned
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source.body import callee, statements
 from backsight.source.definitions import FILLING
 from backsight.story.failure import function_of
 from backsight.story.files import user_files
@@ -95,15 +95,11 @@ def _cuts(body: Body, value: ast.expr) -> tuple[Cut, ...]:
 
 def _registered(scene: Scene) -> Place | None:
     """The only statement of the program that registers a forward hook."""
-    found = [
+    return only(
         body.place(each)
-        for file in user_files(scene.failure)
-        for body in functions(file)
-        for each in statements(body.node)
-        for call in calls_in(each)
+        for body, each, call in calls_of(*user_files(scene.failure))
         if callee(call)[1] == "register_forward_hook"
-    ]
-    return found[0] if len(found) == 1 else None
+    )
 
 
 def _nothing(hook: Hook) -> str:
@@ -111,7 +107,7 @@ def _nothing(hook: Hook) -> str:
     value, line, body = hook.returns.value, hook.returns.lineno, hook.body
     if isinstance(value, ast.Call) and callee(value)[1] in FILLING:
         text = ast.unparse(value)
-        if getattr(body.node, "name", "") == "<lambda>":
+        if body.name == "<lambda>":
             given = ast.unparse(body.node.args) if isinstance(body.node, ast.FunctionDef) else ""
             return (
                 f"Let the hook return nothing: above line {line}, define `def look({given}): {text}`, and use look in "

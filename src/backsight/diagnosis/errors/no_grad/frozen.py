@@ -18,7 +18,7 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Place, assignments, lets_through, statement_at
+from backsight.source import Place, assignments, lets_through, only, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
 from backsight.source.body import dotted, statements
@@ -84,7 +84,7 @@ def _frozen(scene: Scene, found: Sources) -> Finding:
         (
             *(_told_late(late) if late is not None else _told(places)),
             *missed,
-            *_only_some(held, found, spared),
+            *_only_some(held, spared),
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
@@ -102,8 +102,7 @@ def _told(places: list[Place]) -> Iterator[Fact]:
 def _put_back_late(scene: Scene, places: list[Place]) -> ReadTooLate | None:
     """What was to set requires_grad as it was and sets it to False, if nothing else turns it off."""
     found = [each for file in user_files(scene.failure) for each in read_too_late(file, "requires_grad")]
-    every = [each for each in found if all(place in (each.changed, each.restored) for place in places)]
-    return every[0] if len(every) == 1 else None
+    return only(each for each in found if all(place in (each.changed, each.restored) for place in places))
 
 
 def _skipped(scene: Scene, places: list[Place]) -> tuple[Sequence[Fact], str] | None:
@@ -151,7 +150,7 @@ def _held(scene: Scene, found: Sources) -> list[str]:
     return held if len(found.modules) == 1 and len(held) < len(every) else []
 
 
-def _only_some(held: list[str], found: Sources, spared: list[Freezing]) -> Iterator[Fact]:
+def _only_some(held: list[str], spared: list[Freezing]) -> Iterator[Fact]:
     """What the optimizer holds of it, and the statement that was to leave only this trainable."""
     if held and spared:
         yield shown(spared[0].place, f"freezes the others; it does not unfreeze {listed(held, 2)}.")
@@ -274,7 +273,7 @@ def _frozen_at(
     if not rest:
         rest, spared = every, []
     chosen = [each for each in rest if each.place in named] if named else rest
-    return named or [each.place for each in rest], chosen[0] if len(chosen) == 1 else None, spared
+    return named or [each.place for each in rest], only(chosen), spared
 
 
 def _spares(freezing: Freezing, held: list[str]) -> bool:

@@ -79,7 +79,7 @@ def _undone(place: Place) -> str:
     entered and left, when it is left."""
     body = body_around(place.file, place.line)
     block = body.node.body if body is not None else []
-    if body is not None and getattr(body.node, "name", "") == "__enter__":
+    if body is not None and body.name == "__enter__":
         return (
             f"Above line {place.line}, keep the mode: `self.was_enabled = torch.is_grad_enabled()`. In __exit__, call "
             "`torch.set_grad_enabled(self.was_enabled)`."
@@ -103,13 +103,13 @@ def _entered_again(scene: Scene, switch: Place) -> Finding | None:
     """`__enter__` keeps the mode and `__exit__` puts it back: of an object that was entered again before it was left,
     the mode that was kept first is lost."""
     body = body_around(switch.file, switch.line)
-    kept = _kept(body, switch) if body is not None and getattr(body.node, "name", "") == "__enter__" else None
+    kept = _kept(body, switch) if body is not None and body.name == "__enter__" else None
     if kept is None:
         return None
     place, cls, attribute = kept
     kinds = [kind for level in scene.failure.users if isinstance(kind := level.frame.f_globals.get(cls), type)]
     held = search((), frames=scene.failure.frames, collect=tuple(kinds[:1])).found if kinds else []
-    name = next((found.path for value, found in held if _keeps_false(value, attribute)), "")
+    name = next((found.path for value, found in held if (namespace(value) or {}).get(attribute) is False), "")
     lost = f"{name}.{attribute} is False: {name} was last entered where gradients were disabled already."
     return explanation(
         scene.title("gradients were disabled and never re-enabled"),
@@ -124,10 +124,6 @@ def _entered_again(scene: Scene, switch: Place) -> Finding | None:
         source=str(place),
         exact=bool(name),
     )
-
-
-def _keeps_false(value: object, attribute: str) -> bool:
-    return (namespace(value) or {}).get(attribute) is False
 
 
 def _kept(body: Body, switch: Place) -> tuple[Place, str, str] | None:
@@ -160,7 +156,7 @@ def left_by_generator(scene: Scene) -> Finding | None:
         found = next(_open_blocks(scene, level), None)
         if found is not None:
             off, at, used = found
-            name = getattr(off.body.node, "name", "")
+            name = off.body.name
             return explanation(
                 scene.title(f"{name}() yields inside {off.text}, so gradients are disabled outside it, too"),
                 (
@@ -273,7 +269,7 @@ def _switches(failure: Failure) -> Iterator[Place]:
 
 
 def _is_switch(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.With | ast.AsyncWith):
+    if isinstance(statement, ast.With):
         return False
     calls = calls_in(statement)
     return any(callee(c)[1] == "set_grad_enabled" and c.args and is_constant(c.args[0], False) for c in calls)

@@ -14,9 +14,9 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import described, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Body, Place, statement_at
+from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import body_around, dotted, expressions
+from backsight.source.body import dotted, expressions
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
@@ -40,8 +40,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
         return None
     name, kept = names_of(found.failure, [given.other, given.kept])
     place = _place(found, given)
-    body = body_around(place.file, place.line) if place else None
-    statement = statement_at(body, *place.position) if body and place else None
+    body, statement = read_at(place)
     text, like = (_called(found, body, statement, each) for each in (given.other, given.kept))
     what, beside = _told(text or name, given.other), _told(like or kept, given.kept)
     took = [shown(place, f"takes {what}, and {beside}.")] if place else [f"It was given {what}, and {beside}."]

@@ -9,9 +9,9 @@ from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.holders import below, results_in
 from backsight.diagnosis.evidence.joints import joint_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, tensor_of, unwatched, were
+from backsight.diagnosis.wording import listed, operations_were, shown, tensor_of, unwatched
 from backsight.findings.evidence import Certainty
-from backsight.source import Place
+from backsight.source import Place, statement_at
 from backsight.source.in_place import in_place
 from backsight.story.failure import Level
 from backsight.story.stepping import optimizer_steps
@@ -34,7 +34,7 @@ def steps_seen(case: Case) -> tuple[str, ...]:
         return tuple(joined_at(case))
     names = listed([case.graph.nodes[i].name for i in case.joints], 3)
     return (
-        f"{were(len(case.old), 'operations of this graph')} recorded before the last optimizer step; the new part "
+        f"{operations_were(len(case.old))} recorded before the last optimizer step; the new part "
         f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}.",
     )
 
@@ -109,6 +109,8 @@ def why_not_retain(case: Case) -> str:
 
 def _running_sum(case: Case, found: Carried) -> Finding:
     level, name, read, assigned, seen = found.level, found.name, found.read, found.assigned, steps_seen(case)
+    loop = statement_at(level.body, *found.facts.loop.position) if found.facts is not None else None
+    ends = f", below line {loop.end_lineno}" if loop is not None else ""
     return explanation(
         f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones.",
         (
@@ -121,7 +123,7 @@ def _running_sum(case: Case, found: Carried) -> Finding:
             *(seen or unwatched()),
         ),
         f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
-        f"call {name}.backward() once, after the loop.",
+        f"call {name}.backward() once, after the loop{ends}.",
         source=str(assigned if assigned != read else read),
         exact=bool(seen),
     )

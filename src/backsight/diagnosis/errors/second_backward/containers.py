@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.spoken import simple
-from backsight.source import Body, Place, assignments, statement_at
-from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
+from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.failure import Level
 from backsight.story.fixes import every_time
@@ -29,7 +29,7 @@ def cached(case: Case, attribute: str) -> Keeping | None:
         for level in case.failure.users
         for body, name in _bodies(level, attribute)
         for place in assignments(body, name)
-        if getattr(body.node, "name", "") != "__init__"
+        if body.name != "__init__"
     ]
     return found[0] if found and all(each.cached for each in found) else None
 
@@ -45,7 +45,7 @@ def emptied(case: Case, container: str) -> bool:
         assignments(body, name) or any(callee(node)[1] == "clear" for node in _calls_on(body, name))
         for level in case.failure.users
         for body, name in _bodies(level, container)
-        if getattr(body.node, "name", "") != "__init__"
+        if body.name != "__init__"
     )
 
 
@@ -59,8 +59,7 @@ def _calls_on(body: Body, name: str) -> Iterator[ast.Call]:
 def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) -> str:
     """What to do about results that a container keeps."""
     if keeping.cached:
-        body = body_around(keeping.place.file, keeping.place.line)
-        statement = statement_at(body, *keeping.place.position)
+        body, statement = read_at(keeping.place)
         every = every_time(body, statement, keeping.name) if body and statement else ""
         if every:
             return (
@@ -83,13 +82,10 @@ def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) ->
 
 def _detached(value: str) -> str:
     """An expression without its history, of a tuple each of its elements; empty where it cannot be written."""
-    try:
-        node = ast.parse(value, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
-        return ""
+    node = parsed(value)
     if isinstance(node, ast.Tuple):
         return f"({', '.join(_detached(ast.unparse(each)) for each in node.elts)})"
-    return f"{simple(value)}.detach()"
+    return f"{simple(value)}.detach()" if node is not None else ""
 
 
 def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:

@@ -10,8 +10,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Certainty
 from backsight.naming.frames import is_function
-from backsight.source import Body, Place
-from backsight.source.body import callee, calls_in, expressions, functions, statements
+from backsight.source import Body, Place, calls_of
+from backsight.source.body import callee, expressions
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -51,11 +51,9 @@ def _read(level: Level) -> ast.expr | None:
 
 def _saving(failure: Failure) -> Iterator[tuple[Body, Place, ast.Call]]:
     """The statements that save for backward."""
-    for body in (body for file in user_files(failure) for body in functions(file)):
-        for each in statements(body.node):
-            for call in calls_in(each):
-                if callee(call)[1] == "save_for_backward":
-                    yield body, body.place(each), call
+    for body, each, call in calls_of(*user_files(failure)):
+        if callee(call)[1] == "save_for_backward":
+            yield body, body.place(each), call
 
 
 def _fix(level: Level, read: ast.expr, saving: list[tuple[Body, Place, ast.Call]]) -> str:

@@ -19,6 +19,7 @@ from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_h
 from backsight.diagnosis.evidence.joints import (
     Joint,
     assigned,
+    joint_by_argument,
     joint_of,
     passed_on,
     passed_on_by_one,
@@ -26,12 +27,11 @@ from backsight.diagnosis.evidence.joints import (
 )
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
+from backsight.diagnosis.wording import counted, listed, operations_were, shown, tensor_of
 from backsight.findings.evidence import Fact
-from backsight.source import Body, Place, loop_facts, statement_at
+from backsight.source import Body, Place, loop_facts, parsed, read_at
 from backsight.source.bindings import spots
 from backsight.source.body import LOOPS, body_around, callee, dotted, expressions, statements
-from backsight.story.changes import expression
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
 from backsight.tape import Node
@@ -51,6 +51,8 @@ def joined(case: Case) -> Finding | None:
             or _parametrized_once(case, joint)
             or _kept(case, joint)
         )
+    if (turns := joint_by_argument(case)) is not None:
+        return _in_turns(case, turns)
     return _all_of_it(case) if len(case.old) == len(case.graph) - len(case.graph.leaves) else None
 
 
@@ -65,6 +67,28 @@ def joined_at(case: Case) -> Iterator[str]:
     made = f", created at {joint.made}" if joint.made else ""
     through = f"{joint.old.name}{made}"
     yield f"{by} already freed {many} of this graph. What was computed since reaches {them} through {through}."
+
+
+def _in_turns(case: Case, joint: Joint) -> Finding:
+    """Each call computes a loss from the same result, and only then do they run backward, one after the other."""
+    level = case.failure.user
+    function = level.function.rpartition(".")[2] if level is not None else ""
+    source = joint.made or case.failure.source
+    return explanation(
+        f"{joint.holder}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
+        (
+            *([shown(joint.made, f"computed {joint.holder}.")] if joint.made else []),
+            *(
+                [shown(joint.used, f"computes {case.loss} from it in each call, before any backward.")]
+                if joint.used
+                else []
+            ),
+            *_freed(case),
+        ),
+        f"Add the losses and call backward once: let {function}() return {case.loss} instead, and run backward on the "
+        f"sum. Or compute {joint.holder} for each call.",
+        source=str(source) if source else None,
+    )
 
 
 def _carried(case: Case, joint: Joint) -> Finding | None:
@@ -129,8 +153,7 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
 def _written_into(case: Case, joint: Joint) -> Finding | None:
     """An attribute into whose tensor each pass writes, `self.cache[t] = k`, each with its graph."""
     made = joint.made
-    body = body_around(made.file, made.line) if made is not None and joint.old.op in _WRITES else None
-    statement = statement_at(body, *made.place.position) if body and made else None
+    body, statement = read_at(made.place if made is not None and joint.old.op in _WRITES else None)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     name = dotted(target.value) if isinstance(target, ast.Subscript) else None
     if made is None or body is None or not isinstance(statement, ast.Assign) or name is None or "." not in name:
@@ -219,7 +242,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     keeping = filled(case, container) if container != joint.holder else None
     put = keeping.place if keeping else None
     name = joint.holder or stored(joint) or _operand(case, joint) or assigned(joint)
-    known, name = _outlives(case, joint, name), name or f"the result of {joint.old.op}"
+    known, name = _outlives(joint, name), name or f"the result of {joint.old.op}"
     here = local_of(case, joint)
     made = here.place if here and here.inner else joint.made
     elsewhere = ", in another thread: `with torch.no_grad():` around the call that starts it does not reach there"
@@ -229,7 +252,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"stores it in {container}, still attached to its graph."))
     else:
-        keeping = keeping if keeping and expression(keeping.place.text) is not None else None
+        keeping = keeping if keeping and parsed(keeping.place.text) is not None else None
         put = None
     first = here.first if here else None
     if joint.used and joint.used != joint.made:
@@ -253,7 +276,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     )
 
 
-def _outlives(case: Case, joint: Joint, name: str) -> bool:
+def _outlives(joint: Joint, name: str) -> bool:
     """Whether it is known that a name holds the old result until it is used again.
 
     A variable of a function that has returned does not; it does in the loop of a generator that was made before it.
@@ -355,7 +378,7 @@ def _operand(case: Case, joint: Joint) -> str:
     if operation is None:
         return ""
     at = next((k for k, edge in enumerate(joint.new.inputs) if edge and edge.node.index == joint.old.index), None)
-    given = [each.text for each in operation.operands if not isinstance(expression(each.text), ast.Constant)]
+    given = [each.text for each in operation.operands if not isinstance(parsed(each.text), ast.Constant)]
     if len(given) == 1 and given[0].isidentifier() and joint.new.sequence == operation.first:
         return given[0]
     ordered = operation.operands if joint.new.op in _IN_ORDER else ()
@@ -389,8 +412,7 @@ def held_since_step(case: Case) -> Finding | None:
         f"{'them' if several else 'it'}.",
         (
             shown(case.failure.user.place, f"backpropagates through {listed([path for _, _, path in held], 3)}."),
-            f"{were(len(case.old), 'operations of this graph')} recorded before the last optimizer step, as the "
-            "watch has seen.",
+            f"{operations_were(len(case.old))} recorded before the last optimizer step, as the watch has seen.",
         ),
         _emptied(name, len({node for node, _, _ in held})),
         source=case.failure.source,

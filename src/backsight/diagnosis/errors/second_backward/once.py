@@ -31,10 +31,10 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import LoopFacts, Place, assignments, statement_at
+from backsight.source import LoopFacts, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import bound, uses
-from backsight.source.body import body_around, calls_in, dotted, expressions, statements
+from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -79,13 +79,15 @@ def computed_outside(case: Case) -> Finding | None:
     if around is None or len(places) != 1 or around.value(name) is not case.root:
         return None
     function = level.function.rpartition(".")[2]
+    first = level.body.node.body[0].lineno if level.body is not None else level.line
     return explanation(
         f"{name} was computed once, outside {function}(), and backward() already ran on it.",
         (
             shown(places[0], f"computes {name} once."),
             shown(level.place, f"frees its graph in the first call of {function}(), and needs it again."),
         ),
-        f"Move `{places[0].text}` into {function}(), so each call recomputes it.",
+        f"Move line {places[0].line}, `{places[0].text}`, into {function}(), above line {first}, so each call "
+        "recomputes it.",
         source=str(places[0]),
         exact=case.earlier is not None,
     )
@@ -374,16 +376,14 @@ def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> 
 def _computed_and_stored(case: Case, name: str) -> Place | None:
     """The only statement of its class that gives an attribute its value, if it computes that, too."""
     place = stored_at(case, name) if "." in name else None
-    body = body_around(place.file, place.line) if place else None
-    statement = statement_at(body, *place.position) if body and place else None
+    statement = read_at(place)[1]
     single = isinstance(statement, ast.Assign) and dotted(statement.targets[0]) is not None
     return place if single and any(True for _ in calls_in(statement)) else None
 
 
 def _needing(level: Level, stored: Place) -> str:
     """What a statement of another function reads of its own variables, which have to be kept to run it again."""
-    body = body_around(stored.file, stored.line)
-    statement = statement_at(body, *stored.position)
+    body, statement = read_at(stored)
     if body is None or statement is None:
         return ""
     arguments = getattr(body.node, "args", None)

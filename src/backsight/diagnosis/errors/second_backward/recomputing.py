@@ -16,7 +16,7 @@ from backsight.diagnosis.evidence.joints import (
     passes_before,
 )
 from backsight.diagnosis.evidence.spoken import simple
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, only, read_at, statement_at
 from backsight.source.bindings import bound, stored_arguments, target_names
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
@@ -82,16 +82,14 @@ def stored_at(case: Case, name: str) -> Place | None:
     """The only statement of its class that assigns an attribute: where it is computed once, whatever computes it."""
     owner, _, attribute = name.rpartition(".")
     held = _held(case, owner)
-    found = [each for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}")]
-    return found[0] if len(found) == 1 else None
+    return only(each for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}"))
 
 
 def computed_again(case: Case, name: str, called: str = "") -> str:
     """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
     and an argument what the constructor has kept of it. Empty where not all of it is kept."""
     place, (owner, _, attribute) = stored_at(case, name), name.rpartition(".")
-    body = body_around(place.file, place.line) if place else None
-    statement = statement_at(body, *place.position) if body and place else None
+    body, statement = read_at(place)
     if body is None or not isinstance(body.node, ast.FunctionDef) or not isinstance(statement, ast.Assign):
         return ""
     owner = called or owner
@@ -166,8 +164,7 @@ def _embedded(case: Case, joint: Joint, name: str) -> str:
     """A dataset that keeps what a module computed of all its rows, `self.rows = encoder(x)`: it keeps the rows, and the
     loop computes, of each batch."""
     place, level = stored_at(case, name), case.failure.user
-    body = body_around(place.file, place.line) if place else None
-    statement = statement_at(body, *place.position) if body and place else None
+    body, statement = read_at(place)
     call = statement.value if isinstance(statement, ast.Assign) else None
     used = body_around(joint.used.file, joint.used.line) if joint.used else None
     if level is None or level.body is None or body is None or not isinstance(call, ast.Call) or len(call.args) != 1:
@@ -226,8 +223,7 @@ def _untrained(case: Case, joint: Joint, name: str) -> str:
     """What to do where optimizers train other parts of this graph, and nothing that the old result is computed from."""
     behind = set(below(case.graph, [joint.old.index]))
     made, owned = joint.made, {leaf.node for leaf in case.graph.leaves if leaf.owner}
-    body = body_around(made.file, made.line) if made else None
-    statement = statement_at(body, *made.place.position) if made else None
+    body, statement = read_at(made.place if made else None)
     if not owned or owned & behind or made is None or not isinstance(statement, ast.Assign | ast.Return):
         return ""
     value = statement.value
@@ -261,8 +257,7 @@ def _as_parameter(case: Case, joint: Joint, made: Place | None) -> str:
     inside = below(case.graph, [joint.old.index])
     if made is None or any(leaf.module or leaf.owner for leaf in case.graph.leaves if leaf.node in inside):
         return ""
-    body = body_around(made.file, made.line)
-    statement = statement_at(body, *made.position)
+    body, statement = read_at(made)
     if body is None or not isinstance(statement, ast.Assign):
         return ""
     inner = [node for node in calls_in(statement) if callee(node)[1] == "Parameter" and len(node.args) == 1]
@@ -278,7 +273,7 @@ def assigned_once(case: Case, name: str) -> Place | None:
     owner, _, attribute = name.rpartition(".")
     held = _held(case, owner)
     found = [(body, each) for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}")]
-    once = is_module(held) and all(getattr(body.node, "name", "") == "__init__" for body, _ in found)
+    once = is_module(held) and all(body.name == "__init__" for body, _ in found)
     return found[0][1] if found and once else None
 
 

@@ -14,7 +14,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library
-from backsight.source import Body, Place, assignments, function_at, statement_at
+from backsight.source import Body, Place, assignments, function_at, only, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.definitions import values_of
@@ -143,7 +143,7 @@ def _maker(of: Variables, node: ast.expr) -> Maker | None:
     value = returns[0].value if len(returns) == 1 else None
     if body is not None and isinstance(value, ast.Name):
         values = values_of(body, value.id, returns[0].lineno)
-        value = values[0] if len(values) == 1 else None
+        value = only(values)
     if body is None or value is None or dotted(value) is not None:
         return None
     return Maker(function, owner, given, body, returns[0], value, is_property)
@@ -159,7 +159,7 @@ def _read_elsewhere(case: Unused, maker: Maker, level: Level, node: ast.expr) ->
                 if (here and each is node) or type(each) is not type(node) or statement is None:
                     continue
                 if _runs(section, each, maker) and section.body.place(statement) != level.place:
-                    yield Other(section.body.place(statement), "" if here else getattr(section.body.node, "name", ""))
+                    yield Other(section.body.place(statement), "" if here else section.body.name)
 
 
 def _runs(section: Section, node: ast.expr, maker: Maker) -> bool:
@@ -205,7 +205,7 @@ def _is_set_again(failure: Failure, attribute: str) -> bool:
         name.rpartition(".")[2] == attribute and "." in name
         for file in user_files(failure)
         for body in functions(file)
-        if getattr(body.node, "name", "") not in ("__init__", "__post_init__")
+        if body.name not in ("__init__", "__post_init__")
         for each in statements(body.node)
         for name in bound(each)
     )

@@ -1,13 +1,13 @@
-"""Colours and faces of the picture, light and dark, as CSS that needs no variables: rasterizers know none."""
+"""Colours and faces of pictures, light and dark, as CSS that needs no variables: rasterizers know none."""
 
 from __future__ import annotations
 
 from string import Template
 from typing import Literal
 
-from backsight.drawing.metrics import FONT
-
 Theme = Literal["auto", "light", "dark"]
+
+FONT = "Helvetica, Arial, 'Liberation Sans', 'Nimbus Sans', sans-serif"
 
 LIGHT = {
     "page": "#ffffff",
