@@ -22,7 +22,9 @@ NAMES = [script.name for script in scripts()]
 MISSED = frozenset(
     {
         "checkpoint/attribute_toggled",
+        "modified/anchors_of_the_constructor",
         "modified/averaged_between_the_passes",
+        "modified/basis_of_the_constructor",
         "modified/clipped_elsewhere",
         "modified/comprehension_normalise",
         "modified/critique_kept_by_trainer",
@@ -33,6 +35,7 @@ MISSED = frozenset(
         "modified/inplace_relu_config",
         "modified/lambda_dropout",
         "modified/losses_of_two_tasks",
+        "modified/prior_of_the_class",
         "modified/reload_between",
         "modified/scaling_pre_hook",
         "modified/swa_update",
@@ -49,6 +52,8 @@ MISSED = frozenset(
         "no_grad/sign_comparison",
         "no_grad/spiking_neurons",
         "no_grad/wrapped_metric",
+        "refused/labels_as_counts",
+        "refused/returns_of_an_agent",
         "scalar/elbo_sum_over_latents",
         "scalar/lambda_loss",
         "second_backward/advantage_in_methods",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
     disabled,
+    dtypes,
     elsewhere,
     functions,
     kernels,
+    resuming,
     tensors,
     transforms,
 )
