@@ -3956,6 +3956,76 @@ def main():
 
 main()
 """,
+    "BS101 adapters on a frozen base, after an optimizer of the base": """
+class Adapted(nn.Module):
+    def __init__(self, base, rank=2):
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(0.1 * torch.randn(rank, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+
+    def forward(self, x):
+        return self.base(x) + F.linear(F.linear(x, self.down), self.up)
+
+def main():
+    model = net()
+    optimizer = torch.optim.AdamW((p for p in model.parameters()), lr=0.01)  #!
+    for p in model.parameters():
+        p.requires_grad_(False)
+    model[0] = Adapted(model[0])
+    model[2] = Adapted(model[2])
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    main()
+""",
+    "BS101 a new head on a model that a helper has frozen, after its optimizer": """
+def freeze(model):
+    for p in model.parameters():
+        p.requires_grad_(False)
+
+def main():
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+    freeze(model)
+    model[2] = nn.Linear(16, 1)
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+main()
+""",
+    "BS101 an adapter in front of a frozen model, whose optimizer was there before": """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+model.requires_grad_(False)
+adapter = nn.Linear(4, 4)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x + adapter(x)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 an adapter in front of a model that trains, whose optimizer was there before": """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+adapter = nn.Linear(4, 4)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x + adapter(x)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS101 a body that is unfrozen after an optimizer of what was trainable": """
 def build(model):
     return torch.optim.Adam(filter(lambda p: p.requires_grad, model.parameters()), lr=0.01)
@@ -4767,6 +4837,45 @@ for step in range(20):
     loss.backward()
     opt_encoder.step()
     opt_head.step()
+""",
+    "BS115 an encoder that the running function freezes": """
+def main():
+    encoder, head = net(4, 8), net(8, 1)
+    opt_encoder = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    opt_head = torch.optim.Adam(head.parameters(), lr=1e-3)
+    for p in encoder.parameters():
+        p.requires_grad_(False)  #!
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(head(encoder(x)), y)
+        opt_encoder.zero_grad()
+        opt_head.zero_grad()
+        loss.backward()
+        opt_encoder.step()
+        opt_head.step()
+
+if __name__ == "__main__":
+    main()
+""",
+    "BS115 an encoder that a helper freezes, called by the running function": """
+def freeze(module):
+    module.requires_grad_(False)
+
+def main():
+    encoder, head = net(4, 8), net(8, 1)
+    opt_encoder = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    opt_head = torch.optim.Adam(head.parameters(), lr=1e-3)
+    freeze(encoder)  #!
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(head(encoder(x)), y)
+        opt_encoder.zero_grad()
+        opt_head.zero_grad()
+        loss.backward()
+        opt_encoder.step()
+        opt_head.step()
+
+main()
 """,
     "BS115 a critic that a method freezes at the start": """
 class Agent:

@@ -48,6 +48,27 @@ FIXES = [
         "Create optimizer after this: move line 44 below line 45.",
     ),
     (
+        "BS101 adapters on a frozen base, after an optimizer of the base",
+        "Create optimizer after line 33, from the parameters that require grad: [p for p in model.parameters() if",
+    ),
+    (
+        "BS101 a new head on a model that a helper has frozen, after its optimizer",
+        "Create optimizer after line 25, from the parameters that require grad: [p for p in model.parameters() if",
+    ),
+    (
+        "BS101 an adapter in front of a frozen model, whose optimizer was there before",
+        "Create optimizer after line 20, from the parameters that require grad: [p for p in adapter.parameters() if",
+    ),
+    (
+        "BS101 an adapter in front of a model that trains, whose optimizer was there before",
+        "Create optimizer after line 19, with adapter.parameters() as well: optimizer = torch.optim.AdamW([*model.para",
+    ),
+    ("BS115 an encoder that the running function freezes", "Remove line 22, or unfreeze them after it, before the"),
+    (
+        "BS115 an encoder that a helper freezes, called by the running function",
+        "Remove line 24, or unfreeze them after it, before the forward pass: requires_grad_(True).",
+    ),
+    (
         "BS101 a body that is unfrozen after an optimizer of what was trainable",
         "Unfreeze before you create opt, or add what you unfreeze later, after line 36: opt.add_param_group("
         "{'params': model[0].parameters()}). Or create opt from model.parameters(): it skips what has no gradient.",

@@ -37,7 +37,7 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     A leaf whose gradient the program itself wants is a note, and so are the parameters of models through which an
     input is optimised: an image, a perturbation, a latent code.
     """
-    if not any(leaf.owner for leaf in scene.graph.leaves):
+    if not any(leaf.owner for leaf in scene.graph.leaves) and not _only_frozen(scene):
         return  # nothing in this graph is optimised by anything we found: say nothing rather than everything
     state = _state_of_libraries(scene)
     every = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
@@ -157,7 +157,7 @@ def _finding(
     if one:
         shape = leaves[0].shape
         which = f" (a leaf of shape {shaped(shape)})" if shape else " (a scalar leaf)"
-    alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}"
+    alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}{_only_frozen(scene)}"
     put = left.replaced if left else None
     new: list[Fact] = [shown(put, _replacing(left, leaves))] if left and put else []
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
@@ -237,9 +237,21 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
     name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
     if name is None:
         return None
-    if (created := created_after(scene, leaves[0], built)) is not None:
-        fact = shown(created, f"creates {leaves[0].name.rpartition('.')[0]} after that.")
-        return (fact,), f"Create {name} after this: move line {built.line} below line {created.last}."
+    if created := created_after(scene, leaves, built):
+        facts = tuple(shown(each.place, f"creates {each.name} after that.") for each in created[:_NAMED])
+        last = created[-1].place.last
+        if _only_frozen(scene):
+            return (
+                facts,
+                f"Create {name} after line {last}, from the parameters that require grad: {_trainable(leaves)}.",
+            )
+        alone = [_all_of(each.name, leaves) for each in created if "." not in each.name]
+        if alone:  # nothing that the optimizer was made from has them
+            code = _given_too(built.text, ", ".join(alone))
+            what = f"{listed(alone).replace('*', '')} as well{f': {code}' if code else ''}"
+            return facts, f"Create {name} after line {last}, with {what}."
+        after = "this" if len(created) == 1 else "these"
+        return facts, f"Create {name} after {after}: move line {built.line} below line {last}."
     if (filtering_at := filtering(built)) is not None:
         fact = shown(filtering_at, f"takes only parameters that require grad when {name} is created.")
         model = leaves[0].name.partition(".")[0]
@@ -252,6 +264,29 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
             "what has no gradient."
         )
     return None
+
+
+def _only_frozen(scene: Scene) -> str:
+    """Say that the optimizers hold nothing but frozen parameters; empty where they hold something else, or nothing."""
+    held = [parameters(optimizer) for optimizer in scene.optimizers.values()]
+    if not held or not all(held) or any(p.requires_grad for each in held for p in each):
+        return ""
+    return f": all {counted(sum(map(len, held)), 'parameter')} in {'it' if len(held) == 1 else 'them'} are frozen"
+
+
+def _all_of(name: str, leaves: Sequence[Leaf]) -> str:
+    """The expression for a leaf, or for the parameters of a model, in a list."""
+    return name if any(leaf.name == name for leaf in leaves) else f"*{name}.parameters()"
+
+
+def _trainable(leaves: Sequence[Leaf]) -> str:
+    """The expression for what an optimizer created after these leaves is to hold."""
+    models = list(dict.fromkeys(leaf.name.partition(".")[0] for leaf in leaves if "." in leaf.name))
+    each = [f"p for p in {model}.parameters() if p.requires_grad" for model in models]
+    alone = [leaf.name for leaf in leaves if "." not in leaf.name]
+    if len(each) == 1 and not alone:
+        return f"[{each[0]}]"
+    return f"[{', '.join([*(f'*({one})' for one in each), *alone])}]"
 
 
 def _missing(scene: Scene, leaves: Sequence[Leaf], optimizer: str) -> str:
@@ -383,6 +418,8 @@ def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
     if held & own or not {id(leaf.tensor()) for leaf in parameter_leaves} <= own:
         return ""
     owned = [leaf for leaf in scene.graph.leaves if leaf.owner]
+    if not owned:
+        return ""
     return (
         f"Only {listed([leaf.label for leaf in owned], 3)} is optimized here, and no parameter of "
         f"{listed(list(scene.models), 3)}."
