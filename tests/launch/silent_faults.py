@@ -4897,6 +4897,30 @@ agent = Agent()
 for step in range(20):
     agent.learn(*batch())
 """,
+    "BS141 a layer whose input is a memory that nothing fills": """
+now, before, head = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(8, 1)
+optimizer = torch.optim.SGD([*now.parameters(), *before.parameters(), *head.parameters()], lr=0.01)
+memory = torch.zeros(16, 4)
+for step in range(40):
+    x, y = batch()
+    out = head(torch.tanh(now(x) + before(memory)))  #!
+    loss = F.mse_loss(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 a convolution of a channel that is empty": """
+color, depth, head = nn.Conv2d(1, 4, 3), nn.Conv2d(1, 4, 3), nn.Linear(64, 1)
+optimizer = torch.optim.SGD([*color.parameters(), *depth.parameters(), *head.parameters()], lr=0.01)
+empty = torch.zeros(16, 1, 6, 6)
+for step in range(40):
+    x = torch.randn(16, 1, 6, 6)
+    h = torch.tanh(color(x) + depth(empty))  #!
+    loss = F.mse_loss(head(h.flatten(1)), x.mean((1, 2, 3))[:, None])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS141 adapters, both of whose matrices a method sets to zero": """
 class LoRA(nn.Module):
     def __init__(self, base, r=4):

@@ -180,6 +180,11 @@ FIXES = [
         "Store it without detach() (self.kept[:] = [output]), and detach only what serves as a target; or,",
     ),
     (
+        "BS141 a layer whose input is a memory that nothing fills",
+        "Look at what goes in there: a buffer that is never filled, a mask that keeps nothing, or units that are dead.",
+    ),
+    ("BS141 a convolution of a channel that is empty", "Look at what goes in there: a buffer that is never filled,"),
+    (
         "BS141 a residual gate and the layer before it, in blocks",
         "Start only one of them at zero: change line 21 to self.gate = nn.Parameter(0.02 * torch.randn(8)).",
     ),
