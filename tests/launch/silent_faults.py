@@ -893,6 +893,52 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS121 a residual with an unknown constant, both of whose sides are cut off": """
+model, stiffness = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), nn.Parameter(torch.tensor(0.3))
+optimizer = torch.optim.Adam([*model.parameters(), stiffness], lr=1e-3)
+
+def derivative(u, t):
+    return torch.autograd.grad(u.sum(), t)[0]  #!
+
+def residual(t):
+    t = t.clone().requires_grad_()
+    u = model(t)
+    du = torch.autograd.grad(u.sum(), t, create_graph=True)[0]
+    return (derivative(du, t) + stiffness * u.detach()).square().mean()
+
+t = torch.linspace(0, 3, 16)[:, None]
+for step in range(20):
+    loss = residual(t) + model(torch.zeros(1, 1)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 a rate that is fitted to a slope, both without a graph": """
+model, rate = net(1, 1), nn.Parameter(torch.tensor(0.1))
+optimizer = torch.optim.Adam([*model.parameters(), rate], lr=1e-3)
+for step in range(20):
+    t = torch.rand(16, 1, requires_grad=True)
+    u = model(t)
+    (slope,) = torch.autograd.grad(u.sum(), t, retain_graph=True)  #!
+    equation = F.mse_loss(rate * u.data, slope)
+    loss = F.mse_loss(u, t.detach().exp()) + equation
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 a field that is compared with a learned one, the field as a constant": """
+potential, field = net(2, 1), net(2, 2)
+optimizer = torch.optim.Adam([*potential.parameters(), *field.parameters()], lr=1e-3)
+for step in range(20):
+    x = torch.randn(16, 2, requires_grad=True)
+    energy = potential(x)
+    force = -torch.autograd.grad(energy.sum(), x, retain_graph=True)[0]  #!
+    y = x.detach()
+    loss = (force - field(y)).square().mean() + (energy - y.square().sum(1, keepdim=True)).abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS121 a second derivative, of which only the coordinates are left": """
 model = net(1)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

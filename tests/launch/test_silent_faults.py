@@ -193,6 +193,14 @@ FIXES = [
         "Multiply by it: grad_output * kept.clone(). `backsight verify train.py` tests the result.",
     ),
     (
+        "BS121 a residual with an unknown constant, both of whose sides are cut off",
+        "Pass create_graph=True to autograd.grad. Remove .detach() on line 27. (retain_graph=True only keeps the graph",
+    ),
+    (
+        "BS121 a rate that is fitted to a slope, both without a graph",
+        "Pass create_graph=True to autograd.grad. Remove .data on line 23. (retain_graph=True only keeps the graph of",
+    ),
+    (
         "BS121 a likelihood of a sample that has no gradient",
         "Draw with rsample(): return self.q().rsample((8,)); or, if you only want to log it, leave it out of the loss.",
     ),

@@ -256,8 +256,8 @@ class Stop:
     are numbers that the operation keeps, such as the `min` and `max` of a clamp, and `values` the least and the
     greatest of what it was given, or returned. `is_term` tells that only sums stand between it and the loss,
     `by_number` that the operation has saved a single number, as a product with one does. `dtype` is that of the zeros.
-    `shape` is that of what it returned, and `dim` the dimension along which it normalizes, of those that do. `kept_zeros`
-    names what it has saved that is all zeros: `mat1`, `input`.
+    `shape` is that of what it returned, and `dim` the dimension along which it normalizes, of those that do.
+    `kept_zeros` names what it has saved that is all zeros: `mat1`, `input`.
     """
 
     op: str

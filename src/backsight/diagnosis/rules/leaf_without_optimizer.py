@@ -18,8 +18,8 @@ from backsight.diagnosis.evidence.unheld import Anew, created_after, filtering, 
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shaped, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, if_known, listed, shaped, shown, warning
+from backsight.findings.evidence import Evidence, Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statement_at
@@ -163,6 +163,8 @@ def _finding(
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
         new = [shown(put, f"makes a plain {_plain_kind(scene, leaves)}.")]
+    if not leaves[0].name and (used := _first_use(scene, leaves[0])) is not None:
+        new = [*new, used]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
     early: tuple[tuple[Fact, ...], str] | None = None
@@ -188,6 +190,13 @@ def _finding(
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
     )
+
+
+def _first_use(scene: Scene, leaf: Leaf) -> Evidence | None:
+    """The statement that a watch saw use first what no variable holds any more."""
+    users = (node for node in scene.graph.nodes if any(each and each.node.index == leaf.node for each in node.inputs))
+    first = min(users, key=lambda node: node.sequence or 0, default=None)
+    return if_known(scene.line_of(first), "uses it first.") if first is not None else None
 
 
 def _which(leaves: Sequence[Leaf]) -> str:
