@@ -10,6 +10,7 @@ from torch import nn
 import backsight as bs
 from backsight.findings import Finding
 from backsight.findings.evidence import evidence_of
+from backsight.tracing import Level
 
 
 class TestLeafWithoutOptimizer:
@@ -64,6 +65,21 @@ class TestLeafWithoutOptimizer:
         assert one(bs.audit(loss), "BS101").severity == "note"
         loss.backward()
         assert pixels.grad is not None
+        del optimizer
+
+    @pytest.mark.parametrize("level", ["lines", "exact"])
+    def test_where_a_watch_saw_it_used_first_is_shown_of_what_no_variable_holds(self, level: Level) -> None:
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def residual(x: torch.Tensor) -> torch.Tensor:
+            t = x.clone().requires_grad_()
+            return (2 * t).sum() + t.sin().sum()
+
+        with bs.watch(level=level):
+            finding = one(bs.audit(model(torch.randn(3, 4)).mean() + residual(torch.randn(3))), "BS101")
+        assert str(finding.evidence[-1]).endswith("uses it first.")
+        assert "(2 * t).sum()" in str(finding.evidence[-1])
         del optimizer
 
     def test_a_list_of_parameters_gets_one_more(self) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import if_known
+from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statements_of
 from backsight.source.bindings import assigned, targets, uses
@@ -208,6 +210,28 @@ def created_after(scene: Scene, leaves: Sequence[Leaf], built: Place) -> list[La
         if place is not None:
             found.setdefault(place, Late(place, name))
     return sorted(found.values(), key=lambda each: each.place.position)
+
+
+def first_use(scene: Scene, leaf: Leaf) -> Evidence | None:
+    """The statement that a watch saw use first what no variable holds any more."""
+    users = (node for node in scene.graph.nodes if any(each and each.node.index == leaf.node for each in node.inputs))
+    first = min(users, key=lambda node: node.sequence or 0, default=None)
+    return if_known(scene.line_of(first), "uses it first.") if first is not None else None
+
+
+def all_of(name: str, leaves: Sequence[Leaf]) -> str:
+    """The expression for a leaf, or for the parameters of a model, in a list."""
+    return name if any(leaf.name == name for leaf in leaves) else f"*{name}.parameters()"
+
+
+def trainable(leaves: Sequence[Leaf]) -> str:
+    """The expression for what an optimizer created after these leaves is to hold."""
+    models = list(dict.fromkeys(leaf.name.partition(".")[0] for leaf in leaves if "." in leaf.name))
+    each = [f"p for p in {model}.parameters() if p.requires_grad" for model in models]
+    alone = [leaf.name for leaf in leaves if "." not in leaf.name]
+    if len(each) == 1 and not alone:
+        return f"[{each[0]}]"
+    return f"[{', '.join([*(f'*({one})' for one in each), *alone])}]"
 
 
 def _bound_to_new(statement: ast.stmt) -> Iterator[str]:

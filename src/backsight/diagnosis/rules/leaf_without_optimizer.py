@@ -14,12 +14,22 @@ from backsight.diagnosis.evidence.creation import attribute_assignments, built_a
 from backsight.diagnosis.evidence.following import followers
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.spoken import simple
-from backsight.diagnosis.evidence.unheld import Anew, created_after, filtering, gradient_is_wanted, made_anew, made_late
+from backsight.diagnosis.evidence.unheld import (
+    Anew,
+    all_of,
+    created_after,
+    filtering,
+    first_use,
+    gradient_is_wanted,
+    made_anew,
+    made_late,
+    trainable,
+)
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, if_known, listed, shaped, shown, warning
-from backsight.findings.evidence import Evidence, Fact
+from backsight.diagnosis.wording import counted, listed, shaped, shown, warning
+from backsight.findings.evidence import Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statement_at
@@ -163,8 +173,6 @@ def _finding(
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
         put = listed_at
         new = [shown(put, f"makes a plain {_plain_kind(scene, leaves)}.")]
-    if not leaves[0].name and (used := _first_use(scene, leaves[0])) is not None:
-        new = [*new, used]
     made = _made(scene, leaves[0]) if one and not wanted else None
     group: _Group | None = None
     early: tuple[tuple[Fact, ...], str] | None = None
@@ -181,6 +189,8 @@ def _finding(
         new = [*((shown(built, f"leaves {it} out."),) if not _is_first_at(built, early) else ()), *(early or ((),))[0]]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
+    used = first_use(scene, leaves[0]) if not leaves[0].name else None
+    new += [used] if used is not None else []
     return Finding(
         "BS101",
         severity,
@@ -190,13 +200,6 @@ def _finding(
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
     )
-
-
-def _first_use(scene: Scene, leaf: Leaf) -> Evidence | None:
-    """The statement that a watch saw use first what no variable holds any more."""
-    users = (node for node in scene.graph.nodes if any(each and each.node.index == leaf.node for each in node.inputs))
-    first = min(users, key=lambda node: node.sequence or 0, default=None)
-    return if_known(scene.line_of(first), "uses it first.") if first is not None else None
 
 
 def _which(leaves: Sequence[Leaf]) -> str:
@@ -252,9 +255,9 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
         if _only_frozen(scene):
             return (
                 facts,
-                f"Create {name} after line {last}, from the parameters that require grad: {_trainable(leaves)}.",
+                f"Create {name} after line {last}, from the parameters that require grad: {trainable(leaves)}.",
             )
-        alone = [_all_of(each.name, leaves) for each in created if "." not in each.name]
+        alone = [all_of(each.name, leaves) for each in created if "." not in each.name]
         if alone:  # nothing that the optimizer was made from has them
             code = _given_too(built.text, ", ".join(alone))
             what = f"{listed(alone).replace('*', '')} as well{f': {code}' if code else ''}"
@@ -281,21 +284,6 @@ def _only_frozen(scene: Scene) -> str:
     if not held or not all(held) or any(p.requires_grad for each in held for p in each):
         return ""
     return f": all {counted(sum(map(len, held)), 'parameter')} in {'it' if len(held) == 1 else 'them'} are frozen"
-
-
-def _all_of(name: str, leaves: Sequence[Leaf]) -> str:
-    """The expression for a leaf, or for the parameters of a model, in a list."""
-    return name if any(leaf.name == name for leaf in leaves) else f"*{name}.parameters()"
-
-
-def _trainable(leaves: Sequence[Leaf]) -> str:
-    """The expression for what an optimizer created after these leaves is to hold."""
-    models = list(dict.fromkeys(leaf.name.partition(".")[0] for leaf in leaves if "." in leaf.name))
-    each = [f"p for p in {model}.parameters() if p.requires_grad" for model in models]
-    alone = [leaf.name for leaf in leaves if "." not in leaf.name]
-    if len(each) == 1 and not alone:
-        return f"[{each[0]}]"
-    return f"[{', '.join([*(f'*({one})' for one in each), *alone])}]"
 
 
 def _missing(scene: Scene, leaves: Sequence[Leaf], optimizer: str) -> str:
