@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urljoin
 
 WINDOW = {"width": 1280, "height": 800}
+_EMPTY = '<link rel="icon" href="data:,">'  # else a browser may ask the server for one, which has none
 # Chromium starts a new process for what does not isolate itself as the page before it does.
 _ISOLATED = {"cross-origin-opener-policy": "same-origin"}
 
@@ -61,7 +62,7 @@ def leave(page):
     """Go to an empty page of the same site, whose process can show the next one too. No server needs to be there."""
     if page.url != "about:blank":
         empty = urljoin(page.url, "/empty")
-        page.route(empty, lambda route: route.fulfill(content_type="text/html", headers=_ISOLATED, body=""))
+        page.route(empty, lambda route: route.fulfill(content_type="text/html", headers=_ISOLATED, body=_EMPTY))
         page.goto(empty)
         page.unroute(empty)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -285,3 +286,41 @@ class TestConstantOutput:
         assert not train(
             tmp_path / "run", router, lambda step: sum(each.square().mean() for each in router(batch()[0]))
         ).findings
+
+
+class Calling(nn.Module):
+    """Calls its activation by hand; what `around` makes of the result goes into the last layer."""
+
+    def __init__(self, function: Callable[..., torch.Tensor], around: Callable[..., torch.Tensor] = lambda h: h):
+        super().__init__()
+        self.function, self.around = function, around
+        self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.around(self.function(self.first(x))))
+
+
+@pytest.mark.parametrize(
+    ("model", "scale", "expected"),
+    [
+        (Calling(torch.tanh), 1e4, "tanh"),
+        (Calling(torch.sigmoid), 1e4, "sigmoid"),
+        (Calling(torch.tanh), 1, None),
+        (Calling(torch.sigmoid), 1, None),
+        (Calling(torch.relu), 1, None),
+        (Calling(lambda h: (h > 0).float() + 0 * h), 1e4, None),  # at the bounds, and not by a sigmoid
+        (Calling(torch.sigmoid, lambda h: h * 0.5), 1e4, None),
+    ],
+)
+def test_a_function_that_is_called_by_hand_is_saturated_too(
+    model: Calling, scale: float, expected: str | None, tmp_path: Path
+) -> None:
+    def loss(step: int) -> torch.Tensor:
+        x, y = batch()
+        return (model(x * scale) - y).square().mean()
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    found = of(train(tmp_path / "run", model, loss, optimizer), "BS305")
+    assert [each.title for each in found] == (
+        [f"The {expected} before last (Linear) has been saturated since step 0."] if expected else []
+    )

@@ -140,7 +140,7 @@ class TestFreedGraph:
         loss = model[2](hidden).mean()
         assert one(bs.audit(loss), "BS105").evidence == (
             "2 of the 3 nodes that save tensors lost saved tensors in an earlier backward(); the first one that "
-            "backward reaches is TanhBackward0 (3×8, in 1).",
+            "backward reaches is TanhBackward0 (3×8).",
         )
 
     def test_an_operation_outside_of_the_modules_is_in_none(self) -> None:

@@ -105,7 +105,8 @@ class TestLeafWithoutOptimizer:
         assert audited(torch.zeros(1, requires_grad=True)).source is None
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         delta = torch.zeros(1, requires_grad=True)  # too late to be given to it
-        assert one(bs.audit((model(torch.randn(3, 4)) + delta).mean()), "BS101").source is None
+        found = one(bs.audit((model(torch.randn(3, 4)) + delta).mean()), "BS101")
+        assert [each.text for each in map(evidence_of, found.evidence[1:])] == ["assigns delta, which requires grad."]
         del optimizer
 
     def test_modules_in_a_plain_list_are_to_be_registered(self) -> None:

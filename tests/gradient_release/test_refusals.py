@@ -223,7 +223,7 @@ def test_a_release_tells_plainly_what_it_does():
     released = release(optimizer, 0)
     assert repr(released) == (
         "<Release of AdamW: steps 4 parameters inside backward, one at a time, and frees their gradients; "
-        "none are left for optimizer.step()>"
+        "no parameter is left for optimizer.step()>"
     )
     released.clip(2.0)
     assert repr(released) == (

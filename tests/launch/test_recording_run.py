@@ -516,7 +516,7 @@ def test_what_is_found_while_it_runs_is_found_in_the_recording_once(bench):
     said = " ".join(recorded(bench, ALIKE).err.split())
     assert "BS114" in said
     assert "`backsight runs show run` marks the layers whose gradients are zero." in said, "it is recorded already"
-    assert "an audit of the recording finds 2 warnings: backsight runs audit run" in said
+    assert "an audit of the recording finds 2 warnings and 1 note: backsight runs audit run" in said
     run = bs.open_run(bench.folder / "run")
     found = {finding.code: finding for finding in run.audit()}
     assert {"BS114", "BS302"} <= set(found)
@@ -712,7 +712,8 @@ for step in range(60):
 def test_of_two_optimizers_every_step_is_in_the_run_and_it_is_said_what_steps_are(bench):
     ended = recorded(bench, WGAN)
     run = bs.open_run(bench.folder / "run")
-    assert last_line(ended) == "backsight: 14 steps of 60 optimizer steps recorded: backsight runs show run"
+    note = "an audit of the recording finds 1 note"
+    assert last_line(ended) == f"backsight: 14 steps of 60 optimizer steps recorded; {note}: backsight runs audit run"
     state = run.frame(kind="state", tensor="critic.weight.exp_avg", as_="numpy")
     assert len(state["step"]) == 50 and len(run.steps) == 14  # four end before the generator's optimizer is known
 

@@ -42,7 +42,11 @@ FIXES = [
         "BS122 the outputs of a layer given to ctc_loss",
         "Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of the output of a layer.",
     ),
-    ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
+    (
+        "BS124 clipped before the backward",
+        "Move line 23, `torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)`, between line 24, "
+        "`loss.backward()`, and line 25, `opt.step()`.",
+    ),
     (
         "BS101 adapters that are put in after the optimizer",
         "Create optimizer after this: move line 44 below line 45.",

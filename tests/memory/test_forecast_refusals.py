@@ -90,7 +90,7 @@ def test_a_step_may_return_a_function():
     [
         (lambda: (mlp()[0],), "needs a batch"),
         (lambda: (3,), "not a int"),
-        (lambda: (lambda x: x,), "needs x"),
+        (lambda: (lambda x: x,), r"<lambda>\(\) is called without arguments, but it needs `x`"),
         (lambda: (lambda: mlp()[0],), "Return a batch too"),
         (lambda: (lambda: 3,), "created no tensor"),
         (lambda: (making,), r"making returned a function and ran no backward.*: forecast\(making\(\)\)"),
@@ -142,3 +142,42 @@ def test_checkpointing_names_modules_that_are_there():
 def test_options_that_make_no_sense_are_refused(option):
     with pytest.raises(ValueError, match=r"floating-point|cuda|at least 1"):
         forecast(*mlp(), **option)
+
+
+@pytest.mark.parametrize("as_a_model", [True, False])
+def test_a_distribution_that_checks_its_arguments_is_forecast_as_if_they_were_valid(as_a_model):
+    class Policy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean, self.spread = nn.Linear(64, 64), nn.Linear(64, 64)
+
+        def forward(self, pair):
+            x, action = pair
+            return -torch.distributions.Normal(self.mean(x), self.spread(x).exp()).log_prob(action).mean()
+
+    model, batch = Policy(), torch.randn(2, 32, 64)
+
+    def step():
+        model(batch).backward()
+
+    said = forecast(model, batch) if as_a_model else forecast(step)
+    assert said.peak > 2 * 64 * 64 * 4
+    checked = torch.distributions.Normal(0.0, 1.0)
+    with pytest.raises(ValueError, match="invalid values"):  # outside of a forecast they are checked as ever
+        torch.distributions.Normal(0.0, torch.tensor(-1.0))
+    assert checked.mean == 0
+
+
+def test_the_refusal_of_a_model_that_was_given_does_not_ask_for_it():
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 1)
+
+        def forward(self, x):
+            out = self.layer(x).sum()
+            return out if out > 0 else -out
+
+    for given in ((Branching(), torch.randn(4, 8)), (lambda: (Branching(), torch.randn(4, 8)),)):
+        with pytest.raises(CannotForecast, match=r"masks as indices\)\.$"):
+            forecast(*given)

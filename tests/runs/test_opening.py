@@ -32,7 +32,7 @@ def test_a_foreign_folder(tmp_path: Path) -> None:
 
 def test_a_folder_of_runs(tmp_path: Path) -> None:
     write(tmp_path / "runs" / "first", 1)
-    with pytest.raises(NotARun, match=r"There are runs in it: first\."):
+    with pytest.raises(NotARun, match=r"but a folder of recordings: first\. Name one of them: .*first"):
         open_run(tmp_path / "runs")
 
 

@@ -233,7 +233,7 @@ def test_evaluation_after_the_last_step_is_not_what_is_shown(
     said = command("show", "run").stdout
     last = 3 - every
     assert f", {steps}, " in said.splitlines()[0]
-    assert said.splitlines()[1] == f"step {last}, the last with gradients; step 3, recorded after it, has none"
+    assert said.splitlines()[1] == f"step {last}, the last of the training; step 3 is an evaluation after it"
     assert "grad" in said and "(eval)" not in said
 
 

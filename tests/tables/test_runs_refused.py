@@ -90,7 +90,7 @@ def newer(folder: Path) -> None:
         (["show", "fist"], "there is no run at runs/fist; did you mean 'runs/first'?"),
         (["show", "nope"], "there is no run at runs/nope. Runs there: "),
         (["show", "other/fist"], "there is no run at other/fist."),
-        (["show", "foreign"], "foreign is not a recording: it contains no rank folder."),
+        (["show", "foreign"], "foreign is not a recording: backsight run --record and bs.record() write recordings."),
         (["show", "newer"], "has format 2, but this backsight reads up to 1. Upgrade it:"),
         (["show", "empty"], "empty holds no step yet."),
         (["show", "first", "--step", "99"], "the run has no step 99: it has 12, from 0 to 11, and 11 is the nearest."),

@@ -8,6 +8,7 @@ from nests import Nest, Scale, Sine, logged, made_by, x
 from torch.nn import functional as F
 
 from backsight.tape import capture
+from backsight.tape.tails import _ELEMENTWISE
 
 
 class BasicBlock(torch.nn.Module):
@@ -116,6 +117,24 @@ class TestByLeaves:
         model = torch.nn.Sequential(torch.nn.Linear(2, 3), Square(), torch.nn.Dropout(), torch.nn.Linear(3, 1))
         g = capture(model(torch.ones(1, 2)), model=model)
         assert [n.module for n in g.nodes if n.op == "Mul"] == ["", ""] and not g.written
+
+    @pytest.mark.parametrize("call", [torch.tanh, F.gelu, F.silu, torch.sigmoid])
+    def test_a_function_that_is_called_by_hand_is_no_child_that_runs_another(self, call):
+        model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU()), torch.nn.Linear(3, 1))
+        for first in (model[0][0], torch.nn.Sequential(model[0][0])):
+            g = capture(model[1](call(first(torch.ones(1, 2)))), model=model)
+            (made,) = [n for n in g.nodes if n.op.lower() == call.__name__]
+            assert made.module == "" and not g.written
+
+    @pytest.mark.parametrize("kind", [each for each in _ELEMENTWISE if each is not torch.nn.Softmin])
+    @pytest.mark.parametrize("training", [True, False])
+    def test_an_activation_is_known_by_its_operation(self, kind, training):
+        dims = dict.fromkeys((torch.nn.Softmax, torch.nn.LogSoftmax, torch.nn.GLU), (1,))
+        made = kind(*{torch.nn.Threshold: (0.1, 0.0), **dims}.get(kind, ()))
+        width = 1 if kind is torch.nn.GLU else 2
+        model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 1), made, torch.nn.Conv2d(width, 1, 1))
+        g = capture(model.train(training)(torch.ones(1, 2, 3, 3)), model=model)
+        assert [n.module for n in g.nodes if n.kind != "leaf"] == ["2", "1", "0"]
 
     def test_a_pooling_in_one_dimension_is_called_so(self):
         for function in (F.avg_pool1d, F.max_pool1d, F.adaptive_avg_pool1d, F.adaptive_max_pool1d):

@@ -25,7 +25,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS403",
         (wrong.Difference, x, y),
         "Difference.backward returns the gradient of `b` with the wrong sign.",
-        "Where `b` grows, the loss moves the other way: training would climb instead of descend.",
+        "An optimizer would climb instead of descend.",
         "Negate it: `-grad_output`.",
     ),
     (

@@ -142,8 +142,8 @@ def test_a_run_that_was_better_at_first_is_said_to_have_been(look):
 
 def test_the_top_says_how_many_runs_are_compared(look):
     page = look("#/good/compare?with=early,nan")
-    assert page.locator(".top h1").inner_text() == "3 runs"
-    assert page.locator(".top h1 + .soft").inner_text() == "Metrics, Heatmap … show good"
+    assert page.locator(".top h1").inner_text() == "good"
+    assert page.locator(".top h1 + .soft").inner_text() == "and 2 others"
     assert page.locator(".top .steps").count() == page.locator(".top .state").count() == 0
 
 
@@ -241,3 +241,27 @@ def test_points_of_runs_stand_clear_of_the_frame(look):
         return low; }"""
     assert board.evaluate(lowest) < board.bounding_box()["height"] - 20 - 6
     assert board.bounding_box()["width"] > 1280 / 3
+
+
+def test_on_a_phone_the_name_of_a_run_has_the_whole_width_above_how_it_goes(look):
+    row = look("", **PHONE).locator("tbody tr", has_text="stranger")
+    name, table = row.locator(".first").bounding_box(), row.bounding_box()
+    assert name["width"] > 0.85 * table["width"]
+    assert all(each.bounding_box()["y"] >= name["y"] + name["height"] for each in row.locator("td.right:visible").all())
+
+
+def test_the_losses_of_a_run_share_a_chart_and_those_of_several_runs_do_not(look, tmp_path):
+    pytest.importorskip("uvicorn")
+    for name in ("one", "two"):
+        with RunWriter(tmp_path / name) as writer:
+            number = writer.tensor("w", "grad", "", (2,), "float32")
+            for step in range(STEPS):
+                writer.append(step, [number], np.zeros(1, STATISTICS))
+                writer.mark(step, loss=2 - step / STEPS, **({"val_loss": 2 + step / STEPS} if step % 10 == 9 else {}))
+    with Server(Library(tmp_path)) as server:
+        page = look("#/one/metrics", server=server)
+        assert page.locator("figure.panel h3").all_inner_texts().count("losses") == 1
+        lines = page.locator("figure.panel .names > span").all_inner_texts()
+        assert ["".join(each.split()) for each in lines] == ["loss1.01", "val_loss2.99"]
+        titles = look("#/one/compare?with=two", server=server).locator(".cards h3").all_inner_texts()
+        assert titles[:2] == ["loss", "val_loss"]

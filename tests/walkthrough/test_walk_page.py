@@ -33,7 +33,7 @@ def test_buttons_go_forward_and_back_and_end_where_the_walk_does(error):
     assert title(error) == "Mean"
     for _ in range(7):
         forth.click()
-    assert (error.locator("#count").inner_text(), forth.is_disabled()) == ("step 7 of 7, node #7", True)
+    assert (error.locator("#count").inner_text(), forth.is_disabled()) == ("step 7 of 0–7, node #7", True)
 
 
 def test_list_card_and_curve_tell_the_same_norm(visit):
@@ -82,7 +82,13 @@ def test_the_slider_and_the_list_go_to_any_step(error):
 def test_a_card_shows_gradients_jacobians_and_the_check(error):
     error.get_by_role("slider", name="step").fill("3")
     captions = error.locator("#card figcaption").all_inner_texts()
-    assert [c.split(" · ")[0] for c in captions] == ["g arriving", "J of self", "to self", "J of other", "to other"]
+    assert [c.split(" · ")[0] for c in captions] == [
+        "g arriving",
+        "Jacobian for self",
+        "to self",
+        "Jacobian for other",
+        "to other",
+    ]
     assert error.locator("#card td").count() == 8 + 64 + 8 + 32 + 4
     assert "other was broadcast: its gradient is summed from 2×4 to 4" in error.locator("#card").inner_text()
     assert error.locator("#card .check.yes").inner_text().startswith("checked against forward-mode AD: agrees to ")
@@ -101,7 +107,7 @@ def test_a_card_of_a_longer_walk_shows_first_values_and_what_kind_of_jacobian(vi
     page = visit(walk.to_html())
     page.evaluate("(k) => show(k)", k)
     assert page.locator("#card .check").inner_text() == f"print(walk.steps[{k}]) shows the Jacobian, and checks it."
-    assert "J of" not in page.locator("#card").inner_text()
+    assert "Jacobian for" not in page.locator("#card").inner_text()
 
 
 def test_a_jacobian_of_few_entries_shows_its_numbers(visit):

@@ -251,7 +251,7 @@ def _frame(asked: str, instead: str, rows: Callable[[], list[Row]]) -> Any:
         pandas = import_module("pandas")
     except ImportError as error:
         raise ImportError(
-            f"{asked} needs pandas, which is not installed: pip install backsight[runs]. "
+            f"{asked} needs pandas, which is not installed: pip install 'backsight[runs]'. "
             f"{instead} returns the same rows as dicts."
         ) from error
     return pandas.DataFrame(rows())

@@ -2,12 +2,11 @@
 
 Offered to other rooms: `aliased`, `backup`, `births`, `captures`, `causes`, `collapsed`, `compressed`,
 `data_changed`, `drifting`, `dropped`, `evaluated`, `evidence.singular`, `evidence.turns`, `evidence.values`,
-`explained`, `freezing`, `functional`, `heeding`, `led_through`, `likelihood`, `live`, `live.deaf`,
-`loss_targets`, `members`, `misplaced`, `modes`, `nothing_arrives`, `optimizers`, `overwritten`, `own_anchor`,
-`own_average`, `pasted`, `peculiar`, `piled`, `program`, `pruned`, `recordings`, `reordered`, `rewritten`,
-`rules.constant_ratio`, `rules.parameter_twice`, `rules.thrown_away`, `rules.unmoved`, `same_batch`, `schedules`, `seeded_again`, `stacked`,
-`stale_copies`, `stopped`, `taken_once`, `twins`, `unloaded`, `unpaired`, `used_up`, `views`, `wording`,
-`zeroed`.
+`explained`, `freezing`, `functional`, `heeding`, `led_through`, `likelihood`, `live`, `live.deaf`, `loss_targets`,
+`members`, `misplaced`, `modes`, `nothing_arrives`, `optimizers`, `overwritten`, `own_anchor`, `own_average`,
+`pasted`, `peculiar`, `piled`, `program`, `pruned`, `reordered`, `rewritten`, `rules.constant_ratio`,
+`rules.parameter_twice`, `rules.thrown_away`, `rules.unmoved`, `same_batch`, `schedules`, `seeded_again`, `stacked`,
+`stale_copies`, `stopped`, `taken_once`, `twins`, `unloaded`, `unpaired`, `used_up`, `views`, `wording`, `zeroed`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at

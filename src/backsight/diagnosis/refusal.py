@@ -251,8 +251,8 @@ def _frozen(found: Refusal) -> Iterator[Fact]:
 
 _REMEDIES: dict[str, str] = {
     r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False": "Ask only where there is a "
-    "gradient, `if {x}.requires_grad:`. To get one although all parameters behind {x} are frozen, make the input of "
-    "the model require grad: inputs.requires_grad_() before the forward pass.",
+    "gradient, `if {x}.requires_grad:`. To get one, compute {x} with gradients enabled, from something that requires "
+    "grad: parameters, or the input after inputs.requires_grad_().",
     r"(?:non-leaf Tensor to|cannot assign '.*' (?:object )?(?:as|to)) parameter '(?P<name>\w+)'": "To compute with a "
     "tensor in place of the parameter and keep its graph: torch.func.functional_call({module}, {{'{name}': value}}, "
     "(x,)). To overwrite only the values: `with torch.no_grad(): {module}.{name}.copy_(value)`.",

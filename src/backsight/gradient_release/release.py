@@ -213,7 +213,7 @@ class Release:
         if self.clipping is not None:
             return f"<Release of {kind}: {_clips(self.clipping, when)}{done}>"
         left = (
-            "none are left for optimizer.step()"
+            "no parameter is left for optimizer.step()"
             if self.bucket == 0
             else "optimizer.step() steps what is left at the end"
         )

@@ -249,4 +249,4 @@ def _found_in(folder: Path, said: set[tuple[str, str]]) -> str:
             new = [each.severity for each in run.audit() if (each.code, each.title) not in said]
     except Exception:  # that something was recorded is still worth its line
         return ""
-    return listed([counted(new.count(grave), grave) for grave in ("error", "warning") if grave in new])
+    return listed([counted(new.count(grave), grave) for grave in ("error", "warning", "note") if grave in new])

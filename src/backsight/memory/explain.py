@@ -65,7 +65,8 @@ class Peak:
         if self.phase is None:
             return "before the step"
         cls = f" ({self.cls})" if self.cls else ""
-        layer = f" in layer `{self.module}`{cls}" if self.module else ""
+        of = "for" if self.phase == "optimizer" else "in"
+        layer = f" {of} layer `{self.module}`{cls}" if self.module else ""
         return f"in the {_PASS[self.phase]}{_at(self.node, self.op, self.phase)}{layer}"
 
     @property

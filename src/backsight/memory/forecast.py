@@ -25,6 +25,7 @@ from backsight.memory.training import NotAStep, Recipe, Script
 from backsight.memory.way import Way, others
 from backsight.random_state import random_state_kept
 from backsight.surface import require
+from backsight.text import listed
 
 BUCKET = "auto"
 """What `release` takes by default, a size for each optimizer."""
@@ -178,8 +179,9 @@ def _subject(
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
     if needed:
         raise NotAStep(
-            f"the step is called without arguments, but this function needs {', '.join(needed)}. Use forecast(lambda: "
-            "step(...)), or pass the model and a batch."
+            f"{getattr(given, '__name__', 'the step')}() is called without arguments, but it needs "
+            f"{listed([f'`{name}`' for name in needed])}. Give the forecast a function without arguments, such as "
+            "`def step(): train(...)`, or the model and a batch."
         )
     if optimizer is not None or loss is not None:
         raise NotAStep("an optimizer and a loss are for a model and a batch: forecast(model, batch, optimizer).")

@@ -168,14 +168,16 @@ class Forecast:
         """Yield what `str` says, as wide as the terminal."""
         yield from self._heading()
         yield ""
-        yield self.table()
-        yield ""
+        if len(self.variants) > 1 or self.device_memory is not None or self.reserved is not None:
+            yield self.table()
+            yield ""
         if any(each.way.implementation == "loop" for each in self.variants):
             yield f"loop: one parameter after another, with {FLAG['loop']}."
         if self.device_memory is not None:
             yield self._left(self.device_memory)
-        yield from self.advice
-        yield ""
+        if advice := self.advice:
+            yield from advice
+            yield ""
         yield from self.notes
         yield self.unknown
 

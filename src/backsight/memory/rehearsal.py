@@ -18,6 +18,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 import torch
+from torch.distributions import Distribution
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
@@ -56,7 +57,7 @@ def settled(subject: Recipe | Script) -> Recipe | Script:
     """Return a subject of which it is known what it does; a function is called to see that."""
     if isinstance(subject, Recipe):
         return subject
-    with _imagining() as mode:
+    with _imagining(subject) as mode:
         return subject.settled(mode)
 
 
@@ -76,7 +77,7 @@ class Sight:
 
 def look(subject: Recipe | Script, device: str) -> Sight:
     """Return what a training is, without doing a step."""
-    with _imagining() as mode:
+    with _imagining(subject) as mode:
         training = subject.imagine(mode)
     blocks = any(checkpointed.checkpointable(model) for model in training.models)
     if not training.optimizers:
@@ -116,7 +117,8 @@ def rehearse(
     With `trained`, of another way, the optimizer has its state at once, and one step less does: a step takes seconds in
     a model of billions of parameters. `inside` tells what operators allocate besides their results.
     """
-    with _imagining(None if device == "cpu" else set() if inside is None else inside.recurrent) as mode:
+    recurrent = None if device == "cpu" else set() if inside is None else inside.recurrent
+    with _imagining(subject, recurrent) as mode:
         training = subject.imagine(mode)
         _prepare(training, way, device)
         if trained is not None and steps > 1:
@@ -229,11 +231,11 @@ class OneMode(FakeTensorMode):  # type: ignore[misc]  # PyTorch's is untyped
 
 
 @contextmanager
-def _imagining(recurrent: set[str] | None = None) -> Iterator[Any]:
+def _imagining(subject: Recipe | Script, recurrent: set[str] | None = None) -> Iterator[Any]:
     """Fake tensors on the CPU, and errors that tell of the forecast; for CUDA, `recurrent` is told what is met."""
     mode = OneMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
-        stack.enter_context(_explained())
+        stack.enter_context(_explained(subject))
         stack.enter_context(_unlogged())
         stack.enter_context(quietly(UserWarning, "Accessing the data pointer of FakeTensor"))  # modules of PyTorch do
         stack.enter_context(random_state_kept())  # each way begins with the same numbers
@@ -263,14 +265,15 @@ def _nothing(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(subject: Recipe | Script) -> Iterator[None]:
     try:
         yield
     except NO_VALUES as error:
+        does_a_step = isinstance(subject, Script) and not subject.makes_parts
+        instead = ", or pass forecast the model, a batch and the optimizer instead of the step" if does_a_step else ""
         raise CannotForecast(
             f"the step reads tensor values, but a forecast only knows shapes: {error.func}{_where(error)}. "
-            "Remove what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices), "
-            "or pass forecast the model, a batch and the optimizer instead of the step."
+            f"Remove what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices){instead}."
         ) from error
     except NOT_FAKE as error:
         raise CannotForecast(
@@ -345,15 +348,19 @@ _READERS = {
     torch.Tensor.__bool__: bool,
 }
 
+_CHECKS = {Distribution.__init__.__code__, Distribution._validate_sample.__code__}
+"""Where a distribution of PyTorch raises unless all its arguments, or all values of a sample, are valid."""
+
 _DEPTH = 12
 """Frames between a `step` and where it reads a value, at most."""
 
 
 class MadeUpValues(TorchFunctionMode):
-    """Answer 1 where the step of an optimizer reads a value that is not known.
+    """Answer 1 where an optimizer's step, or a distribution that checks its arguments, reads a value that is not known.
 
     Adafactor reads the norm of each weight, others their step count. Such a value changes the size of the update, and
-    not that of a tensor; a model or a loop that reads one may well do something else then, and gets the error.
+    not that of a tensor; `Normal(mean, scale)` asks whether all arguments are valid, and does nothing else if they are.
+    A model or a loop that reads one may well do something else then, and gets the error.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -362,16 +369,18 @@ class MadeUpValues(TorchFunctionMode):
         try:
             return func(*args, **(kwargs or {}))
         except DataDependentOutput:
-            if not _optimizing():
+            if not _may_be_made_up():
                 raise
         convert = _READERS[func] or (float if args[0].is_floating_point() else int)
         return convert(1)
 
 
-def _optimizing() -> bool:
-    """Whether this is called from the step of an optimizer."""
+def _may_be_made_up() -> bool:
+    """Whether this is called from the step of an optimizer, or where a distribution checks what it was given."""
     frame = sys._getframe(2)
     for _ in range(_DEPTH):
+        if frame.f_code in _CHECKS:
+            return True
         if frame.f_code.co_name == "step" and isinstance(frame.f_locals.get("self"), Optimizer):
             return True
         if frame.f_back is None:

@@ -105,7 +105,7 @@ class Profile:
         try:
             pandas = import_module("pandas")
         except ImportError as error:
-            raise ImportError("to_pandas() needs pandas: pip install backsight[runs]. Or read `rows`.") from error
+            raise ImportError("to_pandas() needs pandas: pip install 'backsight[runs]'. Or read `rows`.") from error
         names = [name for name in Row.__dataclass_fields__ if name != "share"]
         columns = [*names, "calls", "total", "device_total", "share"]
         return pandas.DataFrame({name: [getattr(row, name) for row in self.rows] for name in columns})

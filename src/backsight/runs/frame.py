@@ -87,8 +87,8 @@ def extra(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        fix = "pip install polars" if module == "polars" else "pip install backsight[runs]"
-        raise ImportError(f'This needs {module}, which is not installed: {fix}. Or use as_="numpy".') from error
+        fix = "pip install polars" if module == "polars" else "pip install 'backsight[runs]'"
+        raise ImportError(f"This needs {module}, which is not installed: {fix}.") from error
 
 
 def _names(rows: Columns, known: Catalogue, rank: int | None) -> Table:

@@ -37,7 +37,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     except OSError as error:
         raise RunNotFound(f"{found} cannot be read: {error.strerror or error}.") from error
     if not is_run:
-        raise NotARun(f"{found} is not a recording: {_instead(found) or f'it contains no rank folder{_hint(found)}'}")
+        raise NotARun(f"{found} is not a recording{_instead(found)}")
     return Run(found)
 
 
@@ -117,19 +117,21 @@ def holds_a_trace(path: Path) -> bool:
 
 
 def _instead(path: Path) -> str:
-    """What to do with what is a trace; "" of all else."""
+    """The end of an error about what is no run: what it is, and what to name instead."""
+    if inside := _names_in(path):
+        more = ", …" if len(inside) > 5 else ""
+        return f", but a folder of recordings: {', '.join(inside[:5])}{more}. Name one of them: {path / inside[0]}"
     if not holds_a_trace(path):
-        return ""
+        return f": backsight run --record and bs.record() write recordings{_hint(path)}"
     return (
-        f"it is a trace, which `backsight diff {path} OTHER` compares with another one. To see where two runs diverge "
-        "in `backsight view`, under Compare, record and trace both: backsight run --record --trace steps=0,1 train.py."
+        f": it is a trace, which `backsight diff {path} OTHER` compares with another one. To see where two runs "
+        "diverge in `backsight view`, under Compare, record and trace both: backsight run --record --trace steps=0,1 "
+        "train.py."
     )
 
 
 def _hint(path: Path) -> str:
-    """The end of an error about a run: what may have been meant, the runs inside, or beside."""
-    if inside := _names_in(path):
-        return f". There are runs in it: {', '.join(inside[:5])}."
+    """The end of an error about a run: what may have been meant, or the runs beside."""
     there = _names_in(path.parent)
     others = f". Runs there: {', '.join(there[-5:])}." if there else "."
     return meant.beside(path, _is_run, 3) or others

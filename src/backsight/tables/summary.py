@@ -42,7 +42,7 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
     )
     later = "" if step.number == step.newest else f" of {step.newest:,}"
     if step.last_trained:
-        later = f", the last with gradients; step {step.newest:,}, recorded after it, has none"
+        later = f", the last of the training; step {step.newest:,} is an evaluation after it"
     marks = sorted((mark for mark in run.marks if mark.step == step.number), key=lambda mark: -mark.rank)
     tags = {name: value for mark in marks for name, value in mark.tags.items()}  # of several ranks the lowest holds
     losses = _losses(run)

@@ -26,7 +26,7 @@ from backsight.tape.graph import Columns, Graph
 from backsight.tape.node import Node, NodeType
 from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.saved import memory
-from backsight.tape.tails import Tails, running
+from backsight.tape.tails import Tails, may_run, running
 from backsight.tape.tensors import Leaf
 
 PASS_THROUGH = VIEWS | {"ToCopy", "Clone", "Split", "SplitWithSizes", "Unbind"}
@@ -263,7 +263,8 @@ def _to_children(
 ) -> tuple[str | None, ...]:
     """Give the operations of an `nn.Sequential` between two of its layers to the children that stand there.
 
-    It runs its children and nothing else: as many operations as they run are theirs, in their order.
+    It runs its children and nothing else: as many operations as they run are theirs, in their order. An operation that
+    such a child does not run is none of its, and none of the `nn.Sequential`.
     """
     found = list(modules)
     is_view = [op_name(each.name) in VIEWS for each in graph.types]
@@ -280,8 +281,13 @@ def _to_children(
         if before and after and len(names) != len(stretch):
             continue
         own = stretch[: len(names)] if before else stretch[len(stretch) - len(names) :]
-        for i, name in zip(own, names, strict=False):
-            found[i] = f"{path}.{name}" if path else name
+        pairs = list(zip(own, names, strict=False))
+        children = registered(module, "_modules")
+        if all(may_run(children[name], op_name(graph.types[types[i]].name)) for i, name in pairs):
+            for i, name in pairs:
+                found[i] = f"{path}.{name}" if path else name
+        else:  # the program has called a layer by itself, and another function behind it
+            found = [path.rpartition(".")[0] if i in own else each for i, each in enumerate(found)]
     return tuple(found)
 
 

@@ -38,6 +38,14 @@ _OPERATIONS: dict[int, int] = {
 }
 """How many operations that are no views a call of a class runs, by its id: no class of the user's is hashed."""
 
+_ALIASES: dict[str, str | tuple[str, ...]] = {
+    "selu": "elu",
+    "relu6": "hardtanh",
+    "softmax2d": "softmax",
+    "rrelu": ("rrelu", "leakyrelu"),
+}
+"""Operations of activations that have another name than their class, both in small letters."""
+
 _KEEP_SHAPE = frozenset(map(id, (*_ELEMENTWISE, *_DROPOUTS, nn.Identity)))
 
 
@@ -131,6 +139,18 @@ def running(module: torch.nn.Module, before: str, after: str) -> list[str] | Non
             return None
         found += [each] * int(count)
     return found
+
+
+def may_run(child: object, op: str) -> bool:
+    """Whether an operation may be what a child without parameters runs: that of an activation has its name.
+
+    >>> may_run(nn.ReLU(), "Relu"), may_run(nn.ReLU(), "Tanh")
+    (True, False)
+    """
+    if id(type(child)) not in map(id, _ELEMENTWISE) or isinstance(child, nn.Softmin):
+        return True
+    name = type(child).__name__.lower()
+    return op.lower().startswith(_ALIASES.get(name, name))
 
 
 def _count(child: object) -> float:

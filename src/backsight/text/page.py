@@ -51,10 +51,10 @@ def own(package: str, *names: str) -> str:
     """Return files of a package one after the other, without indentation and comments on lines of their own.
 
     A line that ends in an opening bracket, a comma or a semicolon goes on, unless a comment may stand between. Spaces
-    around operators that no prose has are for people.
+    around operators and brackets that no prose has are for people.
     """
     texts = (files(package).joinpath(name).read_text(encoding="utf-8") for name in names)
     lines = (line.strip() for text in texts for line in text.split("\n"))
     kept = (line for line in lines if line and not line.startswith("//"))
     whole = "".join(line if line[-1] in "([{,;" and "//" not in line else f"{line}\n" for line in kept)
-    return re.sub(r" (=>|[=!]==|&&|\|\||[<>+*-]=) ", r"\1", whole)
+    return re.sub(r" (=>|[=!]==|&&|\|\||[<>+*-]=) |(?<=\)) (?=\{)", r"\1", whole)

@@ -82,6 +82,8 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
     if later is not None or unseen:
         when = [shown(later, "would set it, but runs later.")] if later is not None else []
         before = f"{read.name}.grad is None: it is read before backward() sets it."
+        runs = backward_calls(failure.user.body) if failure.user is not None and later is None else ()
+        later = next((each for each in runs if each.position > read.place.position), later)
         after = f"line {later.line}" if later is not None else "backward()"
         moved = (
             f"line {read.place.line}, `{read.place.text}`," if later and later.file == read.place.file else "the line"

@@ -189,6 +189,9 @@ def _finding(
         new = [*((shown(built, f"leaves {it} out."),) if not _is_first_at(built, early) else ()), *(early or ((),))[0]]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
+    elif one and not wanted and not new and leaves[0].name.isidentifier():
+        put = scene.assigned(leaves[0].tensor())  # in another function, such as a generator
+        new = [shown(put, f"assigns {label}, which requires grad.")] if put is not None else []
     used = first_use(scene, leaves[0]) if not leaves[0].name else None
     new += [used] if used is not None else []
     return Finding(

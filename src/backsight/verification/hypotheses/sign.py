@@ -18,7 +18,7 @@ def wrong_sign(case: Case) -> Explanation | None:
         return None
     evidence = (
         of_every_entry(case, f"Every entry that it returns for `{case.argument}` is -1 times the right one"),
-        f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
+        "An optimizer would climb instead of descend.",
     )
     expression = case.returned
     if case.through:

@@ -133,16 +133,16 @@ let abort = null,
 
 function drawTop(state, info) {
   const views = VIEWS.filter(([page]) => LIVE || page !== "compare"),
-    several = state.page === "compare" ? others(state).length + 1 : 1,
-    one = several > 1 ? null : info; // of several runs the page says more
+    several = state.page === "compare" ? others(state).length : 0,
+    one = several ? null : info; // of several runs the page says more
   fill(
     top_,
     h("a", { class: "brand", href: LIVE ? "#/" : address({ page: "heatmap", run: state.run }) }, mark(), "backsight"),
     state.run
       ? [
           h("span", { class: "sep" }, "/"),
-          h("h1", { title: state.run }, several > 1 ? plural(several, "run") : state.run),
-          several > 1 ? h("span", { class: "soft path" }, `Metrics, Heatmap … show ${state.run}`) : null,
+          h("h1", { title: state.run }, state.run),
+          several ? h("span", { class: "soft" }, `and ${plural(several, "other")}`) : null,
           one ? h("span", { class: `state ${stateOf(one)}` }, one.state) : null,
           h(
             "nav",

@@ -404,11 +404,11 @@ const dotOf = (line) => {
     : `var(--${line.color})`;
   return dot;
 };
-const names = (lines) =>
+const names = (lines, beside = () => null) =>
   h(
     "div",
     { class: "names" },
-    lines.map((line) => h("span", {}, dotOf(line), line.name)),
+    lines.map((line) => h("span", {}, dotOf(line), line.name, beside(line))),
   );
 
 // A chart below a picture, with its name in the gutter.

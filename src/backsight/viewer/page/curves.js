@@ -175,29 +175,36 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
   const placed = sets.map((set) => ({ ...set, place: placing(set.answer, axis) }));
   const shown = placed.filter((set) => !set.off),
     [first, last] = spanOf(state, shown, axis);
-  const charts = [],
-    names = metricNames(sets).filter((each) => wanted(each) || wanted(METRIC_NAMES[each] || each)),
-    height = heightOf(names.length);
-  for (const name of names) {
-    const lines = shown
-      .filter((set) => name in set.answer.lines)
-      .map((set) => {
-        const { steps, values, last: now } = set.answer.lines[name];
-        return {
-          name: sets.length > 1 ? set.name : name,
-          told: set.apart?.length ? toldApart(set.apart) : undefined,
-          color: set.color,
-          dash: set.dash,
-          values: unpacked(values),
-          at: (k) => set.place(steps[Math.min(k, steps.length - 1)]),
-          steps,
-          gap: (k) => steps[k] - steps[k - 1],
-          now,
-        };
-      });
+  const names_ = metricNames(sets).filter((each) => wanted(each) || wanted(METRIC_NAMES[each] || each)),
+    isShared = (name) => sets.length === 1 && sets[0].answer.losses.includes(name), // the losses of a run have one chart
+    losses = names_.filter(isShared),
+    groups = [losses, ...names_.filter((each) => !isShared(each)).map((each) => [each])].filter((each) => each.length),
+    charts = [],
+    height = heightOf(groups.length);
+  for (const group of groups) {
+    const [name] = group;
+    const lines = shown.flatMap((set) =>
+      group
+        .filter((each) => each in set.answer.lines)
+        .map((each, k) => {
+          const { steps, values, last: now } = set.answer.lines[each];
+          return {
+            told: set.apart?.length ? toldApart(set.apart) : undefined,
+            ...set,
+            ...(k && lookOf(k)),
+            name: sets.length > 1 ? set.name : each,
+            values: unpacked(values),
+            at: (k) => set.place(steps[Math.min(k, steps.length - 1)]),
+            steps,
+            gap: (k) => steps[k] - steps[k - 1],
+            now,
+          };
+        }),
+    );
     if (!lines.length) continue;
     const unit = placed.find((set) => name in set.answer.lines).answer.lines[name].unit,
-      show = UNIT[unit] || num;
+      show = UNIT[unit] || num,
+      newest = (line) => nowOf(line, show, AXES[axis]);
     const board = chart({
       height,
       first,
@@ -206,12 +213,13 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       nonfinite: lines.map(spoilt),
       log: state.log ? state.log === "1" : null,
       show,
-      label: `${name} over the ${AXES[axis].name}s`,
+      label: `${group.join(", ")} over the ${AXES[axis].name}s`,
       ...drawnAs(state, app, axis),
       cursor,
     });
-    const now = lines.length === 1 ? nowOf(lines[0], show, AXES[axis]) : null;
-    charts.push(panel(METRIC_NAMES[name] || name, board, now, everyOf(lines.map((l) => l.steps))));
+    const title = group[1] ? "losses" : METRIC_NAMES[name] || name,
+      now = group[1] ? names(lines, newest) : lines.length === 1 ? newest(lines[0]) : null;
+    charts.push(panel(title, board, now, everyOf(lines.map((l) => l.steps))));
   }
   return charts;
 }

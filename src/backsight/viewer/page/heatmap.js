@@ -559,13 +559,17 @@ const inTwo = (name) => {
     end = all.length > 20 ? all.length - 9 : all.length;
   return [h("span", {}, all.slice(0, end).join("")), h("span", {}, all.slice(end).join(""))];
 };
-function labelOf(row, { state, closed, go, none }) {
-  const pad = `depth${Math.min(row.depth, 8)}`;
+function labelOf(row, given) {
+  const label = labelled(row, given);
+  label.style.setProperty("--depth", Math.min(row.depth, 7));
+  return label;
+}
+function labelled(row, { state, closed, go, none }) {
   if (row.group !== undefined)
     return h(
       "button",
       {
-        class: `row group ${pad}`,
+        class: "row group",
         "aria-expanded": String(!row.closed),
         title: `${row.group}  ${row.type}`,
         onclick: () => go({ closed: toggled(closed, row.group, none) }),
@@ -578,7 +582,7 @@ function labelOf(row, { state, closed, go, none }) {
     { ...state, page: "tensor", tensor: row.name, kind: row.kind },
     h("span", { class: "name" }, inTwo(row.label)),
     {
-      class: `row ${pad}`,
+      class: "row",
       title: `${row.name}  ${shaped(row.shape)}`,
     },
   );

@@ -26,7 +26,7 @@ function gradient(g, head) {
 
 // A Jacobian of a few entries shows its numbers, a larger one its pattern.
 function jacobian(j) {
-  const caption = make("figcaption", "", `J of ${j.name} · ${j.text}`);
+  const caption = make("figcaption", "", `Jacobian for ${j.name} · ${j.text}`);
   return make("figure", "g", caption, j.grid ? grid(j.grid, j.grid.flat().length > 36) : null);
 }
 

@@ -21,7 +21,7 @@ function show(k, focus) {
   reveal($("steps"), here);
   if (focus) here.firstChild.focus({ preventScroll: true });
   $("at").value = now;
-  $("count").value = `step ${step.n} of ${steps.at(-1).n}, node #${step.node}`;
+  $("count").value = `step ${step.n} of 0–${steps.at(-1).n}, node #${step.node}`;
   $("back").disabled = now === 0;
   $("forth").disabled = now === steps.length - 1;
   light(now);

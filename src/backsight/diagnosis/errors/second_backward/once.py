@@ -79,13 +79,15 @@ def computed_outside(case: Case) -> Finding | None:
     if around is None or len(places) != 1 or around.value(name) is not case.root:
         return None
     function = level.function.rpartition(".")[2]
+    first = level.body.node.body[0].lineno if level.body is not None else level.line
     return explanation(
         f"{name} was computed once, outside {function}(), and backward() already ran on it.",
         (
             shown(places[0], f"computes {name} once."),
             shown(level.place, f"frees its graph in the first call of {function}(), and needs it again."),
         ),
-        f"Move `{places[0].text}` into {function}(), so each call recomputes it.",
+        f"Move line {places[0].line}, `{places[0].text}`, into {function}(), above line {first}, so each call "
+        "recomputes it.",
         source=str(places[0]),
         exact=case.earlier is not None,
     )
