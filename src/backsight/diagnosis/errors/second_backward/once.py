@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.containers import cached, emptied, filled, kept_detached
-from backsight.diagnosis.errors.second_backward.local import computed_along
+from backsight.diagnosis.errors.second_backward.local import along, computed_along
 from backsight.diagnosis.errors.second_backward.recomputing import (
     computed_again,
     detached_for,
@@ -357,10 +357,10 @@ def _added(case: Case, level: Level, facts: LoopFacts) -> str:
 def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> str:
     """Which statement to move into the loop, with those that it needs there."""
     if level.body is None or len(made) != 1 or made[0].file != level.body.file:
-        return f"compute {name} inside the loop{_along(level, made)}"
+        return f"compute {name} inside the loop{along(level, made)}"
     lines = sorted({made[0].line, *computed_along(level, made[0])})
     if not any(each.lineno == made[0].line for each in statements(level.body.node)):  # of another function
-        return f"compute {name} inside the loop{_along(level, made)}"
+        return f"compute {name} inside the loop{along(level, made)}"
     which = f"line {lines[0]}, `{made[0].text}`," if len(lines) == 1 else f"lines {listed([*map(str, lines)])}"
     after = _after(level, lines, facts.loop.line)
     if any(not _is_data(level.value(each)) for statement in after for each in _bound(statement)):
@@ -419,12 +419,6 @@ def _bound(statement: ast.stmt) -> set[str]:
 def _is_data(value: object) -> bool:
     """Whether a value may be computed anew in every iteration: not a model, an optimizer or a record of the run."""
     return is_tensor(value) or value is None or type(value) in (int, float, bool, str)
-
-
-def _along(level: Level, made: list[Place]) -> str:
-    along = computed_along(level, made[-1]) if made else {}
-    where = [f"{name} (line {line})" for line, name in along.items()]
-    return f", together with {listed(where)}, which it is computed from" if where else ""
 
 
 def _otherwise(case: Case, nodes: list[int]) -> str:
