@@ -26,6 +26,8 @@ for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
     os.environ.pop(name, None)
 sys.dont_write_bytecode = False
 
+gc.disable()  # until all tests are collected: a collection looks at all modules so far, and there is nothing to free
+
 hypothesis.settings.register_profile("no deadline", deadline=None)  # no test asserts on time
 hypothesis.settings.load_profile("no deadline")
 
@@ -62,6 +64,7 @@ def pytest_collection_finish(session):
     libraries.set_aside()
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -217,8 +217,8 @@ class TestWeightsThatChanged:
             """
         with bs.watch(level="exact"):
             finding = explained(source)
-        assert finding.title.startswith("path[2] leads this backward into an earlier iteration, whose weights sgd.")
-        assert f"{at(source, 'path.append')}  path.append(cell(x, path[-1]))\n    made path[2] in an earlier" in (
+        assert finding.title == "path[2] was computed with weights that sgd.step() has since modified."
+        assert f"{at(source, 'path.append')}  path.append(cell(x, path[-1]))\n    made path[2] before that step" in (
             evidence(finding)
         )
         assert finding.fix.startswith("Recompute path[2] in each iteration, or detach after each step what path")

@@ -160,7 +160,7 @@ for p in model.parameters():
 """
         finding = explained(source)
         assert finding.title == "model.0.weight.grad is None: no backward() has reached model.0.weight."
-        assert "Other parameters of the model have one." in evidence(finding)
+        assert "Other parameters have one." in evidence(finding)
         assert finding.exact
 
     def test_the_first_of_a_list_that_has_none(self):
@@ -175,6 +175,39 @@ for p in model.parameters():
         finding = explained("w = torch.ones(3, requires_grad=True)\ng = w.grad\n0.1 * g\n")
         assert finding.code == "BS213"
         assert finding.source == "train.py:2"
+
+
+class TestWhatOnlyClears:
+    def test_nothing_is_to_be_cleared_where_a_parameter_is_frozen(self):
+        finding = explained(f"""{SETUP}
+model[0].requires_grad_(False)
+model(x).sum().backward()
+for p in model.parameters():
+    p.grad.detach_()
+    p.grad.zero_()
+""")
+        assert finding.title == "model.0.weight.grad is None: there is no gradient to detach."
+        assert finding.fix.startswith(
+            "On line 8, write `if p.grad is not None: p.grad.detach_()`. Line 9 needs the same."
+        )
+
+    def test_a_comprehension_gets_the_condition_alone(self):
+        finding = explained(f"{SETUP}[p.grad.data.fill_(0) for p in model.parameters()]\nmodel(x).sum().backward()\n")
+        assert finding.title == "model.0.weight.grad is None: there is no gradient to zero."
+        assert finding.fix.startswith("Skip what has no gradient: `if p.grad is not None`.")
+
+    def test_a_backward_that_reached_nothing_is_the_mistake(self):
+        source = """
+w, v = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+loss = (w.detach() * v).sum()  # here
+loss.backward()
+w.grad.zero_()
+"""
+        assert explained(source).source == at(source)
+
+    def test_a_value_that_is_not_zero_is_needed(self):
+        finding = explained(f"{SETUP}for p in model.parameters():\n    p.grad.mul_(0.5)\nmodel(x).sum().backward()\n")
+        assert finding.title.endswith("it is read before backward() sets it.")
 
 
 @pytest.mark.parametrize(

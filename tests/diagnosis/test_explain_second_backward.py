@@ -76,6 +76,44 @@ for step in range(3):
         assert finding.source == at(source)
         assert finding.fix.startswith("Compute loss inside the loop")
 
+    def test_an_input_that_changes_is_the_reason_where_no_optimizer_steps(self):
+        source = f"""{SETUP}
+def attack(x):
+    noise = torch.zeros_like(x, requires_grad=True)
+    out = rnn(x + noise)
+    loss = head(out).pow(2).mean()  # here
+    for _ in range(3):
+        (grad,) = torch.autograd.grad(loss, noise)
+        with torch.no_grad():
+            noise += 0.1 * grad.sign()
+
+attack(x)
+"""
+        finding = explained(source)
+        assert finding.title == "loss is computed once, and torch.autograd.grad() runs on it in every iteration."
+        assert finding.fix == (
+            "Compute loss inside the loop, from a new forward pass, together with out (line 9), "
+            "which it is computed from: noise changes in each iteration."
+        )
+
+    @pytest.mark.parametrize(
+        ("changes", "why"),
+        [
+            ("w.data -= 0.1 * w.grad", "w changes in each iteration."),
+            ("w.data -= 0.1 * w.grad; b.data -= 0.1 * b.grad", "w and b change in each iteration."),
+            ("print(end='')", "each backward() needs a graph of its own."),
+        ],
+    )
+    def test_what_is_changed_by_hand_is_the_reason(self, changes, why):
+        source = f"""
+w, b = torch.ones(3, requires_grad=True), torch.zeros(3, requires_grad=True)
+loss = (torch.randn(2, 3) * w + b).square().sum()
+for step in range(3):
+    loss.backward()
+    {changes}
+"""
+        assert explained(source).fix == f"Compute loss inside the loop, from a new forward pass: {why}"
+
     def test_a_loss_given_to_a_function_twice(self):
         source = f"""{SETUP}
 def update(loss):

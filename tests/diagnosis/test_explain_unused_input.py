@@ -38,12 +38,12 @@ class Net(nn.Module):
         super().__init__()
         self.body, self.spare, self.head = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 1)
 
-    def forward(self, x):
+    def forward(self, x):  # here
         return self.head(self.body(x))
 
 def inner_step(model, x):
     loss = model(x).pow(2).mean()
-    return torch.autograd.grad(loss, model.parameters())  # here
+    return torch.autograd.grad(loss, model.parameters())
 
 inner_step(Net(), torch.randn(4, 3))
 """
@@ -51,6 +51,7 @@ inner_step(Net(), torch.randn(4, 3))
     assert finding.title.startswith("loss does not depend on model.spare.weight and model.spare.bias")
     assert "2 of the 6 requested inputs are not in the graph." in finding.evidence
     assert finding.source == at(source)
+    assert finding.fix == "Use self.spare in forward, or remove it from Net. allow_unused=True would only return None."
 
 
 def test_a_slice_made_after_the_output_is_a_tensor_of_its_own():

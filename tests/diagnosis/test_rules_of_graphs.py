@@ -105,6 +105,15 @@ class TestModifiedSaved:
         loss = model(torch.randn(3, 4)).mean()
         assert one(bs.audit(loss), "BS104").title.startswith("model.scale was modified in place after MulBackward0")
 
+    @pytest.mark.parametrize(("value", "code"), [(1.0, "BS104"), (float("nan"), "BS108")])
+    def test_what_saved_it_outside_of_the_modules_is_in_none(self, value: float, code: str) -> None:
+        model = mlp()
+        with bs.watch():
+            hidden = model(torch.randn(3, 4)).exp()
+            (hidden.fill_ if code == "BS104" else hidden.data.fill_)(value)
+            report = bs.audit(hidden.sum())
+        assert one(report, code).evidence[0].startswith("ExpBackward0 saved it as `result`")
+
 
 class TestFreedGraph:
     def test_a_second_backward(self) -> None:
@@ -131,8 +140,16 @@ class TestFreedGraph:
         loss = model[2](hidden).mean()
         assert one(bs.audit(loss), "BS105").evidence == (
             "2 of the 3 nodes that save tensors lost saved tensors in an earlier backward(); the first one that "
-            "backward reaches is TanhBackward0 (3×8, in 1).",
+            "backward reaches is TanhBackward0 (3×8).",
         )
+
+    def test_an_operation_outside_of_the_modules_is_in_none(self) -> None:
+        model = mlp()
+        with bs.watch():
+            loss = model(torch.randn(3, 4)).square().sum()
+            loss.backward()
+            report = bs.audit(loss)
+        assert one(report, "BS105").evidence[0].endswith("reaches is PowBackward0 (3×1).")
 
     def test_a_retained_graph_is_in_order(self) -> None:
         loss = mlp()(torch.randn(3, 4)).mean()

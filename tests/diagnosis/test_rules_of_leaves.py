@@ -10,6 +10,7 @@ from torch import nn
 import backsight as bs
 from backsight.findings import Finding
 from backsight.findings.evidence import evidence_of
+from backsight.tracing import Level
 
 
 class TestLeafWithoutOptimizer:
@@ -41,6 +42,46 @@ class TestLeafWithoutOptimizer:
         assert finding.fix.startswith(f"To train it, write {written}. Otherwise, ")
         del optimizer
 
+    def test_what_is_made_after_an_optimizer_of_frozen_parameters_is_told_with_both_facts(self) -> None:
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model.requires_grad_(False)
+        model[2] = nn.Linear(8, 1)
+        finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS101")
+        assert finding.title == "model.2.weight and model.2.bias require grad, but no optimizer updates them."
+        assert finding.evidence[0] == (
+            "The loss depends on them, but optimizer does not hold them: all 4 parameters in it are frozen."
+        )
+        assert finding.fix.endswith(
+            "the parameters that require grad: [p for p in model.parameters() if p.requires_grad]."
+        )
+        del optimizer
+
+    def test_an_input_whose_gradient_is_used_is_a_note_beside_an_optimizer_of_frozen_parameters(self) -> None:
+        model, pixels = mlp(), torch.randn(3, 4, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model.requires_grad_(False)
+        loss = model(pixels).mean()
+        assert one(bs.audit(loss), "BS101").severity == "note"
+        loss.backward()
+        assert pixels.grad is not None
+        del optimizer
+
+    @pytest.mark.parametrize("level", ["lines", "exact"])
+    def test_where_a_watch_saw_it_used_first_is_shown_of_what_no_variable_holds(self, level: Level) -> None:
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def residual(x: torch.Tensor) -> torch.Tensor:
+            t = x.clone().requires_grad_()
+            return (2 * t).sum() + t.sin().sum()
+
+        with bs.watch(level=level):
+            finding = one(bs.audit(model(torch.randn(3, 4)).mean() + residual(torch.randn(3))), "BS101")
+        assert str(finding.evidence[-1]).endswith("uses it first.")
+        assert "(2 * t).sum()" in str(finding.evidence[-1])
+        del optimizer
+
     def test_a_list_of_parameters_gets_one_more(self) -> None:
         model = mlp()
         scale = torch.ones(1, requires_grad=True)
@@ -64,7 +105,8 @@ class TestLeafWithoutOptimizer:
         assert audited(torch.zeros(1, requires_grad=True)).source is None
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         delta = torch.zeros(1, requires_grad=True)  # too late to be given to it
-        assert one(bs.audit((model(torch.randn(3, 4)) + delta).mean()), "BS101").source is None
+        found = one(bs.audit((model(torch.randn(3, 4)) + delta).mean()), "BS101")
+        assert [each.text for each in map(evidence_of, found.evidence[1:])] == ["assigns delta, which requires grad."]
         del optimizer
 
     def test_modules_in_a_plain_list_are_to_be_registered(self) -> None:
@@ -163,7 +205,16 @@ class TestLeafWithoutOptimizer:
         net[2] = nn.Linear(8, 2)
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.severity == "warning"
-        assert finding.fix == (
+        built, replaced = [each.place.line for each in map(evidence_of, finding.evidence) if each.place is not None]
+        assert finding.fix == f"Create optimizer after this: move line {built} below line {replaced}."
+        del optimizer
+
+    def test_a_head_that_is_replaced_again_and_again(self) -> None:
+        net = mlp()
+        optimizer = torch.optim.Adam(net.parameters())
+        for width in (2, 3):
+            net[2] = nn.Linear(8, width)
+        assert one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101").fix == (
             "Create optimizer again after each replacement of a module: it holds 2 parameters that nothing else uses "
             "anymore, but not these."
         )
@@ -184,7 +235,10 @@ class TestLeafWithoutOptimizer:
             f"Create optimizer after line {line}. It still holds the 2 parameters of the old net.head."
         )
         assert own.title == "temperature requires grad, but no optimizer updates it."
-        assert "Create optimizer" not in own.fix
+        assert own.fix == (
+            f"Create optimizer after line {line + 1}, with temperature as well: "
+            "optimizer = torch.optim.Adam([*net.parameters(), temperature])."
+        )
         del optimizer
 
     def test_many_leaves_are_counted_once(self) -> None:

@@ -893,6 +893,52 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS121 a residual with an unknown constant, both of whose sides are cut off": """
+model, stiffness = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), nn.Parameter(torch.tensor(0.3))
+optimizer = torch.optim.Adam([*model.parameters(), stiffness], lr=1e-3)
+
+def derivative(u, t):
+    return torch.autograd.grad(u.sum(), t)[0]  #!
+
+def residual(t):
+    t = t.clone().requires_grad_()
+    u = model(t)
+    du = torch.autograd.grad(u.sum(), t, create_graph=True)[0]
+    return (derivative(du, t) + stiffness * u.detach()).square().mean()
+
+t = torch.linspace(0, 3, 16)[:, None]
+for step in range(20):
+    loss = residual(t) + model(torch.zeros(1, 1)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 a rate that is fitted to a slope, both without a graph": """
+model, rate = net(1, 1), nn.Parameter(torch.tensor(0.1))
+optimizer = torch.optim.Adam([*model.parameters(), rate], lr=1e-3)
+for step in range(20):
+    t = torch.rand(16, 1, requires_grad=True)
+    u = model(t)
+    (slope,) = torch.autograd.grad(u.sum(), t, retain_graph=True)  #!
+    equation = F.mse_loss(rate * u.data, slope)
+    loss = F.mse_loss(u, t.detach().exp()) + equation
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 a field that is compared with a learned one, the field as a constant": """
+potential, field = net(2, 1), net(2, 2)
+optimizer = torch.optim.Adam([*potential.parameters(), *field.parameters()], lr=1e-3)
+for step in range(20):
+    x = torch.randn(16, 2, requires_grad=True)
+    energy = potential(x)
+    force = -torch.autograd.grad(energy.sum(), x, retain_graph=True)[0]  #!
+    y = x.detach()
+    loss = (force - field(y)).square().mean() + (energy - y.square().sum(1, keepdim=True)).abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS121 a second derivative, of which only the coordinates are left": """
 model = net(1)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -3956,6 +4002,76 @@ def main():
 
 main()
 """,
+    "BS101 adapters on a frozen base, after an optimizer of the base": """
+class Adapted(nn.Module):
+    def __init__(self, base, rank=2):
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(0.1 * torch.randn(rank, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+
+    def forward(self, x):
+        return self.base(x) + F.linear(F.linear(x, self.down), self.up)
+
+def main():
+    model = net()
+    optimizer = torch.optim.AdamW((p for p in model.parameters()), lr=0.01)  #!
+    for p in model.parameters():
+        p.requires_grad_(False)
+    model[0] = Adapted(model[0])
+    model[2] = Adapted(model[2])
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    main()
+""",
+    "BS101 a new head on a model that a helper has frozen, after its optimizer": """
+def freeze(model):
+    for p in model.parameters():
+        p.requires_grad_(False)
+
+def main():
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+    freeze(model)
+    model[2] = nn.Linear(16, 1)
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+main()
+""",
+    "BS101 an adapter in front of a frozen model, whose optimizer was there before": """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+model.requires_grad_(False)
+adapter = nn.Linear(4, 4)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x + adapter(x)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 an adapter in front of a model that trains, whose optimizer was there before": """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
+adapter = nn.Linear(4, 4)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x + adapter(x)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS101 a body that is unfrozen after an optimizer of what was trainable": """
 def build(model):
     return torch.optim.Adam(filter(lambda p: p.requires_grad, model.parameters()), lr=0.01)
@@ -4768,6 +4884,45 @@ for step in range(20):
     opt_encoder.step()
     opt_head.step()
 """,
+    "BS115 an encoder that the running function freezes": """
+def main():
+    encoder, head = net(4, 8), net(8, 1)
+    opt_encoder = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    opt_head = torch.optim.Adam(head.parameters(), lr=1e-3)
+    for p in encoder.parameters():
+        p.requires_grad_(False)  #!
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(head(encoder(x)), y)
+        opt_encoder.zero_grad()
+        opt_head.zero_grad()
+        loss.backward()
+        opt_encoder.step()
+        opt_head.step()
+
+if __name__ == "__main__":
+    main()
+""",
+    "BS115 an encoder that a helper freezes, called by the running function": """
+def freeze(module):
+    module.requires_grad_(False)
+
+def main():
+    encoder, head = net(4, 8), net(8, 1)
+    opt_encoder = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    opt_head = torch.optim.Adam(head.parameters(), lr=1e-3)
+    freeze(encoder)  #!
+    for step in range(20):
+        x, y = batch()
+        loss = F.mse_loss(head(encoder(x)), y)
+        opt_encoder.zero_grad()
+        opt_head.zero_grad()
+        loss.backward()
+        opt_encoder.step()
+        opt_head.step()
+
+main()
+""",
     "BS115 a critic that a method freezes at the start": """
 class Agent:
     def __init__(self):
@@ -4787,6 +4942,30 @@ class Agent:
 agent = Agent()
 for step in range(20):
     agent.learn(*batch())
+""",
+    "BS141 a layer whose input is a memory that nothing fills": """
+now, before, head = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(8, 1)
+optimizer = torch.optim.SGD([*now.parameters(), *before.parameters(), *head.parameters()], lr=0.01)
+memory = torch.zeros(16, 4)
+for step in range(40):
+    x, y = batch()
+    out = head(torch.tanh(now(x) + before(memory)))  #!
+    loss = F.mse_loss(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 a convolution of a channel that is empty": """
+color, depth, head = nn.Conv2d(1, 4, 3), nn.Conv2d(1, 4, 3), nn.Linear(64, 1)
+optimizer = torch.optim.SGD([*color.parameters(), *depth.parameters(), *head.parameters()], lr=0.01)
+empty = torch.zeros(16, 1, 6, 6)
+for step in range(40):
+    x = torch.randn(16, 1, 6, 6)
+    h = torch.tanh(color(x) + depth(empty))  #!
+    loss = F.mse_loss(head(h.flatten(1)), x.mean((1, 2, 3))[:, None])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 """,
     "BS141 adapters, both of whose matrices a method sets to zero": """
 class LoRA(nn.Module):

@@ -153,3 +153,124 @@ def test_in_a_worker_of_a_loader_nothing_is_said_of_the_loss(bench):
     ended = observed(bench, IN_A_WORKER)
     assert "BS219" in ended.err
     assert "the loss reaches the model without it" not in " ".join(ended.err.split())
+
+
+WORK = """
+import torch
+from torch.utils.data import DataLoader
+
+def work(index):
+    y = torch.ones(3, requires_grad=True).exp()
+    y += 1
+    y.sum().backward()
+    return index
+
+class Rows:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return work(index)
+"""
+
+HANDED_ON = {
+    "a worker of a loader": (
+        "for x in DataLoader(Rows(), num_workers=2, multiprocessing_context='fork'): pass",
+        "(It was raised in DataLoader worker process 0.)",
+    ),
+    "a process of a pool": (
+        "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as pool: pool.map(work, [1, 2])",
+        "(It was raised in a process of the pool.)",
+    ),
+    "another kind of pool": (
+        "import concurrent.futures, multiprocessing\n"
+        "with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context('fork')) as pool:\n"
+        "    list(pool.map(work, [1, 2]))",
+        "(It was raised in a process of the pool.)",
+    ),
+}
+
+
+@pytest.mark.parametrize("where", HANDED_ON)
+def test_an_error_of_another_process_is_told_once_where_it_comes_out(bench, where):
+    last, said = HANDED_ON[where]
+    ended = observed(bench, WORK + last)
+    assert ended.status == 1
+    assert ended.err.count("backsight explains") == 1 and HEADING not in ended.err
+    assert ended.err.count("error BS202  y was modified in place after exp had saved it for backward.") == 1
+    assert "\n  fix: Write y = y + 1:" in ended.err
+    assert said in ended.err
+
+
+def test_an_error_of_a_thread_that_ends_the_program_as_well_is_told_once(bench):
+    ended = observed(
+        bench,
+        WORK
+        + """
+import threading
+errors = []
+def run():
+    try:
+        work(0)
+    except RuntimeError as error:
+        errors.append(error)
+        raise
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+raise errors[0]
+""",
+    )
+    assert ended.err.count("backsight explains") == 1
+    told = "backsight: explained above: BS202 at train.py:7: y was modified in place after exp had saved it"
+    assert told in ended.err
+
+
+def test_an_error_of_a_task_that_ends_the_program_is_told_as_that_while_other_tasks_go_on(bench):
+    last = """
+import asyncio
+async def task(index):
+    work(index)
+async def main():
+    await asyncio.gather(task(1), task(2))
+asyncio.run(main())
+"""
+    ended = observed(bench, WORK + last)
+    assert ended.err.count("backsight explains") == 1 and HEADING not in ended.err
+
+
+def test_an_error_that_a_task_has_caught_is_told_as_that(bench):
+    last = """
+import asyncio
+async def task(index):
+    try:
+        work(index)
+    except RuntimeError:
+        await asyncio.sleep(0)
+        torch.ones(2)
+async def main():
+    await asyncio.gather(task(1), task(2))
+asyncio.run(main())
+"""
+    assert observed(bench, WORK + last).err.count(HEADING) == 1
+
+
+def test_an_error_that_a_process_has_sent_is_told_as_that_process_saw_it(bench):
+    last = """
+import multiprocessing
+def run(out):
+    try:
+        work(0)
+    except RuntimeError as error:
+        out.put(error)
+context = multiprocessing.get_context("fork")
+out = context.Queue()
+process = context.Process(target=run, args=(out,))
+process.start()
+error = out.get()
+process.join()
+raise ValueError("no result") from error
+"""
+    ended = observed(bench, WORK + last)
+    assert ended.err.count("backsight explains") == 1
+    assert "error BS202  y was modified in place" in ended.err and "(It was raised in another process.)" in ended.err

@@ -103,7 +103,7 @@ class TestAFile:
         ended = train.observed("carried.py", env={"NO_COLOR": ""})
         assert "\x1b" not in ended.err
         assert "\nbacksight explains\n------------------\nerror BS201  hidden, a tensor of shape 1×1×4" in ended.err
-        assert "  carried.py:6  output, hidden = rnn(torch.randn(3, 1, 4), hidden)\n      reads hidden" in ended.err
+        assert "> carried.py:6  output, hidden = rnn(torch.randn(3, 1, 4), hidden)\n      reads hidden" in ended.err
 
     def test_that_cannot_hold_the_signs_gets_what_it_can(self, train):
         ended = train.observed("carried.py", env={"PYTHONIOENCODING": "ascii"})

@@ -42,10 +42,35 @@ FIXES = [
         "BS122 the outputs of a layer given to ctc_loss",
         "Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of the output of a layer.",
     ),
-    ("BS124 clipped before the backward", "Move line 23 between `loss.backward()` and `opt.step()`."),
+    (
+        "BS124 clipped before the backward",
+        "Move line 23, `torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)`, between line 24, "
+        "`loss.backward()`, and line 25, `opt.step()`.",
+    ),
     (
         "BS101 adapters that are put in after the optimizer",
         "Create optimizer after this: move line 44 below line 45.",
+    ),
+    (
+        "BS101 adapters on a frozen base, after an optimizer of the base",
+        "Create optimizer after line 33, from the parameters that require grad: [p for p in model.parameters() if",
+    ),
+    (
+        "BS101 a new head on a model that a helper has frozen, after its optimizer",
+        "Create optimizer after line 25, from the parameters that require grad: [p for p in model.parameters() if",
+    ),
+    (
+        "BS101 an adapter in front of a frozen model, whose optimizer was there before",
+        "Create optimizer after line 20, from the parameters that require grad: [p for p in adapter.parameters() if",
+    ),
+    (
+        "BS101 an adapter in front of a model that trains, whose optimizer was there before",
+        "Create optimizer after line 19, with adapter.parameters() as well: optimizer = torch.optim.AdamW([*model.para",
+    ),
+    ("BS115 an encoder that the running function freezes", "Remove line 22, or unfreeze them after it, before the"),
+    (
+        "BS115 an encoder that a helper freezes, called by the running function",
+        "Remove line 24, or unfreeze them after it, before the forward pass: requires_grad_(True).",
     ),
     (
         "BS101 a body that is unfrozen after an optimizer of what was trainable",
@@ -159,12 +184,25 @@ FIXES = [
         "Store it without detach() (self.kept[:] = [output]), and detach only what serves as a target; or,",
     ),
     (
+        "BS141 a layer whose input is a memory that nothing fills",
+        "Look at what goes in there: a buffer that is never filled, a mask that keeps nothing, or units that are dead.",
+    ),
+    ("BS141 a convolution of a channel that is empty", "Look at what goes in there: a buffer that is never filled,"),
+    (
         "BS141 a residual gate and the layer before it, in blocks",
         "Start only one of them at zero: change line 21 to self.gate = nn.Parameter(0.02 * torch.randn(8)).",
     ),
     (
         "BS143 a threshold that is learned, with the gradient for its input forgotten",
         "Multiply by it: grad_output * kept.clone(). `backsight verify train.py` tests the result.",
+    ),
+    (
+        "BS121 a residual with an unknown constant, both of whose sides are cut off",
+        "Pass create_graph=True to autograd.grad. Remove .detach() on line 27. (retain_graph=True only keeps the graph",
+    ),
+    (
+        "BS121 a rate that is fitted to a slope, both without a graph",
+        "Pass create_graph=True to autograd.grad. Remove .data on line 23. (retain_graph=True only keeps the graph of",
     ),
     (
         "BS121 a likelihood of a sample that has no gradient",

@@ -38,8 +38,14 @@ def test_the_step_as_it_was_asked_for_comes_first():
     assert foretold.peak == foretold.variants[0].peak
 
 
-def test_each_way_is_shown_once_and_the_others_beside_it():
-    ways = [str(each.way) for each in forecast(GPT(depth=2), words(), device="cpu").variants]
+@pytest.fixture(scope="module")
+def compared():
+    """A forecast for the CPU, of which several tests read something."""
+    return forecast(GPT(depth=2), words(), device="cpu")
+
+
+def test_each_way_is_shown_once_and_the_others_beside_it(compared):
+    ways = [str(each.way) for each in compared.variants]
     assert ways == [
         "ordinary, loop",
         "ordinary, foreach",
@@ -51,10 +57,9 @@ def test_each_way_is_shown_once_and_the_others_beside_it():
     ]
 
 
-def test_what_a_loop_is_stands_below_the_table_once():
-    foretold = forecast(GPT(depth=2), words(), device="cpu")
-    assert str(foretold).count("\nloop: one parameter after another, with foreach=False.\n") == 1
-    assert "loop:" not in str(forecast(GPT(depth=2), words(), device="cuda"))
+def test_what_a_loop_is_stands_below_the_table_once(compared):
+    assert str(compared).count("\nloop: one parameter after another, with foreach=False.\n") == 1
+    assert "loop:" not in str(forecast(*mlp(), device="cuda"))
 
 
 def test_an_optimizer_that_says_nothing_uses_lists_on_cuda_and_a_loop_on_the_cpu():
@@ -87,14 +92,11 @@ def test_checkpointing_is_of_the_modules_that_are_named():
 
 
 def test_release_saves_where_the_peak_is_of_gradients_and_the_advice_says_so():
-    foretold = forecast(
-        MLP(*[256] * 24), (torch.randn(4, 256), torch.randn(4, 256)), partial(torch.optim.AdamW, fused=True)
-    )
+    step = MLP(*[256] * 24), (torch.randn(4, 256), torch.randn(4, 256)), partial(torch.optim.AdamW, fused=True)
+    foretold = forecast(*step)
     released = next(each for each in foretold.variants if each.way.release is not None)
     assert released.peak < 0.8 * foretold.peak
-    foretold = forecast(
-        MLP(*[256] * 24), (torch.randn(4, 256), torch.randn(4, 256)), partial(torch.optim.AdamW, fused=True), release=0
-    )
+    foretold = forecast(*step, release=0)
     assert foretold.peak < 0.8 * foretold.variants[1].peak
     assert any(each.startswith("Gradient release saves") and "nothing" not in each for each in foretold.advice)
 

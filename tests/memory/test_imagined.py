@@ -9,6 +9,7 @@ import torch
 from steps import GPT, MLP, words
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
 
 import backsight as bs
 from backsight.memory import CannotForecast, forecast
@@ -49,6 +50,19 @@ def test_a_tied_weight_stays_tied_and_the_optimizer_has_the_copies():
     assert copied.head.weight is not model.head.weight
     assert [id(p) for p in its_optimizer.param_groups[0]["params"]] == [id(p) for p in copied.parameters()]
     assert type(copied.blocks) is nn.ModuleList
+
+
+def test_the_modes_of_a_forecast_are_not_asked_what_a_fake_tensor_is_made_from():
+    asked, weight, mode = [], torch.ones(3, 3), FakeTensorMode(allow_non_fake_inputs=True)
+
+    class Asked(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            asked.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with mode, Asked():
+        Imagination(mode).copy(weight)
+    assert torch.Tensor.is_sparse.__get__ not in asked
 
 
 def test_a_gradient_that_is_there_is_copied_too():

@@ -1,7 +1,9 @@
 """What the names of a text mean, by its imports."""
 
 import ast
+import importlib
 import linecache
+import sys
 
 import pytest
 
@@ -83,6 +85,41 @@ class TestMeaning:
         monkeypatch.setattr(cells, "cell", lambda file: file if file.startswith("<cell ") else None)
         calls = [next(calls_in(each)) for each in body_around("<cell 4>", 1).node.body]
         assert [meaning(each.func) for each in calls] == ["torch.func.grad", "torch.nn.functional.relu"]
+
+
+class TestStars:
+    """`from module import *`: what it brings is known once the module is loaded."""
+
+    def test_of_a_library(self, call_of):
+        call = call_of("from torch.nn.functional import *\nfrom torch import *\ny = softmax(x, 1)")
+        assert meaning(call.func) == "torch.softmax"  # the last one wins
+        assert library(call_of("from torch.nn.functional import *\ny = mse_loss(x, t)").func) == "torch"
+
+    def test_of_the_program_with_what_its_module_imports_and_defines(self, call_of, monkeypatch, tmp_path):
+        text = "import torch.nn.functional as ops\nfrom torch.autograd import grad as d\ndef grad(a, b): ...\n"
+        (tmp_path / "common.py").write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setitem(sys.modules, "common", importlib.import_module("common"))
+        assert library(call_of("from common import *\ny = ops.relu(x)").func) == "torch"
+        assert is_gradient_call(call_of("from common import *\ng = d(loss, w)"))
+        assert not is_gradient_call(call_of("from common import *\ng = grad(loss, w)"))
+
+    def test_of_a_module_beside_the_file(self, monkeypatch, tmp_path):
+        folder = tmp_path / "pack"
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+        (folder / "base.py").write_text("import torch.nn.functional as ops\n")
+        (folder / "train.py").write_text("from .base import *\ny = ops.relu(x)\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setitem(sys.modules, "pack.base", importlib.import_module("pack.base"))
+        body = body_around(str(folder / "train.py"), 2)
+        assert library(next(calls_in(statement_at(body, 2))).func) == "torch"
+
+    def test_a_name_of_the_file_itself_comes_first(self, call_of):
+        assert meaning(call_of("from torch import *\ndef argmax(x): ...\ny = argmax(x)").func) is None
+
+    def test_of_a_module_that_is_not_loaded(self, call_of):
+        assert meaning(call_of("from nowhere import *\ny = relu(x)").func) is None
 
 
 class TestWhoAsks:

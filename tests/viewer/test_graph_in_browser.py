@@ -483,7 +483,7 @@ def test_a_kind_of_memory_is_hidden_and_shown(look):
 
 def test_where_nothing_was_measured_it_says_how(look):
     page = look("#/broken/memory")
-    page.get_by_text("No step of this run was measured").wait_for()
+    page.get_by_text("No step was measured").wait_for()
     assert "rec.memory(m)" in page.locator("pre").inner_text()
 
 

@@ -81,7 +81,7 @@ def _renamed(place: Place, names: list[str], new: list[str]) -> str:
     """Return the statement with other names for what it binds."""
     body, statement = read_at(place)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    if isinstance(statement, ast.For | ast.AsyncFor):
+    if isinstance(statement, ast.For):
         targets = [statement.target]
     renames = dict(zip(names, new, strict=True))
     changes = {

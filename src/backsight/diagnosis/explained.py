@@ -76,6 +76,18 @@ def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
     return replace(finding, evidence=(*raised, *finding.evidence, said), source=source, exact=False)
 
 
+def raised_elsewhere(error: BaseException) -> Elsewhere | None:
+    """Return where a known error was raised that was handed on by another process; None for any other.
+
+    One that a process has sent as it is has no traceback.
+    """
+    found = culprit(error)
+    if found is not None and of_error(found[0], "__traceback__") is None:
+        return Elsewhere("in another process", None, message_of(found[0]))
+    other = elsewhere(found[0]) if found is not None else None
+    return other if other is not None and other.text else None
+
+
 def explained_warning(warning: Warning, frame: FrameType) -> Finding | None:
     """Return what is to be said of a warning that is being given in `frame`; None if it is not known."""
     entry = known(message_of(warning), warning)

@@ -76,7 +76,7 @@ def _clipped(level: Level, body: Body) -> Finding | None:
         "BS124",
         "The gradients are clipped after the step, so clipping has no effect.",
         (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
-        f"Move line {place.line} between backward() and `{level.place.text}`.",
+        f"Move line {place.line}, `{place.text}`, above line {level.line}, `{level.place.text}`.",
         place,
     )
 
@@ -157,7 +157,8 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
             shown(zeroing[0], "throws away the gradients of the previous batch."),
             shown(body.place(guard), "steps only once every few batches."),
         ),
-        f"Move `{zeroing[0].text}` into that condition, below `{level.place.text}`.",
+        f"Move line {zeroing[0].line}, `{zeroing[0].text}`, into that condition, below line {level.line}, "
+        f"`{level.place.text}`.",
         zeroing[0],
     )
 
@@ -246,7 +247,8 @@ def clipped_early(
             shown(began, "computes them later."),
             shown(level.place, "uses them unclipped."),
         ),
-        f"Move line {place.line} between `{began.text}` and `{level.place.text}`.",
+        f"Move line {place.line}, `{place.text}`, between line {backwards[-1].line}, `{backwards[-1].text}`, and line "
+        f"{level.line}, `{level.place.text}`.",
         place,
         since=1,
     )

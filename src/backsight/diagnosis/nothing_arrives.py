@@ -21,13 +21,14 @@ from backsight.diagnosis.program import (
     named,
     names_of,
     program_frames,
+    running,
     statements_around,
 )
 from backsight.diagnosis.replaced import made_again, replacing
 from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Body, Place, backward_calls, function_at, read_at
+from backsight.source import Body, Place, backward_calls, function_at, read_at, statement_at
 from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.freezing import turned_off, unfreezings
 from backsight.tracing import Severed
@@ -57,7 +58,8 @@ def nothing_arrives(
     """Return the finding that an optimizer gets no gradients.
 
     None where it gets zeros and no statement writes them: BS141 looks for the operation that does, and a factor of 0 is
-    how a term is switched off, such as a discriminator that joins later.
+    how a term is switched off, such as a discriminator that joins later. None where all that it holds is frozen, and no
+    optimizer holds what the loss trains: BS101 tells both.
 
     reached: whether the loss depends on its parameters. zeros: whether there are gradients, all of them zeros. cut:
     what cuts them off from it. beside: where another loss, which the same statement cuts off, runs its backward.
@@ -70,6 +72,8 @@ def nothing_arrives(
     name, held = named(optimizer, "the optimizer"), parameters(optimizer)
     place = where(copied) if copied is not None else None
     if held and not any(p.requires_grad for p in held):
+        if others and not elsewhere:
+            return None
         reason = _frozen(held, frame)
     elif reached:
         zeroing = _zeroing(frame, name)
@@ -116,7 +120,8 @@ class _Reason(NamedTuple):
 def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
     around = list(program_frames(frame))
     files = dict.fromkeys(each.f_code.co_filename for each in around)
-    off = list(dict.fromkeys(place for file in files for place in turned_off(file)))
+    active = running(frame) if frame is not None else set[str]()
+    off = list(dict.fromkeys(place for file in files for place in turned_off(file, active)))
     evidence: list[Fact] = [f"All of its parameters are frozen: {names_of(held)} have requires_grad=False."]
     if len(off) != 1:
         return _Reason(tuple(evidence), "Call requires_grad_(True) on what you want to train, before the forward pass.")
@@ -126,13 +131,25 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
     says = f"freezes them{', and nothing unfreezes them' if never else ''}."
     evidence.append(shown(off[0], says, None if is_sure else "read"))
     switch = off[0].text.replace("False", "True")
-    inside = around[0].f_code.co_name.isidentifier()
+    function = function_at(around[0].f_code)
+    if function is not None and function.file == off[0].file and _stands_in(function, off[0]):
+        line = off[0].line  # what unfreezes them further up would be undone by it
+        fix = f"Remove line {line}, or unfreeze them after it, before the forward pass: requires_grad_(True)."
+    else:
+        called = around[0].f_code.co_name
+        fix = (
+            f"Unfreeze them {f'at the start of {called}(), ' if called.isidentifier() else ''}before the forward "
+            f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}."
+        )
     return _Reason(
         tuple(evidence),
-        f"Unfreeze them {f'at the start of {around[0].f_code.co_name}(), ' if inside else ''}before the "
-        f"forward pass: {switch if switch != off[0].text else 'requires_grad_(True)'}.",
+        fix,
         str(off[0]),
     )
+
+
+def _stands_in(function: Body, place: Place) -> bool:
+    return statement_at(function, *place.position) in list(statements(function.node))
 
 
 def _zeroed(zeroing: Place | None, name: str) -> _Reason:

@@ -22,7 +22,7 @@ from backsight.diagnosis.errors.released import is_own, released
 from backsight.diagnosis.errors.remedies import Remedy, remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
 from backsight.diagnosis.evidence.elsewhere import elsewhere
-from backsight.diagnosis.evidence.gradients import Held, made
+from backsight.diagnosis.evidence.gradients import Held, holder_of, made
 from backsight.diagnosis.evidence.refused import Refusal, read_by
 from backsight.diagnosis.evidence.singular import kept_away, may_be_infinite, singular
 from backsight.diagnosis.evidence.spoken import names_of
@@ -40,13 +40,15 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine, failure_of, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
-from backsight.tape import parameters_in
+from backsight.tape import parameters_in, registered
+from backsight.text import as_code
 from backsight.tracing import current
 
 _LONGEST = 160
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
-"""What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else."""
+_KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, KeyError)
+"""What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else. A KeyError is
+told only if there is a remedy: mostly the key is all it says."""
 
 _OF_TENSORS = re.compile(r"tensor|dimension", re.IGNORECASE)
 _OF_PYTHON = re.compile(
@@ -76,6 +78,8 @@ def refused(error: BaseException) -> Finding | None:
         if (finding := knows(found)) is not None:
             return finding
     saving, known = _saving(found), may_have_been_born(found) or remedy_of(found)
+    if known is None and issubclass(type(error), KeyError):
+        return None
     message = _message(failure.message)
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
     evidence = (*_evidence(found), *(known.evidence if known else ()))
@@ -253,8 +257,8 @@ def _frozen(found: Refusal) -> Iterator[Fact]:
 
 _REMEDIES: dict[str, str] = {
     r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False": "Ask only where there is a "
-    "gradient, `if {x}.requires_grad:`. To get one although all parameters behind {x} are frozen, make the input of "
-    "the model require grad: inputs.requires_grad_() before the forward pass.",
+    "gradient, `if {x}.requires_grad:`. To get one, compute {x} with gradients enabled, from something that requires "
+    "grad: parameters, or the input after inputs.requires_grad_().",
     r"(?:non-leaf Tensor to|cannot assign '.*' (?:object )?(?:as|to)) parameter '(?P<name>\w+)'": "To compute with a "
     "tensor in place of the parameter and keep its graph: torch.func.functional_call({module}, {{'{name}': value}}, "
     "(x,)). To overwrite only the values: `with torch.no_grad(): {module}.{name}.copy_(value)`.",
@@ -363,6 +367,8 @@ _MOST = 4
 def assigned_parameter(found: Refusal) -> str:
     """Return how the module computes with the tensor; empty where it has no graph, or the text does not show both."""
     level, statement = found.level, found.level.statement
+    if isinstance(statement, ast.Expr):
+        return _set_by_name(found)
     targets = _computed(level, statement)
     if level.body is None or not isinstance(statement, ast.Assign) or not targets:
         return ""
@@ -384,6 +390,25 @@ def assigned_parameter(found: Refusal) -> str:
     return (
         f"Remove the parameter first, so that {owner} computes with the tensor and its graph: put `del {targets[0]}` "
         f"above line {statement.lineno}{f'; {alike}' if alike else ''}{more}. {overwrite}"
+    )
+
+
+def _set_by_name(found: Refusal) -> str:
+    """What to do where `setattr(module, name, value)` gives a module a tensor with a graph for its parameter."""
+    inside = found.below[-1].variables if found.below else {}
+    module, name, value = (inside.get(each) for each in ("self", "name", "value"))
+    parameter = registered(module, "_parameters").get(name) if is_module(module) and isinstance(name, str) else None
+    holder = holder_of(found.failure, parameter) if is_tensor(parameter) else None
+    if holder is None or not is_tensor(value) or not needs_gradient(value):
+        return ""
+    if method(type(holder.module), "forward") is method(torch.nn.Module, "forward"):
+        return ""  # a list of modules cannot be called
+    model = as_code(holder.name)
+    return (
+        f"{model}.{as_code(holder.parameter)} is a registered parameter, and what is assigned to it has a graph, which "
+        f"nn.Parameter(value) would cut off. Leave {model} as it is, collect the values of all parameters that are "
+        f"replaced, `values['{holder.parameter}'] = ...`, and call torch.func.functional_call({model}, values, (x,)) "
+        f"in place of {model}(x)."
     )
 
 

@@ -81,6 +81,13 @@ _ONE = (
 )
 """Of a softmax over one entry: why, and what to do where another dimension has more, or none has."""
 
+_OF_ZEROS = (
+    "its input is all zeros",
+    "Look at what goes in there: a buffer that is never filled, a mask that keeps nothing, or units that are dead. If "
+    "zeros belong there, as the point 0 of a boundary condition, look whether the other terms of the loss reach it.",
+)
+"""Of a layer whose weight gets zeros."""
+
 _KINDS = {
     **dict.fromkeys(("Clamp", "ClampMin", "ClampMax"), _CLAMP),
     "Hardtanh": _Kind("hardtanh", _CLAMP.why, _CLAMP.fix),
@@ -105,6 +112,9 @@ _KINDS = {
 
 
 _NORMALIZES = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
+_LAYERS = {"Addmm": (2, "mat1"), "Mm": (1, "self"), "Convolution": (1, "input")}
+"""Which input of its operation the weight of a layer is, and as what it keeps its own input."""
+
 _GATES = frozenset({"Mul", "Where", "MaskedFill", "MaskedScatter"})
 """By which experts and branches idle."""
 
@@ -159,6 +169,9 @@ def _kind(stop: Stop) -> _Kind | None:
         other = max((at for at in others if at < stop.dim), default=max(others, default=0))
         fix = _ONE[1].format(other=other, size=stop.shape[other]) if others else _ONE[2]
         return _Kind(f"a {_NORMALIZES[stop.op]} over one entry", _ONE[0].format(dim=stop.dim), fix)
+    weight, given = _LAYERS.get(stop.op, (-1, ""))
+    if stop.position == weight and given in stop.kept_zeros:
+        return _Kind(_KINDS[stop.op].name, *_OF_ZEROS)
     return _UNDERFLOW if stop.op in _CASTS and stop.dtype == "float16" else _KINDS.get(stop.op)
 
 

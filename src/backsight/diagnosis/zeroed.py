@@ -72,7 +72,7 @@ def _hook(hook: Any, every: Sequence[Registered]) -> _Hook | None:
     body = None if is_library(code.co_filename) or is_ours(code.co_filename) else function_at(code)
     if body is None or not _changes(body.node):
         return None
-    exact = tuple(each for each in fitting if getattr(each.function, "lineno", 0) == getattr(body.node, "lineno", -1))
+    exact = tuple(each for each in every if each.is_of(code))
     return _Hook(name, exact or fitting, any(map(_zeroes, exact)))
 
 

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backsight.launch.program import tidy
 from backsight.naming.roots import ours
 
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding
+    from backsight.launch.forked import Explained
 
 Kind = tuple[str, str | None]
 """What an error is: the code of its explanation, and the line that failed."""
@@ -37,9 +38,10 @@ class CaughtErrors:
     the finding is kept. The first error of a kind is told, and further ones are counted.
     """
 
-    def __init__(self, tell: Callable[[Finding], None]) -> None:
+    def __init__(self, tell: Callable[[Finding], None], explained: Explained | None = None) -> None:
         self._tell = tell
-        self._pending: dict[int, Pending] = {}
+        self._explained = explained
+        self._pending: dict[tuple[int, int], Pending] = {}
         self._again: Counter[Kind] = Counter()
         self._told: set[Kind] = set()
         self._process = os.getpid()
@@ -57,12 +59,14 @@ class CaughtErrors:
             self._again[kind] += 1
             return
         finding = explained_within(known)
-        self._pending[threading.get_ident()] = Pending(kind, known.failure.message, finding)
-        self._in_a_child()
+        if os.getpid() == self._process:
+            self._pending[_strand()] = Pending(kind, known.failure.message, finding)
+        elif self._explained is not None:  # the process that started this one may raise the same error again
+            self._explained.add(known.failure.message, finding)
 
     def went_on(self) -> None:
-        """Note that this thread runs on: what it raised before, it has caught."""
-        pending = self._pending.pop(threading.get_ident(), None) if self._pending else None
+        """Note that this thread, or this task, runs on: what it raised before, it has caught."""
+        pending = self._pending.pop(_strand(), None) if self._pending and os.getpid() == self._process else None
         if pending is not None:
             self._told.add(pending.kind)
             self._tell(pending.finding)
@@ -72,29 +76,27 @@ class CaughtErrors:
         from backsight.diagnosis.explained import messages_behind
 
         messages = set(messages_behind(error))
-        for thread, pending in list(self._pending.items()):
+        for strand, pending in list(self._pending.items()):
             if pending.message in messages:
-                del self._pending[thread]
+                del self._pending[strand]
 
     def finish(self) -> int:
         """Tell of what was caught last; return how many errors of a kind that was told came again."""
-        for pending in [self._pending.pop(thread) for thread in list(self._pending)]:
-            self._told.add(pending.kind)
-            self._tell(pending.finding)
+        findings = [self._pending.pop(strand).finding for strand in list(self._pending)]
+        if self._explained is not None:
+            findings += self._explained.untold()
+        for finding in findings:
+            if self._explained is None or not self._explained.is_told(finding):
+                self._tell(finding)
         return sum(self._again.values())
 
-    def _in_a_child(self) -> None:
-        """A forked worker ends without a word to us, but for what multiprocessing calls as it ends."""
-        if os.getpid() == self._process or "multiprocessing.util" not in sys.modules:
-            return
-        self._process = os.getpid()
-        sys.modules["multiprocessing.util"].Finalize(None, self._finish_child, exitpriority=0)
 
-    def _finish_child(self) -> None:
-        try:
-            self.finish()
-        except BaseException as failure:  # the worker ends as without us
-            ours(failure)
+def _strand() -> tuple[int, int]:
+    """What runs one statement after the other: this thread; of an event loop the task that runs."""
+    tasks: Any = sys.modules.get("asyncio.tasks")
+    running = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", lambda: None)()
+    task = tasks.current_task(running) if tasks is not None and running is not None else None
+    return threading.get_ident(), id(task)
 
 
 Tell = Callable[[BaseException, str], None]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from backsight.launch.births import BirthWatch
     from backsight.launch.caught import CaughtErrors, ThreadErrors
     from backsight.launch.first_steps import FirstSteps
+    from backsight.launch.forked import Explained
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.recording import RecordingObserver
     from backsight.tracing import Level
@@ -68,6 +69,10 @@ class TrainingObserver:
         self._threads: ThreadErrors | None = None
         self._heeding: Heeding | None = None
         self._caught: CaughtErrors | None = None
+        self._shared: Explained | None = None
+        self._ended_by: dict[int, tuple[str, str | None]] = {}
+        """What was told of the errors that ended threads: one of them may end the program as well."""
+
         self._begun = self._failed = False
         self._explained = 0
 
@@ -99,10 +104,12 @@ class TrainingObserver:
 
     def _caught_errors(self) -> CaughtErrors:
         from backsight.launch.caught import CaughtErrors
+        from backsight.launch.forked import Explained
         from backsight.tracing import report_errors
 
         assert self._steps is not None
-        caught = CaughtErrors(partial(self._tell, caught=True))
+        self._shared = _started(Explained, "of an error in a forked process only its text is explained")
+        caught = CaughtErrors(partial(self._tell, caught=True), self._shared)
         report_errors(self._steps.watch, caught)
         return caught
 
@@ -150,6 +157,7 @@ class TrainingObserver:
             if self._caught is not None:
                 self._caught.ended(error)
             finding = explanation(error)
+            finding = (self._shared and self._shared.instead_of(finding, error)) or finding
         except BaseException as failure:  # a failure of ours is not a failure of the program
             from backsight.naming.roots import ours
 
@@ -159,7 +167,11 @@ class TrainingObserver:
             self._keep(finding)
             if self._heeding is not None and not as_lines.are_asked_for():
                 finding = self._heeding.shortened(finding)
-            self._tell(finding, thread=thread)
+            if self._ended_by.get(id(error)) == (finding.code, finding.source) and not as_lines.are_asked_for():
+                say(f"backsight: explained above: {finding.code} at {finding.source}: {finding.title}")
+            else:
+                self._tell(finding, thread=thread)
+            self._ended_by[id(error)] = finding.code, finding.source
             if self._births is not None:
                 self._births.told = self._births.told or finding.code == BIRTH
             if self._steps is not None and self._steps.paused:
@@ -171,6 +183,8 @@ class TrainingObserver:
         from backsight.launch.lines import as_lines
 
         self._explained += 1
+        if self._shared is not None:
+            self._shared.told(finding)
         if is_asked_for(finding) and not as_lines.are_asked_for():
             at = f" at {finding.source}" if finding.source is not None else ""
             say(f"backsight: the program itself has explained its error: {finding.code}{at}")

@@ -16,7 +16,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from backsight.memory._torch import FAMILIAR, current_node
+from backsight.memory._torch import FAMILIAR, FakeTensor, current_node
 from backsight.memory.allocator import ACCUMULATE
 from backsight.memory.calls import ModuleCalls
 from backsight.memory.explain import short_op
@@ -26,13 +26,14 @@ from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
 from backsight.memory.lines import source_here
 from backsight.memory.probe import Probe, as_tried
 from backsight.memory.tensors import in_order, named_tensors, parts_of, storage_of, tensors_of
-from backsight.tape import in_backward, next_sequence_number, sequence_number, storage_key
+from backsight.tape import in_backward, next_sequence_number, no_torch_function, sequence_number, storage_key
 
 _COPIES = ("aten.clone", "aten.new_empty_strided", "aten.add.", "aten.new_empty")
 """What AccumulateGrad calls for a gradient that it cannot take as it is."""
 
 
 _ADD = torch.ops.aten.add.Tensor
+_DEVICE = torch.ops.prim.device.default
 
 _WRITES = {
     _ADD,
@@ -114,11 +115,11 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
 
     def claim(self, tensor: torch.Tensor, kind: Kind, name: str = "", module: str | None = None) -> None:
         """Say what the storage of a tensor is for; one not met before was there at the start."""
-        for part in parts_of(tensor):
-            block = self._meet(part, None)
-            if block is not None:
-                block.kind, block.name = kind, name or block.name
-                block.module = block.module if module is None else module
+        with no_torch_function():
+            blocks = [self._meet(part, None) for part in parts_of(tensor)]
+        for block in filter(None, blocks):
+            block.kind, block.name = kind, name or block.name
+            block.module = block.module if module is None else module
 
     def history(self) -> History:
         """Return what was seen so far."""
@@ -130,15 +131,22 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(each not in FAMILIAR for each in types):
             return NotImplemented  # a subclass first turns the operator into those on its parts, which come here again
-        if func.namespace == "prim":  # as prim.device, which is every third call, and makes no tensor
+        if func is _DEVICE and type(args[0]) is FakeTensor:  # which C++ asks for more often than it calls all operators
+            return args[0].device
+        if func.namespace == "prim":  # makes no tensor
             return func(*args, **(kwargs or {}))
+        with no_torch_function():  # what we and the fake mode ask of a tensor is no call of the program's
+            return self._followed(func, args, kwargs or {})
+
+    def _followed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Call an operator, and take what it returns into the ledger."""
         self.ledger.enter(self._phase())
         self._heir = None
         for tensor in in_order(args):
             self._meet(tensor, None)
         newest, first = next_sequence_number() - 1, len(self.ledger.blocks)
-        result = args[0].detach() if _takes(func, args) else func(*args, **(kwargs or {}))
-        probe = None if self._inside is None else self._inside.of(func, args, kwargs or {}, result)
+        result = args[0].detach() if _takes(func, args) else func(*args, **kwargs)
+        probe = None if self._inside is None else self._inside.of(func, args, kwargs, result)
         if probe is not None and probe.results:
             result = as_tried(result, iter(probe.results))
         for tensor in in_order((result,)):

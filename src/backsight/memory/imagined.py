@@ -35,6 +35,7 @@ from torch.utils.data import DataLoader
 from backsight.gradient_release import Release
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.memory._torch import FakeTensor, forget_fakes, without_modes
+from backsight.tape import no_torch_function
 
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, Enum, BuiltinFunctionType)
 _NOT_ENTERED = {
@@ -128,7 +129,8 @@ class Imagination:
             with without_modes():
                 value = tensor.item()
             return torch.tensor(value, dtype=tensor.dtype)  # a fake one that knows its value
-        fake: torch.Tensor = self._mode.from_tensor(tensor, static_shapes=True)
+        with no_torch_function():  # it asks each tensor for thirty things, and the modes of a forecast heed none
+            fake: torch.Tensor = self._mode.from_tensor(tensor, static_shapes=True)
         return fake
 
     def _mapping(self, value: dict[Any, Any]) -> Any:

@@ -59,11 +59,11 @@ def stages(frames: Iterable[FrameType], deep: bool, here: int) -> Iterator[list[
     library modules. What a library calls a tensor is never what the user does: it satisfies nobody who can ask more."""
     given = [frame for frame in frames if not is_ours(frame.f_code.co_filename)]
     own, host = _running_frames(here, apart_from=given)
-    yield [_frame_root(frame, None) for frame in given]
-    yield [_frame_root(frame, thread, cost) for frame, thread, cost in own if thread is None]
-    yield [_frame_root(frame, thread, cost) for frame, thread, cost in own if thread is not None]
+    yield [frame_root(frame, None) for frame in given]
+    yield [frame_root(frame, thread, cost) for frame, thread, cost in own if thread is None]
+    yield [frame_root(frame, thread, cost) for frame, thread, cost in own if thread is not None]
     yield [*_module_roots(library=False), *_loose_globals(frame for frame, _, _ in own)]
-    yield [_frame_root(frame, thread, cost) for frame, thread, cost in host]
+    yield [frame_root(frame, thread, cost) for frame, thread, cost in host]
     if deep:
         yield list(_module_roots(library=True))
 
@@ -120,7 +120,7 @@ def _thread_names() -> dict[int, str]:
     return names
 
 
-def _frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root:
+def frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root:
     code = frame.f_code
     if is_function(frame):
         scope = Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno)

@@ -13,7 +13,8 @@ from .elsewhere import trains_elsewhere
 from .lineage import Lineage
 from .name import Name
 from .referents import Where
-from .roots import stages
+from .roots import frame_root, stages
+from .suspended import suspended
 from .walk import Walk
 
 BUDGET = 2_000_000
@@ -52,9 +53,10 @@ def search(
     "weights['first']"
 
     Looked at in turn, until all are found: `frames` (those of a traceback, for instance), the frames of all threads
-    from the caller outwards, the user's modules, the frames that called the user's code, and with `deep` the library
-    modules. `collect` asks for every live object of these types that the user's frames and modules lead to, `where`
-    for those of them alone for which it is true, as a data set may hold half a million; it runs nothing of the user's.
+    from the caller outwards, the user's modules, suspended generators that no variable holds, the frames that called
+    the user's code, and with `deep` the library modules. `collect` asks for every live object of these types that the
+    user's frames and modules lead to, `where` for those of them alone for which it is true, as a data set may hold half
+    a million; it runs nothing of the user's.
     `limit` bounds the names of one target, `budget` the objects visited; `thread` is the identifier of the caller's,
     where this is another that looks on its behalf. Nothing of the user's is run, and nothing is kept alive but what
     `found` returns.
@@ -67,6 +69,8 @@ def search(
         with _torch.without_overrides():
             for stage, roots in enumerate(stages(frames, deep, threading.get_ident() if thread is None else thread)):
                 to_the_end = bool(collect) and stage < _USER_STAGES
+                if stage == _USER_STAGES and walk.missing:
+                    walk.explore([frame_root(frame, None) for frame in suspended()], to_the_end=False)
                 if to_the_end or not walk.satisfied():
                     walk.explore(roots, to_the_end)
             return _result(walk, targets, limit)

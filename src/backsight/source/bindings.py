@@ -14,7 +14,7 @@ from backsight.source.cells import other_cells
 
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -36,7 +36,7 @@ class Spot:
     @cached_property
     def branches(self) -> tuple[tuple[ast.stmt, str], ...]:
         """The blocks around it that may be skipped: a `with` block never is."""
-        return tuple(arm for arm in self.arms if not isinstance(arm[0], ast.With | ast.AsyncWith))
+        return tuple(arm for arm in self.arms if not isinstance(arm[0], ast.With))
 
 
 def assignments(body: Body | None, name: str, before: int | None = None) -> tuple[Place, ...]:
@@ -134,9 +134,9 @@ def targets(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr, in
                 yield from unpacked(target, value)
         case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
             yield target, value, None
-        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+        case ast.For(target=target, iter=value):
             yield from ((each, value, None) for each, _, _ in unpacked(target, value))
-        case ast.With(items=items) | ast.AsyncWith(items=items):
+        case ast.With(items=items):
             for item in items:
                 if item.optional_vars:
                     yield from unpacked(item.optional_vars, item.context_expr)
@@ -147,7 +147,7 @@ def targets(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr, in
 
 def assigned(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield what a statement gives values to, each with its value: of `best, state = loss, net.state_dict()` both."""
-    if not isinstance(statement, ast.AugAssign | ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
+    if not isinstance(statement, ast.AugAssign | ast.For | ast.With):
         yield from ((target, value) for target, value, position in targets(statement) if position is None)
 
 
@@ -235,11 +235,11 @@ def _parts(node: ast.AST) -> list[ast.AST]:
             return [_loaded(target), value, target]
         case ast.AnnAssign(target=target, value=value):
             return [value, target] if value else []
-        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+        case ast.For(target=target, iter=value):
             return [value, target]
         case ast.NamedExpr(target=target, value=value):
             return [value, target]
-        case ast.FunctionDef(decorator_list=decorators) | ast.AsyncFunctionDef(decorator_list=decorators):
+        case ast.FunctionDef(decorator_list=decorators):
             return [*decorators, node.args]
         case ast.arguments(defaults=defaults, kw_defaults=keyword_defaults):
             return [*defaults, *(each for each in keyword_defaults if each)]
@@ -268,7 +268,7 @@ def _plain_bindings(node: ast.AST) -> list[str]:
     match node:
         case ast.alias(name=name, asname=alias):
             return [alias or name.split(".")[0]]
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
         case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
             return [name]
@@ -286,7 +286,7 @@ def parameters_of(scope: ast.AST) -> frozenset[str]:
     return frozenset(each.arg for each in every if each)
 
 
-def _closure_reads(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[Use]:
+def _closure_reads(scope: ast.FunctionDef | ast.ClassDef) -> list[Use]:
     """What a nested function or class reads from outside; what it binds, it binds when it is called, not here."""
     inner = [use for statement in statements(scope) for use in uses(statement)]
     declared = {

@@ -23,16 +23,18 @@ from typing import TypeAlias, TypeVar
 
 from backsight.quiet import quietly
 from backsight.source.cells import cell, other_cells
-from backsight.source.imports import imported_by, library, meaning, note_meanings
+from backsight.source.coroutines import read_as_plain
+from backsight.source.imports import LIBRARIES, imported_by, library, meaning, note_meanings
+from backsight.source.starred import import_of_each, loaded, starred
 
-Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.ClassDef
 
-Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+Loop: TypeAlias = ast.For | ast.While
 
 _Each = TypeVar("_Each")
 
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
+SCOPES = (ast.FunctionDef, ast.ClassDef)
+LOOPS = (ast.For, ast.While)
 
 _WIDTH = 88
 
@@ -148,10 +150,15 @@ def _lambdas(source: str, others: tuple[str, ...]) -> dict[int, tuple[ast.Functi
     module, found = _scopes(source, others).get(("<module>", 0)), dict[int, tuple[ast.FunctionDef, ...]]()
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.Lambda):
-            returned = ast.copy_location(ast.Return(node.body), node.body)
-            function = ast.FunctionDef(name="<lambda>", args=node.args, body=[returned], decorator_list=[])
-            found[node.lineno] = (*found.get(node.lineno, ()), ast.copy_location(function, node))
+            found[node.lineno] = (*found.get(node.lineno, ()), as_function(node))
     return found
+
+
+def as_function(node: ast.Lambda) -> ast.FunctionDef:
+    """A lambda as the function that it stands for, which returns its expression."""
+    returned = ast.copy_location(ast.Return(node.body), node.body)
+    function = ast.FunctionDef(name="<lambda>", args=node.args, body=[returned], decorator_list=[])
+    return ast.copy_location(function, node)
 
 
 def body_around(file: str, line: int) -> Body | None:
@@ -194,7 +201,7 @@ def is_shared(body: Body | None, line: int) -> bool:
 
     `if` and what it does are two, `with` and what it does are not: hardly ever is it the block itself that matters.
     """
-    every = (each for each in statements(body.node) if not isinstance(each, ast.With | ast.AsyncWith)) if body else ()
+    every = (each for each in statements(body.node) if not isinstance(each, ast.With)) if body else ()
     return sum(each.lineno <= line <= _own_end(each) for each in every) > 1
 
 
@@ -330,7 +337,8 @@ def calls_of(*files: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
 
 def callers(body: Body) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
     """Every call in the file that is of a function by this name, as in `calls_of`; none of a module."""
-    return (each for each in calls_of(body.file) if body.name and callee(each[2])[1] == body.name)
+    every = calls_of(body.file) if body.name else ()
+    return (each for each in every if callee(each[2])[1] == body.name)
 
 
 def dotted(node: ast.AST | None) -> str | None:
@@ -429,14 +437,32 @@ def _scopes(source: str, others: tuple[str, ...]) -> dict[tuple[str, int], Scope
 def _tree(source: str) -> ast.Module | None:
     try:
         with quietly(module="<unknown>"):  # the user has seen the warnings about this text once already
-            return ast.parse(source)
+            tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply for the parser
         return None
+    if "await" in source or "async" in source:
+        read_as_plain(tree)
+    return tree
 
 
 def _others(file: str) -> tuple[str, ...]:
-    """The texts of a notebook's other cells, the newest first: their imports hold in each. None for any other file."""
-    return tuple("".join(_lines(each)) for each in other_cells(file))
+    """The texts whose imports hold in a file too: a notebook's other cells, the newest first, and what it imports with
+    a star."""
+    return *("".join(_lines(each)) for each in other_cells(file)), *_starred(file, {file})
+
+
+def _starred(file: str, seen: set[str]) -> Iterator[str]:
+    """For each `from common import *` of a file, the last first: the text of the module, whose own imports come along,
+    if that is the program's, and an import of each of its names."""
+    for module in reversed(starred("".join(_lines(file)))):
+        held = loaded(module, file)
+        own = held.get("__file__") if module.partition(".")[0] not in LIBRARIES else None
+        if type(own) is str and own not in seen:
+            seen.add(own)
+            yield "".join(_lines(own))
+            yield from _starred(own, seen)
+        if held:
+            yield import_of_each(module, held)
 
 
 @functools.lru_cache(maxsize=256)
@@ -475,7 +501,7 @@ def _unparse(node: ast.AST) -> str:
         text = ast.unparse(node)
     except (RecursionError, ValueError):  # an expression of some thousand operands
         return ""
-    if sys.version_info < (3, 11) and isinstance(node, ast.For | ast.AsyncFor):  # which writes `for (x, y) in loader:`
+    if sys.version_info < (3, 11) and isinstance(node, ast.For):  # which writes `for (x, y) in loader:`
         return _IN_PARENTHESES.sub(r"\1\2 in ", text, count=1)
     return text
 

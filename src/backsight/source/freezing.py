@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,19 +121,20 @@ def _own_unfreezings(body: Body) -> list[Place]:
     return [place for place, value in found if value is not None and is_constant(value, True)]
 
 
-def turned_off(file: str) -> Iterator[Place]:
-    """The same of those that turn it off."""
-    return _turning(file, on=False)
+def turned_off(file: str, running: Collection[str] = ()) -> Iterator[Place]:
+    """The same of those that turn it off; in a function that is still running, `main`, the statement itself."""
+    return _turning(file, running, on=False)
 
 
-def _turning(file: str, *, on: bool) -> Iterator[Place]:
+def _turning(file: str, running: Collection[str] = (), *, on: bool) -> Iterator[Place]:
     for body in functions(file):
         every = spots(body.node)
         for spot in every:
             value = _turned_to(spot.node)
             if value is not None:
                 does, found = is_constant(value, on), _freezing(body, spot, value)
-                calls = [place for place, known in found.given() if does or known.get(dotted(value) or "") is on]
+                given = () if does and body.name in running else found.given()
+                calls = [place for place, known in given if does or known.get(dotted(value) or "") is on]
                 yield from calls or ([found.place] if does else [])
 
 

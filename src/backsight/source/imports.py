@@ -16,9 +16,9 @@ _USUAL: Mapping[str, str] = {
     "F": "torch.nn.functional",
     "grad": "torch.autograd.grad",
 }
-_LIBRARIES = ("torch", "numpy", "math", "functorch")
+LIBRARIES = ("torch", "numpy", "math", "functorch")
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_SCOPES = (ast.FunctionDef, ast.ClassDef, ast.Lambda)
 _MEANING = "_backsight_meaning"
 
 
@@ -37,7 +37,7 @@ def library(node: ast.AST | None) -> str:
     """The library that an expression names a part of: "torch" for `F.relu`; empty for `x.relu`, and for what has no
     name."""
     root = (meaning(node) or "").partition(".")[0]
-    return root if root in _LIBRARIES else ""
+    return root if root in LIBRARIES else ""
 
 
 def is_gradient_call(call: ast.expr) -> bool:
@@ -99,7 +99,7 @@ def _binds(node: ast.AST) -> str:
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
             return name
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return name
     return ""
 

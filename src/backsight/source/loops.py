@@ -103,9 +103,9 @@ def _flow(block: list[ast.stmt], sure: frozenset[str], exposed: dict[str, ast.st
                 after = None
             case ast.If():
                 after = _flow_if(statement, inner, exposed)
-            case ast.For() | ast.AsyncFor() | ast.While():
+            case ast.For() | ast.While():
                 after = _flow_loop(statement, inner, exposed)
-            case ast.With() | ast.AsyncWith():
+            case ast.With():
                 after = _flow(statement.body, inner, exposed)
             case ast.Match():
                 after = _flow_match(statement, inner, exposed)

@@ -165,7 +165,7 @@ def _set_to(statement: ast.stmt, state: State) -> list[ast.expr]:
         found += [value for target, value in pairs if isinstance(target, ast.Attribute) and target.attr == state]
     name = "requires_grad_" if state == "requires_grad" else "set_grad_enabled"
     found += [call.args[0] for call in calls_in(statement) if callee(call)[1] == name and call.args]
-    return [] if isinstance(statement, ast.With | ast.AsyncWith) else found  # which puts back by itself
+    return [] if isinstance(statement, ast.With) else found  # which puts back by itself
 
 
 def _reads(node: ast.AST, state: State) -> bool:

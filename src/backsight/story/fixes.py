@@ -156,7 +156,7 @@ def _variable(changed: Changed) -> str:
     if node is None or name is None or changed.scene is None:
         return ""
     inside = ast.walk(changed.scene.section.body.node)
-    loops = [each.target for each in inside if isinstance(each, ast.For | ast.AsyncFor | ast.comprehension)]
+    loops = [each.target for each in inside if isinstance(each, ast.For | ast.comprehension)]
     return "" if name in target_names(*loops) else ast.unparse(node)
 
 

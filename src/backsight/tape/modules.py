@@ -23,7 +23,7 @@ from backsight.tape._torch import NO_SEQUENCE, no_torch_function, registered
 from backsight.tape.calls import Call, CallLog, active
 from backsight.tape.graph import OUTSIDE as OUTSIDE
 from backsight.tape.graph import Columns, Graph
-from backsight.tape.node import NodeType
+from backsight.tape.node import Node, NodeType
 from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.saved import memory
 from backsight.tape.tails import Tails, may_run, running
@@ -86,6 +86,11 @@ class ModelTree:
     def tensor_names(self, tensor: torch.Tensor | None) -> tuple[str, ...]:
         """Return every path of a parameter or buffer; tied weights have several."""
         return tuple(self._tensors.get(id(tensor), ()))
+
+
+def module_of(node: Node) -> str:
+    """Return the path of the module that a node was made in; empty where it was made in none, or that is not known."""
+    return node.module if node.module is not None and node.module != OUTSIDE else ""
 
 
 def modules_in(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.nn.Module]]:

@@ -257,6 +257,7 @@ class Stop:
     greatest of what it was given, or returned. `is_term` tells that only sums stand between it and the loss,
     `by_number` that the operation has saved a single number, as a product with one does. `dtype` is that of the zeros.
     `shape` is that of what it returned, and `dim` the dimension along which it normalizes, of those that do.
+    `kept_zeros` names what it has saved that is all zeros: `mat1`, `input`.
     """
 
     op: str
@@ -270,3 +271,4 @@ class Stop:
     dtype: str = ""
     shape: tuple[int, ...] = ()
     dim: int = -1
+    kept_zeros: tuple[str, ...] = ()

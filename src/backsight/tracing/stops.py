@@ -70,7 +70,8 @@ class Stops:
                         kept = dict(opened(node))
                         dtype = dtype_name(passed[zeros[0]].dtype)
                         numbers, by_number = dict(_numbers(node)), any(not t.dim() for t in kept.values())
-                        seen[index] = zeros, numbers, _range(kept), by_number, dtype, *_along(node, kept)
+                        empty = tuple(name for name, each in kept.items() if _is_zero(each))
+                        seen[index] = zeros, numbers, _range(kept), by_number, dtype, *_along(node, kept), empty
             except BaseException as failure:
                 self._fail(failure)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from backsight.tape.cells import harmless
+from backsight.tape.modules import module_of
 from backsight.tape.rows import dimensions
 from backsight.walkthrough.errors import WalkError
 from backsight.walkthrough.gradient import Gradient, number, numbers
@@ -24,8 +25,9 @@ def card(step: Step) -> str:
       ...
     ```
     """
-    module = f" · {step.node.graph.called(step.node.module)}" if step.node.module else ""
-    title = harmless(f"step {step.number} · {step.node}{module}")
+    module = module_of(step.node)
+    inside = f" · {step.node.graph.called(module)}" if module else ""
+    title = harmless(f"step {step.number} · {step.node}{inside}")
     return "\n".join([title, *(f"  {head:<9} {harmless(text)}" for head, text in _lines(step))])
 
 

@@ -1,7 +1,7 @@
 # code: BS219
 # variable: student.features
 # cause: teacher = copy.deepcopy(student)
-# fix: self.features = torch.relu(self.stem(x)).detach()
+# fix: student.features = student.features.detach()
 import copy
 
 import torch

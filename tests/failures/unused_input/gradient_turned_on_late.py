@@ -1,7 +1,7 @@
 # code: BS204
 # variable: t
 # cause: t.requires_grad_(True)
-# fix: Move `t.requires_grad_(True)` above line
+# fix: Move line 11, `t.requires_grad_(True)`, above line
 import torch
 from torch import nn
 

@@ -10,6 +10,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import is_plain
+from backsight.diagnosis.evidence.holders import below, given
 from backsight.diagnosis.evidence.spoken import called, passed, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
@@ -24,7 +25,7 @@ from backsight.story.failure import Failure
 from backsight.story.handed import handed
 from backsight.story.memory import is_tensor
 from backsight.story.sections import Section, sections
-from backsight.tape import Node
+from backsight.tape import Graph, Node
 from backsight.tracing import current
 
 _REAL = frozenset({"abs", "absolute", "angle", "real", "imag", "view_as_real"})
@@ -40,7 +41,7 @@ def complex_output(failure: Failure) -> Finding:
     return explanation(
         f"{name or 'The tensor'} is {what}, but {call} must start from one real number.",
         (
-            *((shown(square.place, square.does),) if square else _complex_parts(failure)),
+            *((shown(square.place, square.does),) if square else _origins(failure, root) or _complex_parts(failure)),
             *passed(handed(failure, root)),
             *failing(failure, f"starts from {name or 'it'}."),
         ),
@@ -48,6 +49,16 @@ def complex_output(failure: Failure) -> Finding:
         source=str(square.place) if square else failure.source,
         exact=root is not None,
     )
+
+
+def _origins(failure: Failure, root: torch.Tensor | None) -> list[Evidence]:
+    """The statements that computed complex numbers from real ones, as a watch has seen them."""
+    watch = current()
+    if root is None or watch is None:
+        return []
+    made = _turned_complex(survey((root,), frames=failure.frames).graph)
+    lines = dict.fromkeys(line for each in made if (line := watch.line_of(each)) is not None)
+    return [shown(line, "computes complex numbers from real ones.") for line in list(lines)[:_MOST]]
 
 
 def _complex_parts(failure: Failure) -> Iterator[Evidence]:
@@ -108,7 +119,8 @@ def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
 
     None where the text does not tell which it is, or the graph has no such operation on complex values.
     """
-    squaring = [each for each in survey((root,), frames=failure.frames).graph.nodes if _squared(each) is not None]
+    graph = survey((root,), frames=failure.frames).graph
+    squaring = [each for each in graph.nodes if _squared(each) is not None]
     watch = current()
     lines = {line for each in squaring if watch is not None and (line := watch.line_of(each)) is not None}
     every = [each for section in sections(failure) for each in _squares(section, squaring)]
@@ -116,7 +128,28 @@ def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
     seen &= {(each.square.place.file, each.square.place.line) for each in every}
     found = [each for each in every if not seen or (each.square.place.file, each.square.place.line) in seen]
     likely = [each for each in found if each.is_complex] or found
+    if len({each.square for each in likely}) > 1:
+        likely = _by_the_only_conjugate(graph, likely, squaring)
     return likely[0].square if len({each.square for each in likely}) == 1 else None
+
+
+def _by_the_only_conjugate(graph: Graph, likely: list[_Candidate], squaring: Sequence[Node]) -> list[_Candidate]:
+    """Of several squares the one with a conjugate, if all that is complex in the loss comes through it: what is
+    computed from its result has no imaginary part either."""
+    found = [each for each in likely if each.square.by_conjugate]
+    products = [each for each in squaring if each.op == "Mul" and any(one.op == "Conj" for one in given(each))]
+    return found if len(products) == 1 and not _turned_complex(graph, {products[0].index}) else []
+
+
+def _turned_complex(graph: Graph, without: Collection[int] = ()) -> list[Node]:
+    """The operations behind a loss that gave complex numbers for real ones, as far as none of `without` leads there."""
+    reached = below(graph, [root for root, _ in graph.root_edges], without=without)
+    nodes = (graph.nodes[index] for index in reached if index not in without)
+    return [each for each in nodes if _is_complex_node(each) and not any(map(_is_complex_node, given(each)))]
+
+
+def _is_complex_node(node: Node) -> bool:
+    return node.dtype is not None and node.dtype.is_complex
 
 
 def _squared(node: Node) -> str | None:

@@ -18,6 +18,7 @@ from backsight.tape import modules_in, registered
 from backsight.text import as_code
 
 _MOST = 4
+_NAMES = 16
 
 
 def copied_in(failure: Failure) -> str:
@@ -31,6 +32,14 @@ def copied_in(failure: Failure) -> str:
     held = outermost.variables.get("x") if outermost else None
     names = search([held], frames=(level.frame,)).names[0] if held is not None else ()
     return names[0].path if names else ""
+
+
+def held_as(failure: Failure, copied: str, tensor: torch.Tensor) -> str:
+    """The path by which the object that is copied holds a tensor, which other variables may hold, too; empty if none
+    is found."""
+    level = failure.user
+    names = search([tensor], frames=(level.frame,), limit=_NAMES).names[0] if copied and level is not None else ()
+    return next((each.path for each in names if each.path.startswith((f"{copied}.", f"{copied}["))), "")
 
 
 def argument(level: Level, function: str) -> str:

@@ -13,11 +13,12 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
+from backsight.diagnosis.evidence.unbuilt import unbuilt
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, inherits, mro, namespace
-from backsight.source import Body, Place, assignments, loop_facts, statement_at
+from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
@@ -296,18 +297,28 @@ def made_later(given: Given) -> Finding | None:
     """The layers are made by another method than `__init__`, which has not run yet."""
     for name, module in given.modules if not _have_parameters(given) else ():
         for path, inner in modules_in(module):
-            for body in methods_of(type(inner)):
-                method = body.name
-                place, attribute = _makes_layer(inner, body) if method != "__init__" else (None, "")
-                if place is None:
-                    continue
-                owner = f"{name}.{path}" if path else name
+            found = unbuilt(inner)
+            if found is None:
+                continue
+            owner = f"{name}.{path}" if path else name
+            layers, method = listed(found.layers, 3), found.method
+            if found.misspelt:
                 return explanation(
-                    f"{owner} has no parameters yet: {method}() creates {attribute}, and it has not run.",
-                    (shown(place, f"creates {attribute} when {method}() runs."), given.asked),
-                    f"Create {attribute} in __init__(). Or run {name} on one batch before you create the optimizer.",
-                    source=str(place),
+                    f"{owner} has no parameters: {method}() creates {layers}, and Python never runs it.",
+                    (shown(found.definition, "is not __init__, which Python runs for a new object."), given.asked),
+                    f"Rename {method} to __init__, on line{'s' * (len(found.misspelt) > 1)} "
+                    f"{listed([*map(str, found.misspelt)])}.",
+                    source=str(found.definition),
                 )
+            call = f"{owner}.{method}({'' if found.takes_none else '...'})"
+            return explanation(
+                f"{owner} has no parameters yet: {method}() creates {layers}, and it has not run.",
+                (shown(found.place, f"creates {found.layers[0]} when {method}() runs."), given.asked),
+                f"Create {layers} in __init__(). Or run {name} on one batch before you create the optimizer."
+                if found.by_forward
+                else f"Call {call} before you create the optimizer.",
+                source=str(found.place),
+            )
     return None
 
 
@@ -477,20 +488,6 @@ def _wrapped(module: torch.nn.Module, attribute: str, place: Place | None, wante
 def _as_parameter(attribute: str, module: torch.nn.Module, place: Place | None) -> str:
     value = re.sub(r",?\s*requires_grad=True|\.requires_grad_\((True)?\)", "", _value_at(module, place))
     return f"self.{attribute} = nn.Parameter({value or '...'})"
-
-
-def _makes_layer(module: torch.nn.Module, body: Body) -> tuple[Place | None, str]:
-    """The statement of a method that assigns a new module to an attribute which has none yet."""
-    held = {**(namespace(module) or {}), **registered(module, "_modules"), **registered(module, "_parameters")}
-    for each in statements(body.node):
-        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
-            maker = dotted(each.value.func) or ""
-            for name in bound(each):
-                attribute = name.removeprefix("self.")
-                is_layer = re.match(r"(?:torch\.)?nn\.[A-Z]\w*$", maker) is not None
-                if name.startswith("self.") and is_layer and held.get(attribute) is None:
-                    return body.place(each), name
-    return None, ""
 
 
 def _asks(value: ast.expr, attribute: str) -> bool:

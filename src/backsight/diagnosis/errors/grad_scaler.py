@@ -13,6 +13,7 @@ import torch
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.errors.scaler_calls import Call, Misused, is_scaler, misused_in
 from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_of
+from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.replaced import replaced
 from backsight.diagnosis.evidence.spoken import names_of, simple
@@ -77,12 +78,16 @@ def _again(misused: Misused, method: str) -> Finding:
         return misused.told(title, first.place, [shown(first.place, f"calls {method}() first."), *again], fix)
     updates = misused.others("update")
     if here is not None and here.loop is not None and not updates:
-        fix = f"Call {misused.name}.update() at the end of each step, after {misused.name}.step({misused.argument})."
+        steps = [here, *misused.others("step")] if method == "step" else misused.others("step")
+        below = f", below line {steps[0].place.line}, `{steps[0].place.text}`" if steps else ""
+        fix = f"Call {misused.name}.update() at the end of each step{below}."
         never = f"{misused.name}.update() is never called in the loop."
         return misused.told(title, here.place, [*again, never], fix)
     always = here is not None and bool(updates) and all(each in here.conditions for each in updates[0].conditions)
     if here is not None and always and (left := _left_early(misused, here, updates, title)) is not None:
         return left
+    if here is not None and (found := skipped(misused, here, updates, title)) is not None:
+        return found
     if here is not None and updates:
         return _between(misused, here, updates[0], title, again)
     return _not_beside(misused, method, title, again)
@@ -210,7 +215,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
         elsewhere = update.section.body.node is not here.section.body.node
         beside = stepping if stepping and stepping.conditions else update
         clipping = _clipping(misused, here)
-        if elsewhere or clipping is not None:
+        if (elsewhere or clipping is not None) and not clears_always(misused, here):
             lines[-1] = shown(update.place, "runs less often: until then, gradients accumulate.")
         what = _moved(misused, here, beside, clipping)
         fix = (

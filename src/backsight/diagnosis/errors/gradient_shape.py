@@ -11,6 +11,7 @@ from itertools import combinations
 from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
+from backsight.diagnosis.evidence.part_read import PartRead, part_read
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
@@ -56,12 +57,26 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     else:
         body, value = None, None
     lines.append(f"{name} has shape {shaped(due)}; its gradient must have the same shape.")
+    part = part_read(found, name, got, due)
+    if part is not None:
+        lines.append(shown(part.place, f"reads only {part.text} of {name}: the gradient of the rest is 0."))
+    fix = _of_part(part, name, body, value) or _swapped(found, name, got) or _fix(found, name, got, due, body, value)
     return explanation(
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         tuple(lines),
-        f"{_swapped(found, name, got) or _fix(found, name, got, due, body, value)} {_CHECK}",
+        f"{fix} {_CHECK}",
         source=where,
     )
+
+
+def _of_part(part: PartRead | None, name: str, body: Body | None, value: ast.expr | None) -> str:
+    """What to do where forward reads a part of the argument alone, whose shape the gradient has."""
+    if part is None:
+        return ""
+    text = body.text(value) if body is not None and value is not None else ""
+    if part.padding is None or not text or "…" in text:
+        return f"Put it into zeros of the shape of {name}, at the places of {part.text}; where one repeats, add up."
+    return f"Fill the rest with zeros: {_write(body, value, part.whole(text))}."
 
 
 def _swapped(found: Applied, name: str, got: Sequence[int]) -> str:
@@ -151,7 +166,10 @@ def _fix(
         return f"{name} was broadcast, so sum its gradient over the other dimensions alone: {written}."
     if not got:
         return f"Do not reduce it to a scalar: each entry of {name} has its own gradient."
-    return f"Return it in the shape of {name}: sum it over the dimensions along which {name} was broadcast."
+    return (
+        f"Return one gradient for each entry of {name}, in its shape: the sum over all uses of that entry in forward, "
+        "and 0 for one that forward does not use."
+    )
 
 
 def _then(body: Body | None, value: ast.expr | None, call: str) -> str:

@@ -18,11 +18,11 @@ from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, loop_facts, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import assigned
-from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.callables import Callable, callables
 from backsight.source.definitions import FILLING
 from backsight.source.imports import library
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
@@ -45,6 +45,7 @@ class Registered:
     """A statement that registers a hook, as the text shows it.
 
     on: what it is registered on, `hidden`; function: the hook; results: what that returns, each with its place.
+    has_name: whether PyTorch can name it: it names no `partial` and no object.
     taken: what a `partial` gives the function by name, and how many by position.
     """
 
@@ -54,6 +55,7 @@ class Registered:
     hook: ast.expr
     results: tuple[tuple[Place, ast.expr], ...]
     function: ast.AST | None
+    has_name: bool = True
     taken: tuple[frozenset[str], int] = (frozenset(), 0)
 
     @property
@@ -87,8 +89,8 @@ class Registered:
         if self.method in _OF_MODULES and name == "hook":  # PyTorch's own, which runs those of modules
             return True
         if name == "<unknown>":  # a partial, an object that can be called
-            return isinstance(self.hook, ast.Call) or self.function is None
-        return self.name == name
+            return not self.has_name or self.function is None
+        return self.has_name and self.name == name
 
     def is_of(self, code: CodeType) -> bool:
         """Whether it is of the function of a code object."""
@@ -141,7 +143,18 @@ def _candidates(failure: Failure, said: dict[str, str]) -> list[Registered]:
         fitting = [each for each in every if each.on.endswith("grad_fn")]
     else:
         fitting = [each for each in every if each.method == "register_hook" and not each.on.endswith("grad_fn")]
-    return [each for each in fitting if each.may_return]
+    fitting = [each for each in fitting if each.may_return]
+    casting = [each for each in fitting if _casts(each)] if said.get("what") == "type" else []
+    return casting or fitting
+
+
+_CASTS = frozenset({"to", "type", "type_as", "half", "float", "double", "bfloat16", "cpu", "cuda"})
+
+
+def _casts(one: Registered) -> bool:
+    """Whether a hook converts something to another dtype or device."""
+    calls = (each for each in ast.walk(one.function) if isinstance(each, ast.Call)) if one.function is not None else ()
+    return any(callee(each)[1] in _CASTS for each in calls)
 
 
 def _called(failure: Failure) -> Any:
@@ -159,58 +172,38 @@ def _position(node: Any) -> tuple[int, int] | None:
 
 
 def registrations(file: str, *also: str) -> Iterator[Registered]:
-    """Every statement of a file that registers a hook on gradients, or by a method of another name."""
+    """Every statement of a file that registers a hook on gradients, or by a method of another name: once for each
+    function that the hook may be."""
     bodies = list(functions(file))
-    named: dict[str, tuple[Body, ast.AST]] = {}
-    for body in bodies:
-        if isinstance(body.node, SCOPES):
-            named[body.node.name] = body, body.node
     for body in bodies:
         for statement in statements(body.node):
             for node in calls_in(statement):
                 if callee(node)[1] in _OF_MODULES | _OF_TENSORS | {*also} and node.args:
-                    yield _registered(body, statement, node, named)
+                    yield from _registered(body, statement, node, bodies)
 
 
-def _registered(body: Body, statement: ast.stmt, call: ast.Call, named: dict[str, tuple[Body, ast.AST]]) -> Registered:
+def _registered(body: Body, statement: ast.stmt, call: ast.Call, bodies: list[Body]) -> Iterator[Registered]:
     receiver, method = callee(call)
-    hook, place = call.args[0], body.place(statement)
-    on = body.text(receiver) if receiver is not None else ""
-    if isinstance(hook, ast.Lambda):
-        at = body.place(hook, body.text(statement)) if hook.lineno != statement.lineno else place
-        return Registered(place, on, method, hook, _of_lambda(hook, at), hook)
-    name = (dotted(hook.func if isinstance(hook, ast.Call) else hook) or "").rpartition(".")[2]
-    taken = Registered.taken
-    kept = _kept(body.file, hook) if name not in named else hook
-    inner = kept.args[0] if isinstance(kept, ast.Call) and callee(kept)[1] == "partial" and kept.args else None
-    if inner is not None and isinstance(kept, ast.Call):
-        taken = frozenset(each.arg for each in kept.keywords if each.arg), len(kept.args) - 1
-    name = (dotted(inner) or "").rpartition(".")[2] if inner is not None else name
-    own, node = named.get(name, (None, None))
-    if isinstance(hook, ast.Call) and inner is None and own is not None:  # a function that makes the hook
-        made = [each for each in statements(own.node) if isinstance(each, ast.FunctionDef)]
-        lambdas = [node for each in statements(own.node) for node in expressions(each) if isinstance(node, ast.Lambda)]
-        if len(lambdas) == 1 and not made:
-            return Registered(place, on, method, hook, _of_lambda(lambdas[0], own.place(lambdas[0])), lambdas[0])
-        own, node = named.get(made[0].name, (None, None)) if len(made) == 1 else (None, None)
-    results = tuple(
-        (own.place(each), each.value)
-        for each in (statements(own.node) if own is not None else ())
-        if own is not None and isinstance(each, ast.Return) and each.value is not None and not _is_none(each.value)
-    )
-    return Registered(place, on, method, hook, results, node, taken)
+    place, on = body.place(statement), body.text(receiver) if receiver is not None else ""
+    found = {_position(each.node): each for each in callables(call.args[0], body, bodies)}
+    for each in found.values():
+        results = tuple(_results(each, body, statement))
+        yield Registered(place, on, method, call.args[0], results, each.node, each.has_name, (each.names, each.count))
+    if not found:
+        yield Registered(place, on, method, call.args[0], (), None)
 
 
-def _kept(file: str, hook: ast.expr) -> ast.expr:
-    """What a variable or an attribute that holds a hook is given, where one statement of the file does: a `partial`."""
-    name = dotted(hook)
-    pairs = (pair for body in functions(file) for each in statements(body.node) for pair in assigned(each))
-    found = [value for target, value in pairs if name is not None and dotted(target) == name]
-    return found[0] if len(found) == 1 else hook
-
-
-def _of_lambda(hook: ast.Lambda, at: Place) -> tuple[tuple[Place, ast.expr], ...]:
-    return () if _is_none(hook.body) else ((at, hook.body),)
+def _results(function: Callable, body: Body, statement: ast.stmt) -> Iterator[tuple[Place, ast.expr]]:
+    """What a function returns, each with its place: of a lambda the statement that registers it, if it is there."""
+    for each in statements(function.body.node):
+        if isinstance(each, ast.Return) and each.value is not None and not _is_none(each.value):
+            if not isinstance(function.node, ast.Lambda):
+                yield function.body.place(each), each.value
+            elif function.node in expressions(statement):
+                is_below = function.node.lineno != statement.lineno
+                yield body.place(function.node, body.text(statement)) if is_below else body.place(statement), each.value
+            else:
+                yield function.body.place(function.node), each.value
 
 
 def _is_none(value: ast.expr) -> bool:
@@ -362,7 +355,7 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
             f"variable. A returned tensor replaces {grad}, so it must have the same shape."
         )
     if said.get("what") == "type":
-        how = _returning(one, f"{{}}.to({grad})") or f"(...).to({grad})"
+        how = _uncast(one) or _returning(one, f"{{}}.to({grad})") or f"(...).to({grad})"
         return f"Return it with the dtype and device of the incoming gradient: {how}."
     if said.get("expected") == "tuple" or "many" in said:
         return "Return a tuple with a gradient or None for each input of the node, or return nothing."
@@ -480,6 +473,18 @@ def _nothing(one: Registered | None) -> str:
     return f"return nothing: {'write `pass` on' if alone else 'remove'} line {place.line}, `{place.text}`"
 
 
+def _uncast(one: Registered | None) -> str:
+    """What to write where the only conversion is what a hook does last to its gradient: `grad * 2` for
+    `(grad * 2).half()`."""
+    found = _refused(one)
+    match found[1] if found else None:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _CASTS:
+            calls = [node for node in ast.walk(inner) if isinstance(node, ast.Call)]
+            if not calls and one is not None and any(dotted(node) == one.first for node in ast.walk(inner)):
+                return _returning(one, ast.unparse(inner).replace("{", "{{").replace("}", "}}"))
+    return ""
+
+
 def _as_many(failure: Failure, one: Registered, due: int) -> str:
     """Where and what a hook of a module must return: its gradients without the None beside them, or its tensor in a
     tuple; empty where neither makes as many as are due."""
@@ -495,8 +500,10 @@ def _returning(one: Registered | None, form: str) -> str:
     """`on line 13, write return (...).to(grad)`, of what a hook returns; empty where no one statement shows."""
     found = _refused(one)
     body, statement = read_at(found[0] if found else None)
-    if found is None or body is None or not isinstance(statement, ast.Return) or statement.value is None:
+    if found is None or body is None or statement is None:
         return ""
     value = body.text(found[1])
     new = form.format(value if form[-1:] == ")" and "({" in form else simple(value))
-    return f"on line {statement.lineno}, write `{rewritten(body, statement, {statement.value: new})}`"
+    several = statement.lineno != statement.end_lineno and not isinstance(statement, ast.Return)
+    line = rewritten_line(body, found[1], new) if several else rewritten(body, statement, {found[1]: new})
+    return f"on line {found[1].lineno if several else statement.lineno}, write `{line}`" if line else ""

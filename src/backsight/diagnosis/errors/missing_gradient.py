@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
@@ -11,7 +12,8 @@ from backsight.diagnosis.errors.gradient_of_result import of_result
 from backsight.diagnosis.errors.no_grad.attached import kept
 from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
+from backsight.diagnosis.evidence.clearing import Clearing, clearing
+from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.severed import cuts_between
@@ -21,8 +23,10 @@ from backsight.findings.evidence import Fact, as_read
 from backsight.snapshot import survey
 from backsight.source import Body, Cut, Place, backward_calls, backward_roots, statement_at
 from backsight.source.bindings import bound, prefixes
-from backsight.source.body import callee, calls_in, statements
+from backsight.source.body import callee, calls_in, functions, statements
 from backsight.story.failure import Failure, failure_of
+from backsight.story.files import user_files
+from backsight.story.fixes import too
 from backsight.story.memory import gradient_of, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.tracing import current
 
@@ -40,9 +44,33 @@ def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
     if read.is_result:
         origin = made(read)
         return of_result(read, origin, origin.place if origin else read.place)
-    if not needs_gradient(read.tensor):
+    asked, cleared = needs_gradient(read.tensor), clearing(read)
+    untimely = _untimely(failure, read) if asked else None
+    usual = not asked or untimely or _have_some(_siblings(failure, read)) or _take_turns(failure)
+    if cleared is not None and usual:
+        return _nothing_to_clear(read, cleared)
+    if not asked:
         return _not_asked(read)
-    return _untimely(failure, read) or _unreached(failure, read)
+    return untimely or _unreached(failure, read)
+
+
+def _nothing_to_clear(read: Read, cleared: Clearing) -> Finding:
+    """A statement that only clears the gradient loses nothing where there is none, whatever the reason is."""
+    if needs_gradient(read.tensor):
+        why_none = f"{read.name} has none before a backward() reaches it, and none after zero_grad()."
+    else:
+        why_none = f"{read.name} does not require grad, so backward() leaves none in it."
+    return explanation(
+        f"{read.name}.grad is None: there is no gradient to {cleared.verb}.",
+        (shown(read.level.place, f"expects a gradient. {why_none}"),),
+        (
+            f"On line {read.level.place.line}, write `{cleared.guarded}`.{too(cleared.also)}"
+            if cleared.guarded
+            else f"Skip what has no gradient: `if {cleared.gradient} is not None`."
+        )
+        + " The zero_grad() of an optimizer or a module does the same.",
+        source=str(read.level.place),
+    )
 
 
 def _below(failure: Failure, zeroed: Place) -> str:
@@ -68,7 +96,7 @@ def _not_asked(read: Read) -> Finding:
 
 def _untimely(failure: Failure, read: Read) -> Finding | None:
     """The gradient was set to None after the backward, or is read before it."""
-    if any(gradient_of(each) is not None for each in _siblings(failure, read)):
+    if _have_some(_siblings(failure, read)):
         return None
     call = _last_call(failure)
     watch = current()
@@ -82,6 +110,8 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
     if later is not None or unseen:
         when = [shown(later, "would set it, but runs later.")] if later is not None else []
         before = f"{read.name}.grad is None: it is read before backward() sets it."
+        runs = backward_calls(failure.user.body) if failure.user is not None and later is None else ()
+        later = next((each for each in runs if each.position > read.place.position), later)
         after = f"line {later.line}" if later is not None else "backward()"
         moved = (
             f"line {read.place.line}, `{read.place.text}`," if later and later.file == read.place.file else "the line"
@@ -127,11 +157,12 @@ def _named(body: Body, method: str) -> Iterator[tuple[Place, str]]:
 
 def _unreached(failure: Failure, read: Read) -> Finding:
     """The loss was not computed from it."""
-    others = any(gradient_of(each) is not None for each in _siblings(failure, read))
+    others = _have_some(_siblings(failure, read))
     bare = [read.tensor, *(each for each in _siblings(failure, read) if gradient_of(each) is None)]
-    reason = _cut_off(failure, read) or detached(failure, bare, read.name) or _in_module(failure, read)
-    reason = reason or (None if others else _of_other_leaves(failure, read))
-    known = " Other parameters of the model have one." if others else ""
+    reason = _cut_off(failure, read) or detached(failure, bare, read.name)
+    reason = reason and _for_one_of_several(failure, read, reason)
+    reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
+    known = " Other parameters have one." if others else ""
     out = _left_out(failure, read) if others and reason is None else None
     exact = others or (reason is not None and _was_seen(failure, reason))
     evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
@@ -145,9 +176,10 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         ),
         reason.fix
         if reason
-        else f"Skip parameters without a gradient: `if {read.text}.grad is not None`. Or include that term in "
-        "every step."
+        else f"{_skipping(read)} Or include that term in every step."
         if out
+        else f"{_skipping(read)} If this loss should train {read.name}, compute it from {read.name}."
+        if _take_turns(failure)
         else (
             f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "
             f"forward pass. Or skip parameters without a gradient: `if {read.text}.grad is not None`."
@@ -155,6 +187,24 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         source=str(reason.place if reason else out.condition if out else read.place),
         exact=exact,
     )
+
+
+def _for_one_of_several(failure: Failure, read: Read, reason: Reason) -> Reason:
+    """A reason why one loss does not reach a tensor; where other losses may do so, it need not be a mistake."""
+    if not _take_turns(failure):
+        return reason
+    mended = reason.fix[:1].lower() + reason.fix[1:]
+    return replace(reason, fix=f"{_skipping(read)} If this loss should train {read.name}: {mended}")
+
+
+def _take_turns(failure: Failure) -> bool:
+    """Whether the program runs backward in several places: then no loss need reach every parameter."""
+    found = (place for each in user_files(failure) for body in functions(each) for place in backward_calls(body))
+    return len(dict.fromkeys(found)) > 1
+
+
+def _skipping(read: Read) -> str:
+    return f"Skip parameters without a gradient: `if {read.text}.grad is not None`."
 
 
 def _left_out(failure: Failure, read: Read) -> LeftOut | None:
@@ -239,9 +289,7 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
             return Reason(
                 (*copied, f"{receiver} is computed from {names}, and not from {read.name}.", goes),
                 lost[0].place if lost else call,
-                f"Train the tensors that {receiver} is computed from, and read their gradients: {names}. Or compute "
-                f"{receiver} from "
-                f"{read.name}.",
+                f"{_skipping(read)} If {receiver} should train {read.name}, compute it from {read.name}.",
             )
     return None
 
@@ -251,10 +299,15 @@ def _what(cut: Cut) -> str:
 
 
 def _siblings(failure: Failure, read: Read) -> list[torch.Tensor]:
-    """The other parameters of the model that has it."""
+    """The other parameters of the model that has it, and the other tensors that the statement goes through."""
     holder = holder_of(failure, read.tensor)
-    found = (parameter_at(holder.module, path) for path in trainable(holder.module)) if holder else ()
+    found = [parameter_at(holder.module, path) for path in trainable(holder.module)] if holder else []
+    found += gone_through(read)
     return [each for each in found if isinstance(each, torch.Tensor) and each is not read.tensor]
+
+
+def _have_some(tensors: list[torch.Tensor]) -> bool:
+    return any(gradient_of(each) is not None for each in tensors)
 
 
 def _reading(read: Read) -> Fact:

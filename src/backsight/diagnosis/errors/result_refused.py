@@ -14,7 +14,16 @@ import torch
 from torch.autograd.function import FunctionCtx
 from torch.utils.data import get_worker_info
 
-from backsight.diagnosis.errors.copied import Kept, copied_in, detaching, pruned, results_kept, told_of_pruning
+from backsight.diagnosis.errors.copied import (
+    Kept,
+    copied_in,
+    detaching,
+    held_as,
+    pruned,
+    results_kept,
+    told_of_pruning,
+)
+from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
@@ -95,7 +104,8 @@ class Refused:
             return self.text
         if self.text:
             return Held(self.failure, self.failure.user, self.text, self.tensor).name
-        return names_of(self.failure, [self.tensor])[0]
+        name, held = names_of(self.failure, [self.tensor])[0], held_as(self.failure, self.copied, self.tensor)
+        return name if name.endswith(held.removeprefix(self.copied)) else held
 
     @cached_property
     def made(self) -> Place | None:
@@ -305,14 +315,8 @@ class Refused:
                     )
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
-            case "flag" if level is not None and not self.wanted:
-                return f"Detach it with {name} = {plain}.detach() instead of {_short(level)}."
-            case "flag":
-                instead = f" instead of {_short(level)}" if level else ""
-                return (
-                    f"To start a new graph from its values: {name} = {plain}.detach().requires_grad_(){instead}. For "
-                    f"its gradient in this graph: {plain}.retain_grad()."
-                )
+            case "flag" if level is not None:
+                return fix_of_flag(Flag(self.failure, level, self.text, name, self.tensor, self.wanted))
         if self._is_sample:
             return (
                 "Make the dataset return values: call detach() where it computes them, or compute under "
@@ -374,10 +378,6 @@ def _operands(level: Level, use: str) -> Iterator[ast.expr]:
         yield from node.args
 
 
-def _short(level: Level) -> str:
-    return f"`{level.place.text}`" if level.place.text and len(level.place.text) <= 60 else "this statement"
-
-
 def _fix_of_copy(refused: Refused, plain: str) -> str:
     """An attribute that a module keeps is dropped, or kept without its graph; a tensor is copied by its values."""
     owner, _, attribute = refused.name.rpartition(".")
@@ -409,7 +409,7 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
                 f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
                 f"the copy: {before}."
             )
-        if refused.is_carried:  # detached where it is stored, it would carry no gradient through time
+        if refused.is_carried or _is_read_there(refused, attribute):  # what goes on from there would have no gradient
             return f"Detach {which} before the copy: {before}."
         return (
             f"Detach {which} before the copy: {before}. Or, if no loss is computed from it there, store it detached: "
@@ -443,6 +443,13 @@ def _reads_back(refused: Refused) -> bool:
     inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
     read = (n.value for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
     return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in read)
+
+
+def _is_read_there(refused: Refused, attribute: str) -> bool:
+    """Whether the function that stores an attribute reads it, too: `self.code = z; return self.code`."""
+    body = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
+    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
+    return any(isinstance(n, ast.Attribute) and n.attr == attribute and isinstance(n.ctx, ast.Load) for n in inside)
 
 
 def _is_read(refused: Refused, attribute: str) -> bool:

@@ -293,7 +293,7 @@ def _ends(block: list[ast.stmt]) -> bool:
             return True
         case ast.If(body=body, orelse=orelse):
             return _ends(body) and _ends(orelse)
-        case ast.With(body=body) | ast.AsyncWith(body=body):
+        case ast.With(body=body):
             return _ends(body)
         case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
             return _ends(final) or (_ends(orelse or body) and all(_ends(each.body) for each in handlers))

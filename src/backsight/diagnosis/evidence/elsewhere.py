@@ -18,6 +18,8 @@ class Elsewhere:
 
     where: str
     place: Place | None
+    text: str = ""
+    """What the other process has said: the traceback, with the message."""
 
 
 _LEVEL = re.compile(r'File "([^"\n]+)", line (\d+)')
@@ -39,11 +41,11 @@ def elsewhere(error: BaseException) -> Elsewhere | None:
     for head in _HEADS:
         if match := head.search(text):
             where = match[1] if match[1].startswith("in ") else f"in {match[1][0].lower()}{match[1][1:]}"
-            return Elsewhere(where, _innermost(text[match.end() :]))
+            return Elsewhere(where, _innermost(text[match.end() :]), text)
     if match := _TRACED.search(text):
         return Elsewhere("in what torch.compile traced", _innermost(text[match.end() :]))
     told = _remote(of_error(error, "__cause__"))
-    return Elsewhere("in a process of the pool", _innermost(told)) if told else None
+    return Elsewhere("in a process of the pool", _innermost(told), told) if told else None
 
 
 def _remote(cause: BaseException | None) -> str:

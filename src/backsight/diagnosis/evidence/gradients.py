@@ -24,6 +24,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import gradient_of, is_module, is_tensor, maker_of
 from backsight.story.sections import methods_of
+from backsight.tape import modules_in
 from backsight.tracing import current
 
 
@@ -322,14 +323,15 @@ class Holder:
 def holder_of(failure: Failure, tensor: torch.Tensor) -> Holder | None:
     """Return the largest module around the failure that has `tensor` for a parameter; None if none does."""
     found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
-    owning: list[tuple[int, Holder]] = []
+    owning: list[tuple[tuple[int, int], Holder]] = []
     for module, name in found:
         if isinstance(module, torch.nn.Module):
             paths = list(trainable(module))
             own = next((path for path in paths if parameter_at(module, path) is tensor), None)
             if own is not None:
-                owning.append((len(paths), Holder(module, name.path, own)))
-    return max(owning, key=lambda each: each[0], default=(0, None))[1]
+                size = len(paths), len(list(modules_in(module)))  # a list of layers has as many parameters as its owner
+                owning.append((size, Holder(module, name.path, own)))
+    return max(owning, key=lambda each: each[0], default=((0, 0), None))[1]
 
 
 def _element(around: Level, level: Level, text: str, tensor: torch.Tensor) -> str:
@@ -343,6 +345,16 @@ def _element(around: Level, level: Level, text: str, tensor: torch.Tensor) -> st
             if at is not None:
                 return f"{level.body.text(iterated)}[{at}]"
     return ""
+
+
+def gone_through(read: Read) -> list[torch.Tensor]:
+    """All that a loop or comprehension goes through whose variable is the tensor now."""
+    body = read.level.body
+    if body is None:
+        return []
+    levels = [each for each in read.failure.users if each.body is not None and each.body.node is body.node]
+    loops = [iterated for target, iterated in _loops(body) if read.text in target_names(target)]
+    return [tensor for each in loops for level in levels for tensor in _through(level, each)]
 
 
 def _loops(body: Body) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place, backward_roots
+from backsight.source import Body, Place, backward_roots, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
@@ -109,7 +109,28 @@ def reason_for(failure: Failure, idle: Idle) -> Reason | None:
     if body is None or place is None:
         return None
     return (
-        _lost_result(failure, idle, place) or _lost_entry(failure, idle, body, place) or _conditional(idle, body, place)
+        _lost_result(failure, idle, place)
+        or _lost_entry(failure, idle, body, place)
+        or dropped(idle)
+        or _conditional(idle, body, place)
+    )
+
+
+def dropped(idle: Idle) -> Reason | None:
+    """A method computes something with it, in a variable that nothing reads."""
+    every = list(_reads_of(idle))
+    if len(every) != 1:
+        return None
+    body, place = every[0]
+    names = bound(statement_at(body, *place.position) or ast.Pass())
+    read = {use.name for each in spots(body.node) for use in uses(each.node) if not use.binds}
+    if not names or names & read or any("." in name for name in names):
+        return None
+    what = listed(sorted(names))
+    return Reason(
+        (shown(place, f"computes {what} with {idle.attribute}. Nothing uses {what}."),),
+        place,
+        f"Use {what} below line {place.line}, or remove {idle.attribute}.",
     )
 
 

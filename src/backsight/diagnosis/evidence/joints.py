@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from backsight.diagnosis.evidence.carried import Carried
 from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import below, needs_saved, node_of, results_held
+from backsight.diagnosis.evidence.holders import below, made_in, needs_saved, node_of, results_held
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, statement_at
-from backsight.source.bindings import targets
+from backsight.source import Body, assignments, loop_facts, statement_at
+from backsight.source.bindings import parameters_of, targets
 from backsight.source.body import body_around, callee, expressions
 from backsight.tape import Node
 from backsight.tracing import Line
@@ -51,6 +51,24 @@ def joint_of(case: Case, towards: int | None = None) -> Joint | None:
     made = case.watch.line_of(old)
     lines = {line for i in found if (line := case.watch.line_of(nodes[i])) is not None and line != made}
     return Joint(old, new, made, case.watch.line_of(new), _holder(case, old), tuple(sorted(lines, key=str)))
+
+
+def joint_by_argument(case: Case) -> Joint | None:
+    """The result that the failing function was given, where all was computed before the earlier backward, as by tasks
+    that take turns: each call has computed its loss anew, from that result."""
+    level, body = case.failure.user, case.failure.user.body if case.failure.user else None
+    if level is None or body is None or case.watch is None or loop_facts(body, level.line) is not None:
+        return None
+    given = parameters_of(body.node)
+    if case.receiver in given or not assignments(body, case.receiver, before=level.line):
+        return None
+    made = {i: name for name in given for i in made_in(case.graph, level.value(name))}
+    old = max((case.graph.nodes[i] for i in made), key=lambda node: node.sequence or 0, default=None)
+    consumers = [node for node, edge in case.graph.edges if old is not None and edge.node.index == old.index]
+    if old is None or not consumers:
+        return None
+    new = min(consumers, key=lambda node: node.sequence or 0)
+    return Joint(old, new, case.watch.line_of(old), case.watch.line_of(new), made[old.index])
 
 
 def passes_before(case: Case) -> list[int]:

@@ -26,7 +26,9 @@ def returned(body: Body, kind: str) -> tuple[ast.Return | None, bool]:
     may = [(each.node, _returns(body, each, given, kind)) for each in every]
     sure = [node for node, does in may if does]
     open_ = [node for node, does in may if does is None]
-    if kind == "NoneType":  # a function that ends without a return gives it, too
+    if (
+        kind == "NoneType" and getattr(body.node, "name", "") != "<lambda>"
+    ):  # one that ends without a return gives it, too
         open_ = []
     found = sure if len(sure) == 1 else [] if sure else open_
     node = only(found)

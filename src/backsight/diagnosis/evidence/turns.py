@@ -13,11 +13,12 @@ from backsight.source.imports import library
 
 
 class Turns(NamedTuple):
-    """An optimizer, its zero_grad() in a loop, and its step after that."""
+    """An optimizer, its zero_grad() in a loop, its step after that, and the loop."""
 
     optimizer: str
     zeroing: Place
     step: Place
+    loop: Place
 
 
 def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns | None:
@@ -44,7 +45,7 @@ def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns |
             continue
         zeroing = [s for s, _ in inside if s.lineno < line and not any(covers(c, s.lineno) for c in conditions)]
         if zeroing and not any(end < s.lineno < step.lineno and m.endswith("backward") for s, _, m in calls):
-            return Turns(last[receiver.split(".")[-1]], body.place(zeroing[0]), body.place(step))
+            return Turns(last[receiver.split(".")[-1]], body.place(zeroing[0]), body.place(step), body.place(loop))
     return None
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import if_known
+from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statements_of
-from backsight.source.bindings import targets, uses
+from backsight.source.bindings import assigned, targets, uses
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.imports import is_gradient_call, meaning
 from backsight.tape import Leaf, modules_in, parameters_in
@@ -178,18 +180,91 @@ def _filters(statement: ast.stmt) -> bool:
     return False
 
 
-def created_after(scene: Scene, leaf: Leaf, built: Place) -> Place | None:
-    """Return the one statement, further down than that which builds an optimizer, that creates the module of a leaf.
+class Late(NamedTuple):
+    """A statement that makes what an optimizer was created without, and what the program calls that."""
 
-    It constructs a class that the program constructs nowhere else, or calls the only function that does.
-    """
-    around, model = body_around(built.file, built.line), scene.models.get(leaf.name.partition(".")[0])
-    kinds = {
+    place: Place
+    name: str
+
+
+def created_after(scene: Scene, leaves: Sequence[Leaf], built: Place) -> list[Late]:
+    """Return the statements, further down than that which builds an optimizer, that create leaves or their modules."""
+    around = body_around(built.file, built.line)
+    if around is None:
+        return []
+    below = [each for each in statements(around.node) if each.lineno > built.last]
+    again = {id(inner) for each in below if isinstance(each, LOOPS) for inner in ast.walk(each)}
+    bound = {name: each for each in below if id(each) not in again for name in _bound_to_new(each)}
+    found: dict[Place, Late] = {}
+    constructed: dict[frozenset[str], Place | None] = {}
+    for leaf in leaves:
+        parts = leaf.name.split(".")
+        prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        name = next((each for each in prefixes if each in bound), "")
+        place = around.place(bound[name]) if name else None
+        if place is None:
+            own, name = _kinds_around(scene, leaf), leaf.name.rpartition(".")[0]
+            if own not in constructed:
+                constructed[own] = _constructed_after(around, own, built)
+            place = constructed[own]
+        if place is not None:
+            found.setdefault(place, Late(place, name))
+    return sorted(found.values(), key=lambda each: each.place.position)
+
+
+def first_use(scene: Scene, leaf: Leaf) -> Evidence | None:
+    """The statement that a watch saw use first what no variable holds any more."""
+    users = (node for node in scene.graph.nodes if any(each and each.node.index == leaf.node for each in node.inputs))
+    first = min(users, key=lambda node: node.sequence or 0, default=None)
+    return if_known(scene.line_of(first), "uses it first.") if first is not None else None
+
+
+def all_of(name: str, leaves: Sequence[Leaf]) -> str:
+    """The expression for a leaf, or for the parameters of a model, in a list."""
+    return name if any(leaf.name == name for leaf in leaves) else f"*{name}.parameters()"
+
+
+def trainable(leaves: Sequence[Leaf]) -> str:
+    """The expression for what an optimizer created after these leaves is to hold."""
+    models = list(dict.fromkeys(leaf.name.partition(".")[0] for leaf in leaves if "." in leaf.name))
+    each = [f"p for p in {model}.parameters() if p.requires_grad" for model in models]
+    alone = [leaf.name for leaf in leaves if "." not in leaf.name]
+    if len(each) == 1 and not alone:
+        return f"[{each[0]}]"
+    return f"[{', '.join([*(f'*({one})' for one in each), *alone])}]"
+
+
+def _bound_to_new(statement: ast.stmt) -> Iterator[str]:
+    """Yield what a statement binds to what it constructs, as a path: `model.2` of `model[2] = nn.Linear(4, 4)`."""
+    for target, value in assigned(statement):
+        if _constructor(value) is not None and (path := _path_of(target)):
+            yield path
+
+
+def _path_of(target: ast.expr) -> str:
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        return f"{inner}.{target.slice.value!s}" if (inner := _path_of(target.value)) else ""
+    if isinstance(target, ast.Attribute):
+        return f"{inner}.{target.attr}" if (inner := _path_of(target.value)) else ""
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _kinds_around(scene: Scene, leaf: Leaf) -> frozenset[str]:
+    """Return the names of the program's own classes of the modules that have a leaf, but for the model's."""
+    model = scene.models.get(leaf.name.partition(".")[0])
+    return frozenset(
         type(module).__name__
         for path, module in (modules_in(model) if model is not None else ())
         if path and is_user_class(type(module).__module__) and any(p is leaf.tensor() for p in parameters_in(module))
-    }
-    if around is None or not kinds:
+    )
+
+
+def _constructed_after(around: Body, kinds: Collection[str], built: Place) -> Place | None:
+    """Return the one statement, further down than that which builds an optimizer, that constructs some classes.
+
+    The program constructs them nowhere else, or the statement calls the only function that does.
+    """
+    if not kinds:
         return None
     found = list(_calling(built.file, kinds))
     inner = {body.name for body, _ in found if body.node is not around.node}
@@ -201,7 +276,7 @@ def created_after(scene: Scene, leaf: Leaf, built: Place) -> Place | None:
     return place if place is not None and place.line > built.last else None
 
 
-def _calling(file: str, names: set[str]) -> Iterator[tuple[Body, ast.stmt]]:
+def _calling(file: str, names: Collection[str]) -> Iterator[tuple[Body, ast.stmt]]:
     for body, statement in statements_of(file):
         if any(callee(call)[1] in names for call in calls_in(statement)):
             yield body, statement

@@ -153,7 +153,8 @@ def _requiring(section: Section) -> Iterator[tuple[Computed, object]]:
             is_cut = any(cut.place == place and name in cut.expression for cut in every)
             if is_tensor(value) and needs_gradient(value) and not is_cut:
                 statement = statement_at(section.body, *place.position)
-                nodes = (n for n in expressions(statement) if section.body.text(n) == goal or dotted(n) == name)
+                read = (n for n in expressions(statement) if not isinstance(getattr(n, "ctx", None), ast.Store))
+                nodes = (n for n in read if section.body.text(n) == goal or dotted(n) == name)
                 node = next(nodes, None)
                 new = {node: f"{simple(section.body.text(node))}.detach()"} if node is not None else {}
                 mended = rewritten(section.body, statement, new) if statement is not None and new else ""

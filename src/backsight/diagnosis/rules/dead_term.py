@@ -60,12 +60,24 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
 
 
 def _derivatives(scene: Scene) -> Iterator[Finding]:
-    for node, met, cut, _ in derivatives(scene):
+    for node, met, cut, _, missed, beside in derivatives(scene):
+        used, fix = "uses it in the loss, next to what is trained.", undoing(cut)
+        if missed:
+            names = listed([leaf.label for leaf in missed], 2)
+            used = f"computes a loss term from it, which does not train {names}."
+        if beside is not None:
+            fix = f"{fix}. {undoing(beside)} on line {_place(beside).line}"
         yield warning(
             "BS121",
             "A derivative in the loss is a constant: no parameter learns from it.",
-            (shown(_place(cut), ends(cut)), shown(met.line.place, "uses it in the loss, next to what is trained.")),
-            f"{undoing(cut)}. (retain_graph=True only keeps the graph of what is differentiated.)",
+            (
+                shown(_place(cut), ends(cut)),
+                shown(_place(beside), ends(beside))
+                if beside is not None and _place(beside) != met.line.place
+                else None,
+                shown(met.line.place, used),
+            ),
+            f"{fix}. (retain_graph=True only keeps the graph of what is differentiated.)",
             _place(cut),
             nodes=(node,),
         )

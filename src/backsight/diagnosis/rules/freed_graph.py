@@ -9,6 +9,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shaped
 from backsight.tape import Node
+from backsight.tape.modules import module_of
 
 
 @rule("BS105")
@@ -39,4 +40,5 @@ def freed_graph(scene: Scene) -> Iterator[Finding]:
 
 
 def _describe(node: Node) -> str:
-    return f"{node.name} ({shaped(node.shape)}{', in ' + node.module if node.module else ''})"
+    module = module_of(node)
+    return f"{node.name} ({shaped(node.shape)}{f', in {module}' if module else ''})"

@@ -14,7 +14,17 @@ from backsight.diagnosis.evidence.creation import attribute_assignments, built_a
 from backsight.diagnosis.evidence.following import followers
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.spoken import simple
-from backsight.diagnosis.evidence.unheld import Anew, created_after, filtering, gradient_is_wanted, made_anew, made_late
+from backsight.diagnosis.evidence.unheld import (
+    Anew,
+    all_of,
+    created_after,
+    filtering,
+    first_use,
+    gradient_is_wanted,
+    made_anew,
+    made_late,
+    trainable,
+)
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -37,7 +47,7 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     A leaf whose gradient the program itself wants is a note, and so are the parameters of models through which an
     input is optimised: an image, a perturbation, a latent code.
     """
-    if not any(leaf.owner for leaf in scene.graph.leaves):
+    if not any(leaf.owner for leaf in scene.graph.leaves) and not _only_frozen(scene):
         return  # nothing in this graph is optimised by anything we found: say nothing rather than everything
     state = _state_of_libraries(scene)
     every = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
@@ -157,7 +167,7 @@ def _finding(
     if one:
         shape = leaves[0].shape
         which = f" (a leaf of shape {shaped(shape)})" if shape else " (a scalar leaf)"
-    alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}"
+    alone = f"{optimizers} {'does' if len(scene.optimizers) == 1 else 'do'} not hold {it}{_only_frozen(scene)}"
     put = left.replaced if left else None
     new: list[Fact] = [shown(put, _replacing(left, leaves))] if left and put else []
     if not wanted and not new and (listed_at := _container_made(scene, leaves)) is not None:
@@ -179,6 +189,11 @@ def _finding(
         new = [*((shown(built, f"leaves {it} out."),) if not _is_first_at(built, early) else ()), *(early or ((),))[0]]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
         put = group.place if group else built
+    elif one and not wanted and not new and leaves[0].name.isidentifier():
+        put = scene.assigned(leaves[0].tensor())  # in another function, such as a generator
+        new = [shown(put, f"assigns {label}, which requires grad.")] if put is not None else []
+    used = first_use(scene, leaves[0]) if not leaves[0].name else None
+    new += [used] if used is not None else []
     return Finding(
         "BS101",
         severity,
@@ -237,9 +252,21 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
     name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
     if name is None:
         return None
-    if (created := created_after(scene, leaves[0], built)) is not None:
-        fact = shown(created, f"creates {leaves[0].name.rpartition('.')[0]} after that.")
-        return (fact,), f"Create {name} after this: move line {built.line} below line {created.last}."
+    if created := created_after(scene, leaves, built):
+        facts = tuple(shown(each.place, f"creates {each.name} after that.") for each in created[:_NAMED])
+        last = created[-1].place.last
+        if _only_frozen(scene):
+            return (
+                facts,
+                f"Create {name} after line {last}, from the parameters that require grad: {trainable(leaves)}.",
+            )
+        alone = [all_of(each.name, leaves) for each in created if "." not in each.name]
+        if alone:  # nothing that the optimizer was made from has them
+            code = _given_too(built.text, ", ".join(alone))
+            what = f"{listed(alone).replace('*', '')} as well{f': {code}' if code else ''}"
+            return facts, f"Create {name} after line {last}, with {what}."
+        after = "this" if len(created) == 1 else "these"
+        return facts, f"Create {name} after {after}: move line {built.line} below line {last}."
     if (filtering_at := filtering(built)) is not None:
         fact = shown(filtering_at, f"takes only parameters that require grad when {name} is created.")
         model = leaves[0].name.partition(".")[0]
@@ -252,6 +279,14 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
             "what has no gradient."
         )
     return None
+
+
+def _only_frozen(scene: Scene) -> str:
+    """Say that the optimizers hold nothing but frozen parameters; empty where they hold something else, or nothing."""
+    held = [parameters(optimizer) for optimizer in scene.optimizers.values()]
+    if not held or not all(held) or any(p.requires_grad for each in held for p in each):
+        return ""
+    return f": all {counted(sum(map(len, held)), 'parameter')} in {'it' if len(held) == 1 else 'them'} are frozen"
 
 
 def _missing(scene: Scene, leaves: Sequence[Leaf], optimizer: str) -> str:
@@ -383,6 +418,8 @@ def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
     if held & own or not {id(leaf.tensor()) for leaf in parameter_leaves} <= own:
         return ""
     owned = [leaf for leaf in scene.graph.leaves if leaf.owner]
+    if not owned:
+        return ""
     return (
         f"Only {listed([leaf.label for leaf in owned], 3)} is optimized here, and no parameter of "
         f"{listed(list(scene.models), 3)}."

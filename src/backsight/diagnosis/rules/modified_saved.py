@@ -9,6 +9,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, shaped
 from backsight.tape import Node, Saved
+from backsight.tape.modules import module_of
 
 
 @rule("BS104")
@@ -25,7 +26,7 @@ def modified_saved(scene: Scene) -> Iterator[Finding]:
 def _finding(scene: Scene, node: Node, saved: Saved) -> Finding:
     shape = shaped(saved.shape)
     what = scene.name_of_saved(saved) or f"A tensor of shape {shape}"
-    where = f" in {node.module}" if node.module else ""
+    where = f" in {module}" if (module := module_of(node)) else ""
     times = (saved.version or 0) - (saved.expected or 0)
     return Finding(
         "BS104",

@@ -10,6 +10,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shaped, warning
 from backsight.tape import Leaf, Node, Saved
+from backsight.tape.modules import module_of
 from backsight.tracing import current
 
 _FIX = (
@@ -85,7 +86,7 @@ def _of_leaves(spoilt: list[Leaf]) -> Finding:
 
 def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
     what = scene.name_of_saved(saved) or f"A tensor of shape {shaped(saved.shape)}"
-    where = f" in {node.module}" if node.module else ""
+    where = f" in {module}" if (module := module_of(node)) else ""
     order = f"the first of {count} such tensors in forward order" if count > 1 else "the only such tensor"
     packed = any(each.state == "hooked" for i, held in scene.graph.saved.items() if i > node.index for each in held)
     born = (

@@ -11,6 +11,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, tensor_of, warning
 from backsight.tape import Node
+from backsight.tape.modules import module_of
 from backsight.tape.saved import is_readable
 
 _FLAT = 0.12
@@ -55,12 +56,12 @@ def _slope(scene: Scene, node: Node) -> float | None:
 
 def _finding(scene: Scene, node: Node, slope: float, count: int) -> Finding:
     """`node` is the first of them in the forward pass."""
-    function, line = node.op.lower(), scene.line_of(node)
+    function, line, module = node.op.lower(), scene.line_of(node), module_of(node)
     others = f", the first of {count} such" if count > 1 else ""
     cause, fix = _why(scene, node)
     return warning(
         "BS131",
-        f"{function} is saturated{f' in module {node.module}' if node.module else ''}.",
+        f"{function} is saturated{f' in module {module}' if module else ''}.",
         (
             if_known(line, f"computes {function}{others}."),
             f"Its mean slope is {slope:.1%} of the maximum, and backward multiplies the gradient by it.",

@@ -65,7 +65,8 @@ def in_turns(turns: Turns, since: int | None = None) -> Finding:
             shown(turns.zeroing, "throws away the gradients of the turn before."),
             shown(turns.step, "makes one step, after the loop."),
         ),
-        f"Move `{turns.zeroing.text}` above the loop, so that the gradients of all turns add up for that step.",
+        f"Move line {turns.zeroing.line}, `{turns.zeroing.text}`, above line {turns.loop.line}, `{turns.loop.text}`: "
+        "then the gradients of all turns add up for that step.",
         turns.zeroing,
         since=since,
     )

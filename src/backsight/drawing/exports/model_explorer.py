@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from backsight.tape import Graph, Node
+from backsight.tape.modules import module_of
 from backsight.tape.rows import dimensions, dtype_name
 from backsight.text import size
 
@@ -27,7 +28,7 @@ def model_explorer(graph: Graph) -> str:
 def _node(node: Node) -> dict[str, Any]:
     edges = [(k, edge) for k, edge in enumerate(node.inputs) if edge is not None]
     leaves = [edge.node.leaf.label for _, edge in edges if edge.node.leaf is not None]
-    path = node.module if node.module and not node.module.startswith("(") else ""
+    path = module_of(node)
     facts = {
         "node": str(node.index),
         "saved for backward": size(node.saved_bytes) if node.saved_bytes else "",

@@ -11,6 +11,7 @@ import torch
 
 from backsight.tape import Node, forward_class, input_metadata
 from backsight.tape.calling import BackwardRaises, call, fitted
+from backsight.tape.modules import module_of
 from backsight.verification.definition import Definition
 from backsight.verification.errors import raised
 from backsight.verification.live.operations import definition_of, inputs_of, name_of
@@ -93,8 +94,8 @@ class Trial:
     @property
     def subject(self) -> str:
         """`The backward of Poly (in encoder.0)`."""
-        module = f" (in {self.node.module})" if self.node.module else ""
-        return f"The backward of {self.name}{module}"
+        module = module_of(self.node)
+        return f"The backward of {self.name}{f' (in {module})' if module else ''}"
 
     @cached_property
     def grad_output(self) -> str:

@@ -408,11 +408,7 @@ function settingsOf(place, sets) {
                       "tr",
                       {},
                       h("td", { class: "soft" }, k && shown[k - 1].group === row.group ? "" : row.group),
-                      h(
-                        "td",
-                        {},
-                        shown.some((r) => r !== row && r.name === row.name) ? `${row.name} (${row.group})` : row.name,
-                      ),
+                      h("td", {}, shown.filter((r) => r.name === row.name)[1] ? `${row.group} ${row.name}` : row.name),
                       row.values.map((v) => h("td", { class: whole && differs(row) ? "differs" : "" }, said(v))),
                     ),
                   ),

@@ -30,7 +30,7 @@ function memoryPage(state, info, app) {
         h(
           "div",
           { class: "empty" },
-          h("h2", {}, "No step of this run was measured"),
+          h("h2", {}, "No step was measured"),
           h(
             "p",
             {},
@@ -41,9 +41,9 @@ function memoryPage(state, info, app) {
           h(
             "p",
             {},
-            "How much a step will need, before it runs: ",
+            "What a step will need, before it runs: ",
             h("code", {}, "backsight forecast train.py:step"),
-            ", where step() does one, or returns your model, a batch and the optimizer.",
+            ", where step() does one, or returns model, batch and optimizer.",
           ),
         ),
       );

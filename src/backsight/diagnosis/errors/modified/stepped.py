@@ -12,6 +12,7 @@ from backsight.diagnosis.errors.modified.hooked import stepped_by_hook
 from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.local import computed_along
+from backsight.diagnosis.errors.second_backward.recomputing import assigned_once, stored_at
 from backsight.diagnosis.evidence.carried import Carried, carried, detaching
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_in
@@ -28,6 +29,7 @@ from backsight.story.changes import Changed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.subject import Subject
+from backsight.tracing import Line
 from backsight.tracing.steps import parameters
 
 
@@ -222,19 +224,20 @@ def _through_history(
     """No step stands between: then the backward reaches an iteration before the last step."""
     weight = subject.holder or "a weight"
     held = joint.holder if joint else ""
-    name = found.name if found else held or "A result of an earlier iteration"
     cut = _detachable(subject, case, level) if held and not found else None
+    kept_at = stored_at(case, held.partition("[")[0]) if held and not found else None
     certainty: Certainty | None = None if seen else "read"
     reads = f"reads {found.inner} from the previous {found.span}, still attached to its graph." if found else ""
     how = [shown(found.read, reads, certainty)] if found else []
     if found and found.assigned != found.read:
         how.append(shown(found.assigned, f"assigns it for the next {found.span}.", certainty))
     if joint and held and not found:
-        when = "in an earlier iteration" if cut is None else "before that step"
-        how += [shown(joint.made, f"made {held} {when}.")] if joint.made else []
+        how += [shown(joint.made, f"made {held} before that step.")] if joint.made else []
+        how += [shown(kept_at, f"stores it in {held}.")] if kept_at and not _is_at(kept_at, joint.made) else []
         how += [shown(joint.used, "uses it again.")] if joint.used and joint.used != joint.made else []
-    kept = f"Recompute {held} in each iteration, or detach after each step what {held.partition('[')[0]} holds."
-    detach = kept if held else "Detach after each step what is carried over: hidden = hidden.detach()."
+    detach = (
+        _recomputed(case, held) if held else "Detach after each step what is carried over: hidden = hidden.detach()."
+    )
     detach = detaching(found) if found else detach
     if cut is not None:
         variable, read = cut
@@ -243,22 +246,51 @@ def _through_history(
             f"recompute {held} after {step.name}.step()."
         )
     needed = f"needs the original value of {weight}; {since(subject)}"
+    where = "an earlier graph"
+    if found:
+        title = f"{found.name} leads this backward into an earlier iteration, whose weights"
+    elif cut is not None:
+        title = f"{held} leads this backward into a part of the graph, whose weights"
+    elif held:
+        title, where = f"{held} was computed with weights that", f"the graph of {held}"
+    else:
+        title = "This backward leads into an earlier graph, whose weights"
     return explanation(
-        f"{name} leads this backward into {'an earlier iteration' if cut is None else 'a part of the graph'}, whose "
-        f"weights {step.name}.step() has since modified.",
+        f"{title} {step.name}.step() has since modified.",
         (
             *how,
             shown(
                 step.place,
-                f"has since modified {weight} in place; the earlier graph still needs the old value.",
+                f"has since modified {weight} in place; {where.replace('an ', 'the ')} still needs the old value.",
                 certainty,
             ),
-            shown(level.place, f"backpropagates into that earlier graph, which {needed}."),
+            shown(level.place, f"backpropagates into that graph, which {needed}."),
             *([] if seen else unwatched()),
         ),
         detach if cut is not None else f"{detach} Then backward needs no retain_graph=True either.",
-        source=str(found.assigned if found else step.place),
+        source=str(found.assigned if found else kept_at or step.place),
         exact=seen,
+    )
+
+
+def _is_at(place: Place, line: Line | None) -> bool:
+    return line is not None and (place.file, place.line) == (line.file, line.line)
+
+
+def _recomputed(case: Case, held: str) -> str:
+    """How what holds an old result gets one of the weights as they are now."""
+    variable = held.partition("[")[0]
+    place = assigned_once(case, variable)
+    body, statement = read_at(place)
+    if place is None:
+        return f"Recompute {held} in each iteration, or detach after each step what {variable} holds."
+    constant = ""
+    if variable == held and body and isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+        cut = rewritten(body, statement, {statement.value: f"{body.text(statement.value)}.detach()"})
+        constant = f" If it need not train them, write `{cut}` there." if cut and "…" not in cut else ""
+    return (
+        f"Compute {held} in forward, each time it is used: line {place.line} of __init__ runs only once, and the step "
+        f"changes the weights that it depends on.{constant}"
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.awaited import left_by_task
 from backsight.diagnosis.errors.no_grad.beside import computed_beside, never_added
 from backsight.diagnosis.errors.no_grad.causes import (
     cut_as_seen,
@@ -47,6 +48,7 @@ CLUES: tuple[Clue, ...] = (
     frozen,
     by_forward_hook,
     reentrant,
+    left_by_task,
     likely,
     never_added,
     nothing_requires_grad,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
@@ -29,10 +30,15 @@ class Asked(NamedTuple):
 
 
 def asked(suspect: Suspect) -> Asked | None:
-    """Return the call that left out the graph of a gradient, where a parameter of its function decides on it."""
+    """Return the first call that left out the graph of a gradient, where a parameter of its function decides on it."""
+    return next(every_call(suspect), None)
+
+
+def every_call(suspect: Suspect) -> Iterator[Asked]:
+    """Yield all such calls on the way to the failing tensor: a difference of gradients makes two of one function."""
     section, node = suspect.section, node_of(suspect.section, suspect.cut)
     if suspect.cut.kind != "gradient" or section.caller is None or not isinstance(node, ast.Call):
-        return None
+        return
     name = dotted(keyword(node, "create_graph"))
     caller = section.caller
     for call, place in caller.calls() if name is not None else ():
@@ -54,8 +60,7 @@ def asked(suspect: Suspect) -> Asked | None:
         does = f"passes {caller.body.text(given)} as {name}" if given else f"leaves {name} at its default, False"
         change: dict[ast.expr, str] = {given: "True"} if given else {call: _with(text, wanted)}
         mended = rewritten(caller.body, statement, change) if "…" not in text else ""
-        return Asked(place, text, does, mended, wanted)
-    return None
+        yield Asked(place, text, does, mended, wanted)
 
 
 def _with(call: str, argument: str) -> str:

@@ -25,7 +25,7 @@ from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
 from backsight.source import Cut, Place, assignments, parsed, statement_at
-from backsight.source.bindings import bound
+from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
 from backsight.story.evaluated import Variables, truth_of
@@ -222,8 +222,9 @@ def _tensors(found: Sources) -> Iterator[Fact]:
 
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
     suspect = replace(suspect, beside=_beside(suspect, scene.seen if suspect.seen else scene.suspects))
-    suspect = replace(suspect, called=_calling(scene, suspect))
-    apart = [each for each in all_of_them if each.cut.place != suspect.cut.place]
+    suspect = replace(suspect, called=_calling(scene, suspect), likewise=_likewise(scene, suspect))
+    told = {each.cut.place for each in (suspect, *suspect.likewise)}
+    apart = [each for each in all_of_them if each.cut.place not in told]
     if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
         apart = [each for each in apart if each.cut.kind != "no_grad"]
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
@@ -289,6 +290,25 @@ def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]
     return tuple({each.cut.expression: each for each in sure if each.cut.expression != cut.expression}.values())
 
 
+def _likewise(scene: Scene, suspect: Suspect) -> tuple[Suspect, ...]:
+    """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
+    it would run, and take the others for constants."""
+    found = (scene.seen if suspect.seen else scene.suspects) if suspect.cut.kind == "gradient" else ()
+    sure = (each for each in found if each.cut.kind == "gradient" and each.verdict is suspect.verdict)
+    sure = (each for each in sure if not _is_given(scene, each))
+    return tuple({each.cut.place: each for each in sure if each.cut.place != suspect.cut.place}.values())
+
+
+def _is_given(scene: Scene, gradient: Suspect) -> bool:
+    """Whether a gradient that a watch has seen taken is one of data alone, as one that is to be matched: a constant."""
+    try:
+        names = {use.name for use in uses(ast.parse(gradient.operand, mode="eval")) if gradient.seen}
+    except (SyntaxError, ValueError):  # a text that was shortened
+        return False
+    values = [level.value(name) for level in scene.failure.users for name in names]
+    return {True, False} & {scene.trained.carries(each) for each in values if each is not None} == {False}
+
+
 def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
     """The place where the numbers, kept in a list or added up, were made into one tensor again."""
     if culprit.cut.kind not in ("detach", "number"):
@@ -351,6 +371,8 @@ def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = Fal
             yield shown(call.place, f"{call.does}.", certainty)
         does = listed(list(dict.fromkeys(map(why, suspect.cuts))), 3)
         yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)
+        for each in suspect.likewise:
+            yield shown(each.cut.place, "returns gradients without a graph, too.", certainty)
 
 
 def _attached(suspect: Suspect) -> str:

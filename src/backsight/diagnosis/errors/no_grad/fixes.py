@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
-from backsight.diagnosis.errors.no_grad.asked import asked
+from backsight.diagnosis.errors.no_grad.asked import every_call
 from backsight.diagnosis.errors.no_grad.attached import (
     in_one_piece,
     kept,
@@ -159,21 +159,32 @@ def _fix(suspect: Suspect) -> str:
         case "frozen":
             return f"Make some input of {expression} require grad."
         case "gradient":
-            if (call := asked(suspect)) is not None:
-                return (
-                    f"On line {call.place.line}, write `{call.mended}`"
-                    if call.mended
-                    else f"Pass {call.wanted} to {call.text} on line {call.place.line}"
-                ) + ", so that this gradient has its own graph."
-            body, node = suspect.section.body, node_of(suspect.section, suspect.cut)
-            statement = statement_at(body, *suspect.cut.place.position)
-            new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
-            if new:
-                return f"On line {suspect.cut.place.line}, write `{new}`, so that this gradient has its own graph."
-            return "Pass create_graph=True where that gradient is computed, so it has its own graph."
+            every = list(dict.fromkeys(each for one in (suspect, *suspect.likewise) for each in _graphs(one)))
+            own = "this gradient has its own graph" if len(every) == 1 else "each gradient has its own graph"
+            alone = "" if len(every) == 1 else " With a graph for only some of them, the others would stay constants."
+            return f"{_capital(listed(every, len(every)))}, so that {own}.{alone}"
         case "number":
             return _of_number(suspect, operand, function)
     return f"Compute the loss without {expression}."
+
+
+def _graphs(suspect: Suspect) -> Iterator[str]:
+    """How each statement that takes a gradient keeps its graph."""
+    calls = list(every_call(suspect))
+    for call in calls:
+        line = f"on line {call.place.line}"
+        yield f"{line}, write `{call.mended}`" if call.mended else f"pass {call.wanted} to {call.text} {line}"
+    if calls:
+        return
+    body, node = suspect.section.body, node_of(suspect.section, suspect.cut)
+    statement = statement_at(body, *suspect.cut.place.position)
+    new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
+    line = f"on line {suspect.cut.place.line}"
+    yield f"{line}, write `{new}`" if new else f"pass create_graph=True where the gradient is computed {line}"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
 
 
 def of_positions(operand: str, function: str) -> str:

@@ -269,7 +269,7 @@ def _switches(failure: Failure) -> Iterator[Place]:
 
 
 def _is_switch(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.With | ast.AsyncWith):
+    if isinstance(statement, ast.With):
         return False
     calls = calls_in(statement)
     return any(callee(c)[1] == "set_grad_enabled" and c.args and is_constant(c.args[0], False) for c in calls)

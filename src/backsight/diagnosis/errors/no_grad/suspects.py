@@ -38,6 +38,7 @@ class Suspect:
     calling: the statement in the block through which what is `inside` ran, in another function.
     called: the statement that calls the function on which a decorator stands.
     beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
+    likewise: of a gradient without a graph, those that other statements take.
     trains: of a block around the whole of a function that runs backward, that function.
     """
 
@@ -51,6 +52,7 @@ class Suspect:
     calling: Place | None = None
     called: Place | None = None
     beside: tuple[Suspect, ...] = ()
+    likewise: tuple[Suspect, ...] = ()
     trains: Place | None = None
 
     @property

@@ -16,18 +16,19 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body
 from backsight.source.bindings import bound, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, statements
-from backsight.source.rewriting import rewritten
+from backsight.source.callables import Callable, callables
+from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
 
 
 @remedy(r"saved tensor unpack_hook expected to be a Tensor but got result of type (\S+)")
 def _unpacking(found: Refusal, match: Match) -> Remedy | None:
     """The unpack hook of saved_tensors_hooks returns what pack made, or nothing."""
-    hooks = {id(body.node): body for body in _unpack_hooks(found)}
+    hooks = {(each.body.file, each.position): each for each in _unpack_hooks(found)}
     if len(hooks) != 1:
         return None
-    (body,) = hooks.values()
-    name, given = getattr(body.node, "name", "the unpack hook"), last_parameter(body)
+    (hook,) = hooks.values()
+    body, given = hook.body, last_parameter(hook.body)
     wrong, sure = returned(body, match[1])
     dropped = [
         each
@@ -37,28 +38,34 @@ def _unpacking(found: Refusal, match: Match) -> Remedy | None:
     what = a_kind(match[1])
     lines: list[Fact] = [shown(body.place(each), "computes a value that is not used.") for each in dropped[:1]]
     at = body.place(wrong) if wrong else definition(body)
+    at = body.place(hook.node) if isinstance(hook.node, ast.Lambda) else at
     lines.append(shown(at, f"returns {what}.", None if sure or wrong is None else "read"))
     if dropped and given:
         place = body.place(dropped[0])
         return Remedy(f"On line {place.line}, write `return {place.text}`.", tuple(lines), place)
+    name = "the lambda" if isinstance(hook.node, ast.Lambda) else f"{getattr(body.node, 'name', 'the unpack hook')}()"
     return Remedy(
-        _as_tensor(body, wrong, match[1])
-        or f"Return a tensor from {name}(): the one that backward is to use in place of what was packed.",
+        _as_tensor(hook, wrong, match[1])
+        or f"Return a tensor from {name}: the one that backward is to use in place of what was packed.",
         tuple(lines),
         at,
     )
 
 
-def _as_tensor(body: Body, wrong: ast.Return | None, kind: str) -> str:
+def _as_tensor(hook: Callable, wrong: ast.Return | None, kind: str) -> str:
     """A return of an array as one of a tensor that shares its memory."""
     value = wrong.value if wrong is not None and kind == "numpy.ndarray" else None
-    new = rewritten(body, wrong, {value: f"torch.from_numpy({ast.unparse(value)})"}) if wrong and value else ""
+    if wrong is None or value is None:
+        return ""
+    new = f"torch.from_numpy({ast.unparse(value)})"
+    is_lambda = isinstance(hook.node, ast.Lambda)
+    line = rewritten_line(hook.body, value, new) if is_lambda else rewritten(hook.body, wrong, {value: new})
     same = "the tensor must have the dtype, the shape and the device of the one that was packed"
-    return f"On line {wrong.lineno}, write `{new}`: {same}." if wrong and new else ""
+    return f"On line {wrong.lineno}, write `{line}`: {same}." if line else ""
 
 
-def _unpack_hooks(found: Refusal) -> Iterator[Body]:
-    """The functions that the program's files give as the second hook, as their names tell."""
+def _unpack_hooks(found: Refusal) -> Iterator[Callable]:
+    """The functions that the program's files give as the second hook, as their text shows."""
     bodies = [body for file in user_files(found.failure) for body in functions(file)]
     for body in bodies:
         subclasses = [node for node in ast.walk(body.node) if isinstance(node, ast.ClassDef) and _is_context(node)]
@@ -67,8 +74,7 @@ def _unpack_hooks(found: Refusal) -> Iterator[Body]:
             hook = keyword(call, "unpack_hook") or next(iter(call.args[1:]), None)
             made = callee(call)[1] == "saved_tensors_hooks" or (id(call) in own and callee(call)[1] == "__init__")
             if made and hook is not None:
-                name = (dotted(hook) or "").rpartition(".")[2]
-                yield from (b for b in bodies if isinstance(b.node, SCOPES) and b.node.name == name)
+                yield from callables(hook, body, bodies)
 
 
 def _is_context(cls: ast.ClassDef) -> bool:

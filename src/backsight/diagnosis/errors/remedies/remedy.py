@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, function_at
+from backsight.source.body import as_function
 from backsight.story.failure import Level
 from backsight.story.sections import function_called, undecorated
 
@@ -39,7 +41,9 @@ def remedy(pattern: str) -> Callable[[Function], Function]:
 
 
 def source_of(level: Level, node: ast.expr) -> Body | None:
-    """The function that an expression stands for: a name, a method, a module's forward."""
+    """The function that an expression stands for: a lambda, a name, a method, a module's forward."""
+    if isinstance(node, ast.Lambda):
+        return replace(level.body, node=as_function(node)) if level.body is not None else None
     function, _ = function_called(level, ast.Call(node, [], []))
     found = undecorated(function) if function is not None else None
     return function_at(found.__code__) if found is not None else None

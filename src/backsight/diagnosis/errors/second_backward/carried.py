@@ -11,7 +11,7 @@ from backsight.diagnosis.evidence.joints import joint_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, operations_were, shown, tensor_of, unwatched
 from backsight.findings.evidence import Certainty
-from backsight.source import Place
+from backsight.source import Place, statement_at
 from backsight.source.in_place import in_place
 from backsight.story.failure import Level
 from backsight.story.stepping import optimizer_steps
@@ -109,6 +109,8 @@ def why_not_retain(case: Case) -> str:
 
 def _running_sum(case: Case, found: Carried) -> Finding:
     level, name, read, assigned, seen = found.level, found.name, found.read, found.assigned, steps_seen(case)
+    loop = statement_at(level.body, *found.facts.loop.position) if found.facts is not None else None
+    ends = f", below line {loop.end_lineno}" if loop is not None else ""
     return explanation(
         f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones.",
         (
@@ -121,7 +123,7 @@ def _running_sum(case: Case, found: Carried) -> Finding:
             *(seen or unwatched()),
         ),
         f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
-        f"call {name}.backward() once, after the loop.",
+        f"call {name}.backward() once, after the loop{ends}.",
         source=str(assigned if assigned != read else read),
         exact=bool(seen),
     )

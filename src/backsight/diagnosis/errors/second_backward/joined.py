@@ -19,6 +19,7 @@ from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_h
 from backsight.diagnosis.evidence.joints import (
     Joint,
     assigned,
+    joint_by_argument,
     joint_of,
     passed_on,
     passed_on_by_one,
@@ -50,6 +51,8 @@ def joined(case: Case) -> Finding | None:
             or _parametrized_once(case, joint)
             or _kept(case, joint)
         )
+    if (turns := joint_by_argument(case)) is not None:
+        return _in_turns(case, turns)
     return _all_of_it(case) if len(case.old) == len(case.graph) - len(case.graph.leaves) else None
 
 
@@ -64,6 +67,28 @@ def joined_at(case: Case) -> Iterator[str]:
     made = f", created at {joint.made}" if joint.made else ""
     through = f"{joint.old.name}{made}"
     yield f"{by} already freed {many} of this graph. What was computed since reaches {them} through {through}."
+
+
+def _in_turns(case: Case, joint: Joint) -> Finding:
+    """Each call computes a loss from the same result, and only then do they run backward, one after the other."""
+    level = case.failure.user
+    function = level.function.rpartition(".")[2] if level is not None else ""
+    source = joint.made or case.failure.source
+    return explanation(
+        f"{joint.holder}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
+        (
+            *([shown(joint.made, f"computed {joint.holder}.")] if joint.made else []),
+            *(
+                [shown(joint.used, f"computes {case.loss} from it in each call, before any backward.")]
+                if joint.used
+                else []
+            ),
+            *_freed(case),
+        ),
+        f"Add the losses and call backward once: let {function}() return {case.loss} instead, and run backward on the "
+        f"sum. Or compute {joint.holder} for each call.",
+        source=str(source) if source else None,
+    )
 
 
 def _carried(case: Case, joint: Joint) -> Finding | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -106,6 +106,12 @@ def computed_along(level: Level, place: Place) -> dict[int, str]:
             if results_in(level.value(name)):
                 found |= {made.line: name for made in each.bound if made.line < place.line}
     return dict(sorted(found.items()))
+
+
+def along(level: Level, made: Sequence[Place]) -> str:
+    """Say what else has to be computed anew to compute anew what the last of some statements gives its value."""
+    where = [f"{name} (line {line})" for line, name in computed_along(level, made[-1]).items()] if made else []
+    return f", together with {listed(where)}, which it is computed from" if where else ""
 
 
 def local_of(case: Case, joint: Joint) -> Local | None:

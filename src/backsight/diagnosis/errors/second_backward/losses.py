@@ -10,6 +10,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.adding import Added, added, shared_part
+from backsight.diagnosis.errors.second_backward.local import along
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
 from backsight.diagnosis.evidence.case import Case, loops, names_read
 from backsight.diagnosis.evidence.holders import border, made_in, node_of, results_held, results_in, structure
@@ -48,7 +49,8 @@ def same_loss(case: Case) -> Finding | None:
                 if name not in facts.assigned:
                     asks = level is case.failure.user and not _is_trained_in(level, facts.loop)
                     kept = keeping_graph(level, facts.assigned) if asks else ""
-                    return _once_before_loop(level, name, facts.loop, kept)
+                    by = "torch.autograd.grad()" if case.failure.call == "grad" else "backward()"
+                    return _once_before_loop(case, level, name, facts.loop, kept, by)
     return None
 
 
@@ -106,11 +108,11 @@ def _is_trained_in(level: Level, loop: Place) -> bool:
     return around is None
 
 
-def _once_before_loop(level: Level, name: str, loop: Place, kept: str = "") -> Finding:
+def _once_before_loop(case: Case, level: Level, name: str, loop: Place, kept: str, by: str) -> Finding:
     made = assignments(level.body, name, before=loop.line)
     where = shown(made[-1], "computes it before the loop.") if made else f"{level.function} receives it once."
     return explanation(
-        f"{name} is computed once, and backward() runs on it in every iteration.",
+        f"{name} is computed once, and {by} runs on it in every iteration.",
         (
             where,
             shown(loop, "does not compute it again."),
@@ -118,10 +120,27 @@ def _once_before_loop(level: Level, name: str, loop: Place, kept: str = "") -> F
         ),
         f"Keep its graph, as no weight changes in the loop: on line {level.line}, write `{kept}`."
         if kept
-        else f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights have "
-        "changed.",
+        else f"Compute {name} inside the loop, from a new forward pass{along(level, made)}: "
+        f"{_outdated(case, level, loop, by)}.",
         source=str(level.place) if kept else str(made[-1]) if made else str(level.place),
     )
+
+
+def _outdated(case: Case, level: Level, loop: Place, by: str) -> str:
+    """Why the graph from before a loop will not do inside it: what steps there, or works in place, as far as it is
+    known."""
+    around = statement_at(level.body, *loop.position)
+    inside = [each for each in ast.walk(around) if isinstance(each, ast.stmt)] if around is not None else []
+    lines = {each.lineno for each in inside}
+    stepping = next((each for each in steps_in(level) if each.place.line in lines), None)
+    if stepping is not None:
+        return f"after {stepping.call} the weights have changed"
+    changed = dict.fromkeys(name for each in inside for name in sorted(changed_names(each)))
+    leaves = {id(leaf.tensor()) for leaf in case.graph.leaves}
+    inputs = [name for name in changed if id(level.value(name)) in leaves]
+    if inputs:
+        return f"{listed(inputs)} {'changes' if len(inputs) == 1 else 'change'} in each iteration"
+    return f"each {by} needs a graph of its own"
 
 
 def _other_losses(case: Case, level: Level) -> Iterator[tuple[Place, str, torch.Tensor]]:

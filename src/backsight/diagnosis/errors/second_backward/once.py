@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.containers import cached, emptied, filled, kept_detached
-from backsight.diagnosis.errors.second_backward.local import computed_along
+from backsight.diagnosis.errors.second_backward.local import along, computed_along
 from backsight.diagnosis.errors.second_backward.recomputing import (
     computed_again,
     detached_for,
@@ -79,13 +79,15 @@ def computed_outside(case: Case) -> Finding | None:
     if around is None or len(places) != 1 or around.value(name) is not case.root:
         return None
     function = level.function.rpartition(".")[2]
+    first = level.body.node.body[0].lineno if level.body is not None else level.line
     return explanation(
         f"{name} was computed once, outside {function}(), and backward() already ran on it.",
         (
             shown(places[0], f"computes {name} once."),
             shown(level.place, f"frees its graph in the first call of {function}(), and needs it again."),
         ),
-        f"Move `{places[0].text}` into {function}(), so each call recomputes it.",
+        f"Move line {places[0].line}, `{places[0].text}`, into {function}(), above line {first}, so each call "
+        "recomputes it.",
         source=str(places[0]),
         exact=case.earlier is not None,
     )
@@ -355,10 +357,10 @@ def _added(case: Case, level: Level, facts: LoopFacts) -> str:
 def _into_loop(level: Level, facts: LoopFacts, name: str, made: list[Place]) -> str:
     """Which statement to move into the loop, with those that it needs there."""
     if level.body is None or len(made) != 1 or made[0].file != level.body.file:
-        return f"compute {name} inside the loop{_along(level, made)}"
+        return f"compute {name} inside the loop{along(level, made)}"
     lines = sorted({made[0].line, *computed_along(level, made[0])})
     if not any(each.lineno == made[0].line for each in statements(level.body.node)):  # of another function
-        return f"compute {name} inside the loop{_along(level, made)}"
+        return f"compute {name} inside the loop{along(level, made)}"
     which = f"line {lines[0]}, `{made[0].text}`," if len(lines) == 1 else f"lines {listed([*map(str, lines)])}"
     after = _after(level, lines, facts.loop.line)
     if any(not _is_data(level.value(each)) for statement in after for each in _bound(statement)):
@@ -417,12 +419,6 @@ def _bound(statement: ast.stmt) -> set[str]:
 def _is_data(value: object) -> bool:
     """Whether a value may be computed anew in every iteration: not a model, an optimizer or a record of the run."""
     return is_tensor(value) or value is None or type(value) in (int, float, bool, str)
-
-
-def _along(level: Level, made: list[Place]) -> str:
-    along = computed_along(level, made[-1]) if made else {}
-    where = [f"{name} (line {line})" for line, name in along.items()]
-    return f", together with {listed(where)}, which it is computed from" if where else ""
 
 
 def _otherwise(case: Case, nodes: list[int]) -> str:

@@ -32,7 +32,7 @@ from backsight.tracing import Line
 def fix_of(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None, *, known: bool) -> str:
     if keeping is not None:
         return kept_detached(container, keeping)
-    init = _assigned_once(case, name.partition("[")[0])
+    init = assigned_once(case, name.partition("[")[0])
     if init is not None or (
         joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint)
     ):
@@ -268,7 +268,7 @@ def _as_parameter(case: Case, joint: Joint, made: Place | None) -> str:
     return f"{body.text(statement.targets[0])} = {body.text(inner[0].func)}({rest})"
 
 
-def _assigned_once(case: Case, name: str) -> Place | None:
+def assigned_once(case: Case, name: str) -> Place | None:
     """Where `__init__` assigns an attribute of a module, if no other method does."""
     owner, _, attribute = name.rpartition(".")
     held = _held(case, owner)

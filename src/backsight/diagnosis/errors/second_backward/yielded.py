@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import GeneratorType
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.carried import steps_seen, why_not_retain
@@ -13,8 +12,7 @@ from backsight.diagnosis.evidence.holders import made_in, results_in
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, tensor_of, unwatched
 from backsight.findings.evidence import Certainty
-from backsight.naming import search
-from backsight.naming.roots import is_user
+from backsight.naming.suspended import suspended
 from backsight.source import may_have_history, statement_at
 from backsight.source.body import blocks
 from backsight.story.failure import Level
@@ -53,7 +51,7 @@ def yielded(case: Case) -> Finding | None:
 
 
 def _carried(case: Case) -> Iterator[Carried]:
-    for level in _suspended(case):
+    for level in _suspended():
         for facts in loops(level):
             names = [
                 name
@@ -67,13 +65,9 @@ def _carried(case: Case) -> Iterator[Carried]:
                 yield Carried(level, tuple(names), *facts.carried[names[0]], "iteration", facts)
 
 
-def _suspended(case: Case) -> Iterator[Level]:
-    """The generators of the program that wait for the next request, at a statement of their own."""
-    found = search((), frames=case.failure.frames, collect=(GeneratorType,)).found
-    for generator, _ in found:
-        frame = generator.gi_frame if type(generator) is GeneratorType and not generator.gi_running else None
-        if frame is None or not is_user(frame):
-            continue
+def _suspended() -> Iterator[Level]:
+    """The generators and coroutines of the program that wait for the next request, at a statement of their own."""
+    for frame in suspended():
         level = Level(frame, frame.f_lineno)
         if level.statement is not None and not any(True for _ in blocks(level.statement)):
             yield level

@@ -18,6 +18,7 @@ from backsight.diagnosis.errors.unused_input.before_loop import computed_before_
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies
+from backsight.diagnosis.errors.unused_input.idle import left_idle
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
 from backsight.diagnosis.evidence.first_order import first_order
 from backsight.diagnosis.evidence.holders import results_in
@@ -340,7 +341,7 @@ def without_graph(case: Unused) -> Finding | None:
             if found.mended
             else f"Pass create_graph=True on line {found.place.line}."
         )
-        + " allow_unused=True would only return None.",
+        + f" {_HIDES}",
         source=str(found.place),
         exact=found.used is not None,
     )
@@ -460,14 +461,23 @@ def takes_no_part(case: Unused) -> Finding:
     """Nothing on the way to the output reads the input."""
     one = len(case.names) == 1
     names = listed(case.names)
-    again = written_again(case)
-    allowed = "" if again else _allowed(case)
+    again, idle = written_again(case), left_idle(case)
+    allowed = "" if again or idle else _allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
         "compute it.",
-        (*(again.evidence if again else ()), *computed(case), *_indices(case), case.asked),
-        (again.fix if again else "") or allowed or _left_out(case, names),
-        source=str(case.made) if case.made and not allowed else case.failure.source,
+        (
+            *(again.evidence if again else idle.evidence if idle else ()),
+            *computed(case),
+            *_indices(case),
+            case.asked,
+        ),
+        (again.fix if again else f"{idle.fix} {_HIDES}" if idle else "") or allowed or _left_out(case, names),
+        source=str(idle.place)
+        if idle and not again
+        else str(case.made)
+        if case.made and not allowed
+        else case.failure.source,
     )
 
 
@@ -524,11 +534,14 @@ def _zipped(of: ast.comprehension) -> list[tuple[str, str]]:
 
 
 def _left_out(case: Unused, names: str) -> str:
-    one = len(case.names) == 1
+    some = len(case.names) < len(case.failure.inputs)
     return (
-        f"Compute {case.output} from {names} too, or leave {names if one else 'them'} out of the inputs. If a gradient "
-        "may be missing, allow_unused=True returns None for it."
+        f"Compute {case.output} from {names} too, or leave {names if len(case.names) == 1 else 'them'} out of the "
+        f"inputs. {'If a gradient may be missing, allow_unused=True returns None for it.' if some else _HIDES}"
     )
+
+
+_HIDES = "allow_unused=True would only return None."
 
 
 CLUES: tuple[Callable[[Unused], Finding | None], ...] = (

@@ -31,6 +31,7 @@ def computed_before_loop(case: Unused) -> Finding | None:
         return None
     first = next(iter(sorted(bound(early[0]))))
     lines = [str(each.lineno) for each in early]
+    top = min(each.lineno for each in statements(body.node) if each.lineno > facts.loop.line)
     what = f"line {lines[0]}, `{body.place(early[0]).text}`," if len(early) == 1 else f"lines {listed(lines)}"
     return explanation(
         f"{case.output} does not depend on {case.name}: {first} was computed before the loop, from an earlier {base}.",
@@ -39,6 +40,6 @@ def computed_before_loop(case: Unused) -> Finding | None:
             shown(facts.carried[base][1], f"replaces {base} in each iteration; {first} stays as it was."),
             case.asked,
         ),
-        f"Move {what} into the loop, to the top of its body, so that {first} is computed from each new {base}.",
+        f"Move {what} into the loop, above line {top}, so that {first} is computed from each new {base}.",
         source=str(body.place(early[0])),
     )

@@ -145,7 +145,7 @@ def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
     """Turn it on earlier; else compute anew what was computed by then, or ask for the gradient of that."""
     turning, line = "; ".join(f"{each}.requires_grad_()" for each in (late.name, *beside)), late.turned.line
     if _can_move(late) or not late.repeats:
-        what = f"Put `{turning}`" if late.inside else f"Move `{late.turned.text}`"
+        what = f"Put `{turning}`" if late.inside else f"Move line {line}, `{late.turned.text}`,"
         return f"{what} above line {late.use.line}{f': on line {line} it is too late' * late.inside}."
     again = "; ".join(_part(late, each) for each in late.repeats)
     if late.inside:

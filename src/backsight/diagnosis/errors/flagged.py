@@ -1,0 +1,126 @@
+"""What to do instead of setting requires_grad of a result: what its holder sees of it, and what that cuts off."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis.evidence.spoken import simple
+from backsight.diagnosis.wording import listed
+from backsight.snapshot import survey
+from backsight.source.bindings import spots, target_names
+from backsight.source.body import callee, dotted
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import is_module
+from backsight.tape import registered
+
+_LISTING = ("parameters", "named_parameters")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag that was to be set: of which tensor, what the statement and the program call it, and to what."""
+
+    failure: Failure
+    level: Level
+    text: str
+    name: str
+    tensor: torch.Tensor | None
+    wanted: bool
+
+    def new(self, name: str) -> str:
+        """The tensor as a leaf."""
+        return f"{simple(name)}.detach(){'.requires_grad_()' if self.wanted else ''}"
+
+    @property
+    def statement(self) -> str:
+        place = self.level.place
+        return f"`{place.text}`" if place.text and len(place.text) <= 60 else "this statement"
+
+
+def fix_of_flag(flag: Flag) -> str:
+    """Return the fix: a new tensor under the name by which everybody reads it; where a module has registered it, a
+    loop variable or a parameter of a function stands for it, another name alone would change nothing."""
+    body = flag.level.body
+    arms = (
+        [arm for each in spots(body.node) if each.node is flag.level.statement for arm, _ in each.arms] if body else []
+    )
+    loop = next((each for each in reversed(arms) if isinstance(each, ast.For) and _binds(each, flag.text)), None)
+    if _is_registered(flag, loop):
+        return _of_registered(flag, several=loop is not None)
+    if loop is not None:
+        return _of_loop(flag, loop)
+    code = flag.level.frame.f_code
+    if flag.text in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return (
+            f"Return {flag.new(flag.text)} from {code.co_name}(), and use that result: {flag.text} = "
+            f"{flag.new(flag.text)} alone would leave {flag.name} as it is where {code.co_name}() is called."
+        )
+    if flag.wanted:
+        return (
+            f"To start a new graph from its values: {flag.name} = {flag.new(flag.name)} instead of {flag.statement}. "
+            f"For its gradient in this graph: {simple(flag.name)}.retain_grad()."
+        )
+    return f"Detach it with {flag.name} = {flag.new(flag.name)} instead of {flag.statement}."
+
+
+def _binds(loop: ast.For, name: str) -> bool:
+    return name in target_names(loop.target)
+
+
+def _is_registered(flag: Flag, loop: ast.For | None) -> bool:
+    """Whether a module holds it among its parameters: nothing but a parameter can be assigned there."""
+    owner, _, attribute = flag.name.rpartition(".")
+    holder = flag.level.value(owner) if owner else None
+    iterated = loop is not None and isinstance(loop.iter, ast.Call) and callee(loop.iter)[1] in _LISTING
+    return iterated or (is_module(holder) and attribute in registered(holder, "_parameters"))
+
+
+def _of_registered(flag: Flag, *, several: bool) -> str:
+    graph = survey((flag.tensor,), frames=flag.failure.frames).graph if flag.tensor is not None else None
+    leaves = (
+        [leaf.name for leaf in graph.leaves if leaf.kind in ("parameter", "variable") and leaf.name] if graph else []
+    )
+    sources = "what they are computed from" if several else "what it is computed from"
+    behind = f"{sources}, as {leaves[0]}" if several and leaves else listed(leaves, 3) or sources
+    if flag.wanted:
+        return (
+            f"It requires grad already, and hands its gradient on to {behind}. For its own gradient: "
+            f"{simple(flag.name)}.retain_grad()."
+        )
+    it, must, is_computed = (
+        ("them", "they must", "they are computed") if several else ("it", "it must", "it is computed")
+    )
+    stay = "stay as they are" if several else "stay as it is"
+    return (
+        f"If {must} only {stay}, leave {it} out of the update: then the gradient of the loss still reaches {behind}. "
+        f"If no gradient should go there through {it}, detach {it} where {is_computed}."
+    )
+
+
+def _of_loop(flag: Flag, loop: ast.For) -> str:
+    """All that the loop goes through, detached in its container; where that is not known, where it was computed."""
+    whole, item, key = dotted(loop.iter), flag.text, ""
+    if isinstance(loop.iter, ast.Call) and callee(loop.iter)[1] in ("values", "items"):
+        whole = dotted(callee(loop.iter)[0])
+        key = "key"
+        if isinstance(loop.target, ast.Tuple) and isinstance(loop.target.elts[0], ast.Name):
+            key = loop.target.elts[0].id
+    kind, new = type(flag.level.value(whole)) if whole else None, flag.new(item)
+    made: dict[object, str] = {
+        list: f"[{new} for {item} in {whole}]",
+        tuple: f"tuple({new} for {item} in {whole})",
+        dict: f"{{{key}: {new} for {key}, {item} in {whole}.items()}}",
+    }
+    if kind not in made or (kind is dict) != bool(key):
+        return (
+            f"Detach each where it is computed: {item} = {new} in the loop would leave what holds it as it is."
+            if not flag.wanted
+            else f"It requires grad already. For its own gradient in this graph: {simple(item)}.retain_grad()."
+        )
+    alone = len(loop.body) == 1
+    where = f"of the loop on lines {loop.lineno} to {loop.end_lineno}" if alone else f"of line {flag.level.line}"
+    below = "" if alone else ", below the loop"
+    return f"Detach all of them: write `{whole} = {made[kind]}` instead {where}{below}."

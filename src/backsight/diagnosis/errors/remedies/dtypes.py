@@ -1,0 +1,119 @@
+"""An operation was given two dtypes, and only its backward refuses them: `huber_loss` of float32 and float64."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.wording import described, shown
+from backsight.findings.evidence import Fact
+from backsight.snapshot import survey
+from backsight.source import Body, Place, read_at, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.body import dotted, expressions
+from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level, around_engine
+from backsight.story.memory import is_tensor, needs_gradient
+from backsight.tape import Node
+from backsight.tracing import current
+
+
+class _Given(NamedTuple):
+    """The operation, and what it has saved: the tensor to convert, and the one whose dtype it should have."""
+
+    node: Node
+    other: torch.Tensor
+    kept: torch.Tensor
+
+
+@remedy(r"Found dtype (?P<got>\w+) but expected (?P<due>\w+)")
+def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
+    given = _given(found, match)
+    if given is None:
+        return None
+    name, kept = names_of(found.failure, [given.other, given.kept])
+    place = _place(found, given)
+    body, statement = read_at(place)
+    text, like = (_called(found, body, statement, each) for each in (given.other, given.kept))
+    what, beside = _told(text or name, given.other), _told(like or kept, given.kept)
+    took = [shown(place, f"takes {what}, and {beside}.")] if place else [f"It was given {what}, and {beside}."]
+    to = f"{like}.dtype" if like else str(given.kept.dtype)
+    nodes = [node for node in expressions(statement) if text and dotted(node) == text]
+    new = rewritten(body, statement, {nodes[0]: f"{text}.to({to})"}) if body and statement and len(nodes) == 1 else ""
+    how = f"on line {place.line}, write `{new}`" if new and place else f"{text or name}.to({to})"
+    which = text or name or f"the {described(given.other)}"
+    return Remedy(
+        f"The backward of this operation needs one dtype. Convert {which} before it: {how}.",
+        (*took, *_origin(found, name, given.other)),
+        place,
+    )
+
+
+def _told(name: str, tensor: torch.Tensor) -> str:
+    kind = described(tensor)
+    return f"{name}{', ' * bool(name)}{'an' if kind[0] in 'iu' else 'a'} {kind}"
+
+
+def _given(found: Refusal, match: Match) -> _Given | None:
+    """The operation at which backward stopped: it comes to the newest of those that have saved both dtypes first."""
+    roots = tuple(each for each in around_engine(found.failure).roots if is_tensor(each))
+    wanted = {getattr(torch, match[each].lower(), None) for each in ("got", "due")}
+    for node in survey(roots, frames=found.failure.frames).graph.nodes if roots else ():
+        saved = [tensor for each in node.saved if (tensor := each.tensor()) is not None]
+        if {each.dtype for each in saved} == wanted and len(saved) == 2:
+            kept, other = sorted(saved, key=lambda each: (not needs_gradient(each), not each.is_floating_point()))
+            return _Given(node, other, kept)
+    return None
+
+
+def _place(found: Refusal, given: _Given) -> Place | None:
+    """The statement of the operation: as a watch has seen it, else the one on the way to the loss that reads both."""
+    watch = current()
+    if watch is not None and (line := watch.line_of(given.node)) is not None:
+        return line.place
+    for level in found.failure.users:
+        for each in _on_the_way(level):
+            statement = statement_at(level.body, *each.position)
+            held = [value_of(level, node) for node in expressions(statement)]
+            if any(value is given.other for value in held) and any(value is given.kept for value in held):
+                return each
+    return None
+
+
+def _on_the_way(level: Level) -> Iterator[Place]:
+    if level.body is not None and level.receiver:
+        for each in ancestors(level.body, level.receiver, level.line).values():
+            yield from each.bound
+
+
+def _called(found: Refusal, body: Body | None, statement: ast.stmt | None, tensor: torch.Tensor) -> str:
+    """What a statement calls a tensor, if its function still runs."""
+    for level in found.failure.users:
+        if body is not None and level.body is not None and level.body.node is body.node:
+            return next(
+                (name for n in expressions(statement) if (name := dotted(n)) and value_of(level, n) is tensor), ""
+            )
+    return ""
+
+
+def _origin(found: Refusal, name: str, tensor: torch.Tensor) -> Iterator[Fact]:
+    """What a tensor has its dtype from: the names of the same dtype that it was computed from, and nothing before."""
+    for level in found.failure.users:
+        if level.body is None or level.value(name) is not tensor:
+            continue
+        every = ancestors(level.body, name, level.line)
+        held = {each: value for each in every if each != name and is_tensor(value := level.value(each))}
+        alike = {each: value for each, value in held.items() if value.dtype == tensor.dtype}
+        for each, value in alike.items():
+            before = set(ancestors(level.body, each, every[each].read.line)) - {each}
+            if not before & alike.keys():
+                for place in every[each].bound[-1:]:
+                    yield shown(place, f"gives {_told(each, value)}, from which {name} has its dtype.")
+        return

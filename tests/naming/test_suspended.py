@@ -1,0 +1,52 @@
+"""Generators and coroutines that nothing but a loop of the interpreter, or an event loop, holds."""
+
+import asyncio
+import gc
+import weakref
+
+import torch
+
+from backsight.naming import search
+from backsight.naming.suspended import suspended
+
+
+def tensors(count):
+    for _ in range(count):
+        kept = [torch.ones(2)]
+        yield weakref.ref(kept[0])
+
+
+def test_a_variable_of_a_generator_that_a_loop_alone_holds_has_its_name():
+    for given in tensors(1):
+        assert search([given()]).names[0][0].path == "kept[0]"
+        assert "tensors" in {frame.f_code.co_name for frame in suspended()}
+
+
+def test_a_variable_of_another_task_has_its_name():
+    async def keeper(ready):
+        mine = torch.ones(3)
+        ready.append(weakref.ref(mine))
+        await asyncio.sleep(10)
+
+    async def main():
+        ready = []
+        tasks = {asyncio.ensure_future(keeper(ready))}
+        await asyncio.sleep(0)
+        tasks.pop()  # a program need not keep it
+        return search([ready[0]()]).names[0][0].path
+
+    assert asyncio.run(main()) == "mine"
+
+
+def test_what_has_ended_is_not_there():
+    ended = tensors(1)
+    assert list(ended)
+    assert "tensors" not in [frame.f_code.co_name for frame in suspended()]
+
+
+def test_nothing_is_kept_alive():
+    for given in tensors(2):
+        search([given()])
+        last = given
+    gc.collect()
+    assert last() is None
