@@ -310,3 +310,25 @@ outbox.send(encoder)  # here
     detached = "encoder.codes = encoder.codes.detach()"
     assert f"Put `{detached}` above line" in finding.fix
     assert finding.fix.endswith("if no loss is computed from it any more.")
+
+
+def test_a_state_is_told_by_the_model_of_the_object_that_has_it():
+    source = """
+class Trainer:
+    def __init__(self, order):
+        self.net = torch.nn.ModuleDict({"a": torch.nn.Linear(3, 4), "b": torch.nn.Linear(4, 3)})
+        held = [p for name in order for p in self.net[name].parameters()]
+        self.all = {"main": torch.optim.SGD(held, 0.1, momentum=0.9)}
+    def step(self):
+        self.net["b"](self.net["a"](torch.ones(2, 3))).sum().backward()
+        for each in self.all.values():
+            each.step()
+before, after = Trainer("ab"), Trainer("ba")
+before.step()
+for name, each in after.all.items():
+    each.load_state_dict(before.all[name].state_dict())  # here
+after.step()
+"""
+    finding = explained(source)
+    assert finding.source == at(source)
+    assert finding.fix.endswith("Its shapes fit self.net in the order of its parameters.")

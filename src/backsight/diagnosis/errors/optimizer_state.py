@@ -60,13 +60,18 @@ class _Case:
         return [each for group in groups(self.optimizer) for each in group["params"] if is_tensor(each)]
 
     @cached_property
-    def every(self) -> dict[str, torch.Tensor]:
-        """All parameters of the model that has those of the optimizer, by path, in the order of `parameters()`."""
+    def model(self) -> tuple[str, dict[str, torch.Tensor]]:
+        """The largest model that has the parameters of the optimizer: its name and all of its parameters by path, in
+        the order of `parameters()`."""
         mine = {id(each) for each in self.held}
         found = search((), frames=self.found.failure.frames, collect=(torch.nn.Module,)).found
-        models = [_parameters(each, name.path) for each, name in found if is_module(each)]
-        around = [each for each in models if mine <= {id(one) for one in each.values()}]
-        return max(around, key=len, default={})
+        models = [(name.path, _parameters(each, name.path)) for each, name in found if is_module(each)]
+        around = [each for each in models if mine <= {id(one) for one in each[1].values()}]
+        return max(around, key=lambda each: len(each[1]), default=("", {}))
+
+    @property
+    def every(self) -> dict[str, torch.Tensor]:
+        return self.model[1]
 
     @cached_property
     def name(self) -> str:
@@ -109,9 +114,9 @@ class _Case:
         paths = {id(each): path for path, each in self.every.items()}
         left, found = [paths.get(id(each), "") for each in tensors], list[str]()
         while left:
-            parts = left[0].split(".")
+            parts = left[0].removeprefix(self.model[0]).split(".")
             for k in range(1, len(parts) + 1):
-                prefix = ".".join(parts[:k])
+                prefix = self.model[0] + ".".join(parts[:k])
                 inside = [each for each in self.every if f"{each}.".startswith(f"{prefix}.")]
                 if inside and left[: len(inside)] == inside:
                     break
@@ -172,8 +177,11 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
     its = "its" if len(case.called(absent)) == 1 else "their"
     freezing = [each.place for file in user_files(case.found.failure) for each in freezings(file)] if frozen else []
     where = f" on line {case.built.line}" if case.built else ""
-    model = next(iter(case.every)).split(".")[0]
-    order = f"in the order of {model}.parameters()" if ordered and sure else "in the order in which it was saved"
+    order = (
+        f"in the order of {as_code(case.model[0])}.parameters()"
+        if ordered and sure
+        else "in the order in which it was saved"
+    )
     until = f", once {its} parameters require grad again" if frozen else ""
     return case.told(
         f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: it lacks "
@@ -186,7 +194,8 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
             shown(case.built, f"makes {case.name} without {names}.") if case.built else None,
         ),
         f"Make {case.name}{where} as it was when the state was saved, over {names} as well{until}: a state goes to the "
-        f"parameters by position, here {order}. Without line {line}, it would run, and train on without {names}.",
+        f"parameters by position, here in the order {order}. Without line {line}, it would run, and train on "
+        f"without {names}.",
         case.built,
         exact=sure,
     )
@@ -246,18 +255,21 @@ def _of_other_shapes(case: _Case) -> Finding | None:
             exact=False,
         )
     order = _order(case, saved)
-    then, parts = listed(case.called(order), 8), case.called(case.held)
-    now = f"{listed(parts, 8)}, in this order" if len(parts) > 1 else f"{parts[0]} in the order of its parameters"
+    then, now = (_in_order(case.called(each)) for each in (order, case.held))
     alike = max(Counter(mine).values()) > 1
     return case.told(
         f"{case.name} has its parameters in another order than the state that it has loaded: {has}.",
         (shown(case.built, f"makes {case.name} over {now}.") if case.built else None, loads),
         f"Make {case.name}{f' on line {case.built.line}' if case.built else ''} with its parameters in the order in "
-        f"which they were when the state was saved. Its shapes fit {then}, in this order"
+        f"which they were when the state was saved. Its shapes fit {then}"
         + ("; they do not tell parameters of one shape from each other." if alike else "."),
         case.built or case.loaded,
         exact=not alike,
     )
+
+
+def _in_order(names: Sequence[str]) -> str:
+    return f"{listed(names, 8)}, in this order" if len(names) > 1 else f"{names[0]} in the order of its parameters"
 
 
 def _states(optimizer: torch.optim.Optimizer) -> dict[Any, Any]:
