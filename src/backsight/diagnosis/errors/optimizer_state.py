@@ -177,11 +177,7 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
     its = "its" if len(case.called(absent)) == 1 else "their"
     freezing = [each.place for file in user_files(case.found.failure) for each in freezings(file)] if frozen else []
     where = f" on line {case.built.line}" if case.built else ""
-    order = (
-        f"in the order of {as_code(case.model[0])}.parameters()"
-        if ordered and sure
-        else "in the order in which it was saved"
-    )
+    order = f"of {as_code(case.model[0])}.parameters()" if ordered and sure else "in which it was saved"
     until = f", once {its} parameters require grad again" if frozen else ""
     return case.told(
         f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: it lacks "
