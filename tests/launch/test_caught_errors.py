@@ -274,3 +274,26 @@ raise ValueError("no result") from error
     ended = observed(bench, WORK + last)
     assert ended.err.count("backsight explains") == 1
     assert "error BS202  y was modified in place" in ended.err and "(It was raised in another process.)" in ended.err
+
+
+def test_a_program_that_closes_all_descriptors_finds_in_its_files_what_it_has_written(bench):
+    source = """
+import os, torch
+os.closerange(3, 1024)
+files = [open(f"log{k}", "w") for k in range(400)]  # one of them has each descriptor that was open
+w = torch.ones(2, requires_grad=True)
+loss = w.exp().sum()
+loss.backward()
+for _ in range(2):
+    try:
+        loss.backward()
+    except RuntimeError:
+        pass
+for file in files:
+    file.write("mine")
+    file.close()
+print({open(f"log{k}").read() for k in range(400)})
+"""
+    ended = observed(bench, source)
+    assert (ended.status, ended.out) == (0, "{'mine'}\n")
+    assert "error BS201" in ended.err and "caught" in ended.err

@@ -265,7 +265,7 @@ def test_the_source_that_a_traceback_names_is_read_and_not_run(
     assert page and finding.startswith(
         "Read from the source files that the traceback names, without running them:\n\n"
         "error BS203  The loss does not require grad: model(x).argmax(1) detached it from the graph.\n"
-        "  fit.py:9  guess = model(x).argmax(1).float()\n"
+        "> fit.py:9  guess = model(x).argmax(1).float()\n"
         "      .argmax() returns integer indices, which have no gradient.\n"
     )
     assert "  fit.py:11  error.backward()\n" in finding and "  (Inferred from the source text.)\n" in finding

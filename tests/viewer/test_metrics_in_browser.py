@@ -340,7 +340,10 @@ def test_what_was_typed_is_shown_as_typed(tmp_path, look):
     with Server(Library(tmp_path)) as server:
         page = look("#/1e-4/compare?with=3e-3", server=server)
         rows = page.locator("table.settings tbody tr").all_inner_texts()
-        assert [row.split("\t")[1:] for row in rows] == [["lr", "1e-4", "3e-3"], ["lr", "0.0001", "0.003"]]
+        assert [row.split("\t")[1:] for row in rows] == [
+            ["arguments lr", "1e-4", "3e-3"],
+            ["optimizer lr", "0.0001", "0.003"],
+        ]
 
 
 def test_runs_are_told_apart_by_what_was_chosen_and_not_by_what_follows_from_it(tmp_path, look):

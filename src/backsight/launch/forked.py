@@ -28,11 +28,23 @@ _SIZE = 8
 """Bytes in which the length of an entry is written before it."""
 
 
+_OUT_OF_THE_WAY = 200
+"""The descriptor from which on one is taken: those that the program gets are then as without us."""
+
+
 class Explained:
-    """Explanations that the processes of one program share: an unnamed file, which a fork leaves open in each."""
+    """Explanations that the processes of one program share: an unnamed file, which a fork leaves open in each.
+
+    It is open as long as the program runs. A program may close all descriptors, as a daemon does, and get ours again
+    for a file of its own: what is behind the descriptor is looked at before each use.
+    """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115  # open as long as the program runs
+        from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+        with tempfile.TemporaryFile("ab+", buffering=0) as file:
+            self._descriptor = fcntl(file.fileno(), F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
+        self._file = _identity(self._descriptor)
 
     def add(self, message: str, finding: Finding) -> None:
         """Note what this process has found of an error that is being raised."""
@@ -70,13 +82,26 @@ class Explained:
 
     def _write(self, entry: tuple[str, Finding]) -> None:
         data = pickle.dumps(entry)
-        self._file.write(len(data).to_bytes(_SIZE, "little") + data)
+        if _identity(self._descriptor) == self._file:
+            os.write(self._descriptor, len(data).to_bytes(_SIZE, "little") + data)
 
     def _entries(self) -> Iterator[tuple[str, Finding]]:
-        descriptor, at = self._file.fileno(), 0
-        while length := int.from_bytes(os.pread(descriptor, _SIZE, at), "little"):
-            yield pickle.loads(os.pread(descriptor, length, at + _SIZE))
+        at = 0
+        while _identity(self._descriptor) == self._file:
+            length = int.from_bytes(os.pread(self._descriptor, _SIZE, at), "little")
+            if not length:
+                return
+            yield pickle.loads(os.pread(self._descriptor, length, at + _SIZE))
             at += _SIZE + length
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """Return which file a descriptor is; None if it is closed."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _kind(finding: Finding) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -108,7 +109,8 @@ class TrainingObserver:
         from backsight.tracing import report_errors
 
         assert self._steps is not None
-        self._shared = _started(Explained, "of an error in a forked process only its text is explained")
+        if hasattr(os, "fork"):
+            self._shared = _started(Explained, "of an error in a forked process only its text is explained")
         caught = CaughtErrors(partial(self._tell, caught=True), self._shared)
         report_errors(self._steps.watch, caught)
         return caught
