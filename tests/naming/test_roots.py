@@ -129,6 +129,17 @@ def test_a_users_name_wins_over_that_of_a_library_frame_within() -> None:
     assert texts[:2] == ["module (local of ask)", f"net (local of {function})"]
 
 
+def test_a_module_that_the_program_holds_is_not_looked_for_in_library_frames() -> None:
+    net = torch.nn.ReLU()
+    texts: list[str] = []
+
+    def ask(_: torch.nn.Module) -> None:
+        texts.extend(name.text for name in search([net], limit=8).names[0])
+
+    net.apply(functools.partial(ask))
+    assert texts and not any("Module.apply" in text for text in texts)
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="PEP 667: f_locals is a plain read")
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="the layout is CPython's")
 def test_the_layout_of_an_interpreter_frame_is_as_expected() -> None:

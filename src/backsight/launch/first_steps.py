@@ -25,6 +25,7 @@ from backsight.launch.ranks import ranks
 from backsight.launch.sign import caller, site
 from backsight.launch.vital_signs import VitalSigns
 from backsight.launch.voice import failed
+from backsight.naming import standstill
 from backsight.naming.roots import ours
 from backsight.quiet import quietly
 from backsight.tape import (
@@ -329,9 +330,10 @@ class FirstSteps:
             return
         self._passes.audited(here, self.steps)
         self._audits += 1
-        report = audit_at(here, (roots,), moment=moment)
-        self.looked_at = report.looked_at
-        self._signs.audited(here, roots, report, self.steps, is_late=self._passes.are_late)
+        with standstill():
+            report = audit_at(here, (roots,), moment=moment)
+            self.looked_at = report.looked_at
+            self._signs.audited(here, roots, report, self.steps, is_late=self._passes.are_late)
 
 
 def _from_zero(finding: Finding) -> Finding:

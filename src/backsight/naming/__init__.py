@@ -7,8 +7,8 @@ Offered to other rooms: `elsewhere`, `frames`, `plain`, `roots`, `suspended`.
 """
 
 from ._torch import requires_grad
-from .barren import standstill
 from .name import Name
 from .search import Search, search
+from .standstill import standstill
 
 __all__ = ["Name", "Search", "requires_grad", "search", "standstill"]

@@ -8,9 +8,7 @@ at one by one: a tensor that requires no gradient, and is not sought itself, lea
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, compress
 from typing import Any
 
@@ -18,6 +16,7 @@ import numpy as np
 
 from . import _torch, plain
 from .referents import Referents
+from .standstill import shared
 
 LEVELS = 32
 """How deep data may be nested before what was met is remembered, so that data in circles come to an end."""
@@ -33,26 +32,6 @@ TRIES = 2
 
 BATCH = 1_024
 """Objects that are judged together: one of interest among them means a visit for all."""
-
-
-_standstill = threading.local()
-
-
-@contextmanager
-def standstill() -> Iterator[None]:
-    """Let several searches share what they find out: within, this thread's program does not go on.
-
-    What another thread adds meanwhile to data that led nowhere has no name until the next standstill.
-    """
-    if getattr(_standstill, "known", None) is not None:
-        yield
-        return
-    _standstill.known = {}
-    try:
-        yield
-    finally:
-        _standstill.known = None
-
 
 _DATA: dict[int, Callable[[Any], bool]] = {
     id(_torch.Tensor): _torch.requires_grad,
@@ -81,7 +60,8 @@ class Barren:
 
     def without_all_of(self, parent: object, children: list[object]) -> list[object]:
         """Return the children of a large container without those that lead nowhere; twice at a standstill is once."""
-        known = getattr(_standstill, "known", None)
+        held = shared()
+        known = None if held is None else held.nowhere
         if known is not None and id(parent) in known and self._leads_nowhere_still(known[id(parent)][1]):
             return []
         self._met = {}

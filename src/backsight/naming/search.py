@@ -13,8 +13,13 @@ from .elsewhere import trains_elsewhere
 from .lineage import Lineage
 from .name import Name
 from .referents import Where
+<<<<<<< HEAD
 from .roots import frame_root, stages
 from .suspended import suspended
+=======
+from .roots import Root, stages
+from .standstill import shared
+>>>>>>> search
 from .walk import Walk
 
 BUDGET = 2_000_000
@@ -59,14 +64,15 @@ def search(
     a million; it runs nothing of the user's.
     `limit` bounds the names of one target, `budget` the objects visited; `thread` is the identifier of the caller's,
     where this is another that looks on its behalf. Nothing of the user's is run, and nothing is kept alive but what
-    `found` returns.
+    `found` returns; at a `standstill`, until that ends.
     """
-    targets, collect = list(targets), tuple(collect)
-    walk = Walk(targets, collect, deep, budget, where=where, gradients=not trains_elsewhere(thread))
+    targets, collect, frames = list(targets), tuple(collect), list(frames)
+    together = shared() if not (frames or deep or thread) else None
     collecting = gc.isenabled()
     gc.disable()  # half the time of a walk otherwise, and no finalizer runs amid it
     try:
         with _torch.without_overrides():
+<<<<<<< HEAD
             for stage, roots in enumerate(stages(frames, deep, threading.get_ident() if thread is None else thread)):
                 to_the_end = bool(collect) and stage < _USER_STAGES
                 if stage == _USER_STAGES and walk.missing:
@@ -74,14 +80,33 @@ def search(
                 if to_the_end or not walk.satisfied():
                     walk.explore(roots, to_the_end)
             return _result(walk, targets, limit)
+=======
+            walk = together.walk if together is not None and not targets else None
+            if walk is None:
+                walk = Walk(targets, collect, deep, budget, where=where, gradients=not trains_elsewhere(thread))
+                here = threading.get_ident() if thread is None else thread
+                _explore(walk, stages(frames, deep, here) if together is None else together.stages(), bool(collect))
+                if together is not None and collect and not targets and walk.complete and walk.whole:
+                    together.walk = walk
+            return _result(walk, targets, walk.collected(collect, where) if collect else [], limit)
+>>>>>>> search
     finally:
         if collecting:
             gc.enable()
 
 
-def _result(walk: Walk, targets: list[object], limit: int) -> Search:
+def _explore(walk: Walk, stages: Iterable[list[Root]], collects: bool) -> None:
+    for stage, roots in enumerate(stages):
+        to_the_end = collects and stage < _USER_STAGES
+        if stage == _USER_STAGES:
+            walk.leave_the_program()
+        if to_the_end or not walk.satisfied():
+            walk.explore(roots, to_the_end)
+
+
+def _result(walk: Walk, targets: list[object], found: list[int], limit: int) -> Search:
     at = [walk.index.get(id(target), -1) for target in targets]
-    lineage = Lineage(walk, [each for each in (*at, *walk.found) if each >= 0])
+    lineage = Lineage(walk, [each for each in (*at, *found) if each >= 0])
     names = tuple(lineage.names(each, limit) if each >= 0 else () for each in at)
-    best = ((walk.objects[each], lineage.names(each, 1)) for each in walk.found)
+    best = ((walk.objects[each], lineage.names(each, 1)) for each in found)
     return Search(names, tuple((found, name[0]) for found, name in best if name), walk.complete, len(walk.objects))

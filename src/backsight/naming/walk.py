@@ -42,8 +42,8 @@ class Walk:
         self.index: dict[int, int] = {}
         self.holders: dict[int, list[int]] = {}  # by id, of targets, tensors and modules: every holder
         self.modules: set[int] = set()  # indices of nn.Modules
-        self.found: list[int] = []  # indices of collected objects
         self.complete = True
+        self.whole = True  # nothing was left out as data that leads nowhere
         self.missing = {id(target) for target in targets}
         self._wanted = frozenset(self.missing)
         members = (_torch.Parameter, _torch.Module)
@@ -54,12 +54,17 @@ class Walk:
         self._gradients = gradients
         self._barren = Barren(self.referents, targets)
         self._passed: list[object] = []
+        self._registries: set[int] = set()  # indices of the dicts of nn.Modules
 
     def explore(self, roots: Iterable[Root], to_the_end: bool) -> None:
         """Visit what `roots` lead to; unless `to_the_end`, stop at the end of the level on which all was found."""
         level = [self._plant(root) for root in roots if id(root.namespace) not in self.index]
         while level and self.complete and (to_the_end or not self.satisfied()):
             level = self._visit(level)
+
+    def leave_the_program(self) -> None:
+        """What follows is a library's: a module that the program holds is not waited for in another any more."""
+        self._members = {key for key in self._members if self.index.get(key) not in self.modules}
 
     def satisfied(self) -> bool:
         """All targets are found, and each parameter and module by its module, or that was waited for long enough."""
@@ -69,6 +74,14 @@ class Walk:
             return True
         self._patience = min(self._patience, len(self.objects) + PATIENCE)
         return len(self.objects) > self._patience
+
+    def collected(self, collect: tuple[type, ...], where: Where | None) -> list[int]:
+        """Return the indices of the objects of some types that others hold, those alone for which `where` is true."""
+        kinds = {id(kind): kind for kind in map(type, self.objects)}
+        wanted = {key for key, kind in kinds.items() if plain.inherits(kind, collect)}
+        apart = self._registries | self.roots.keys()
+        of = (at for at, each in enumerate(self.objects) if id(type(each)) in wanted and at not in apart)
+        return [at for at in of if where is None or where(self.objects[at])]
 
     def _plant(self, root: Root) -> int:
         if root.scope.kind == "global":
@@ -116,8 +129,6 @@ class Walk:
                 if of in shared or key in wanted:
                     holders[key] = [at]
                     self.missing.discard(key)
-                if of in self.referents.collected and self.referents.is_collected(child):
-                    self.found.append(new)
                 (level if in_module and expand is of_module else following).append(new)
         return following
 
@@ -137,8 +148,9 @@ class Walk:
             self._enter_module(at)
         if len(children) <= LARGE or self._only_values(children):
             return children if len(children) <= LARGE else []
-        children = self._barren.without_all_of(parent, children)
-        return [] if self._is_over() else children
+        leading = self._barren.without_all_of(parent, children)
+        self.whole &= len(leading) == len(children)
+        return [] if self._is_over() else leading
 
     def _only_values(self, children: list[object]) -> bool:
         """True for ten million floats, found out at the speed of C."""
@@ -150,6 +162,7 @@ class Walk:
         if len(level) <= LARGE:
             return level
         objects = self._barren.without([self.objects[at] for at in level])
+        self.whole &= len(objects) == len(level)
         return [] if self._is_over() else [self.index[id(each)] for each in objects]
 
     def _is_over(self) -> bool:
@@ -164,6 +177,7 @@ class Walk:
         for registry in registries(self.objects[at]).values():
             if id(registry) not in self.index:
                 self.index[id(registry)] = len(self.objects)
+                self._registries.add(len(self.objects))
                 self.objects.append(registry)
                 self.holder.append(at)
 
