@@ -62,10 +62,10 @@ def stages(frames: Iterable[FrameType], deep: bool, here: int) -> Iterator[list[
     yield [frame_root(frame, None) for frame in given]
     yield [frame_root(frame, thread, cost) for frame, thread, cost in own if thread is None]
     yield [frame_root(frame, thread, cost) for frame, thread, cost in own if thread is not None]
-    yield [*_module_roots(library=False), *_loose_globals(frame for frame, _, _ in own)]
+    yield [*module_roots(library=False), *_loose_globals(frame for frame, _, _ in own)]
     yield [frame_root(frame, thread, cost) for frame, thread, cost in host]
     if deep:
-        yield list(_module_roots(library=True))
+        yield list(module_roots(library=True))
 
 
 _Standing = tuple[FrameType, "str | None", float]
@@ -131,7 +131,7 @@ def frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root:
     return Root(namespace, Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno), cost)
 
 
-def _module_roots(library: bool) -> Iterator[Root]:
+def module_roots(library: bool) -> Iterator[Root]:
     known = {} if library else _not_the_programs
     modules = [
         (name, module)

@@ -13,13 +13,9 @@ from .elsewhere import trains_elsewhere
 from .lineage import Lineage
 from .name import Name
 from .referents import Where
-<<<<<<< HEAD
-from .roots import frame_root, stages
-from .suspended import suspended
-=======
-from .roots import Root, stages
+from .roots import Root, frame_root, stages
 from .standstill import shared
->>>>>>> search
+from .suspended import suspended
 from .walk import Walk
 
 BUDGET = 2_000_000
@@ -72,15 +68,6 @@ def search(
     gc.disable()  # half the time of a walk otherwise, and no finalizer runs amid it
     try:
         with _torch.without_overrides():
-<<<<<<< HEAD
-            for stage, roots in enumerate(stages(frames, deep, threading.get_ident() if thread is None else thread)):
-                to_the_end = bool(collect) and stage < _USER_STAGES
-                if stage == _USER_STAGES and walk.missing:
-                    walk.explore([frame_root(frame, None) for frame in suspended()], to_the_end=False)
-                if to_the_end or not walk.satisfied():
-                    walk.explore(roots, to_the_end)
-            return _result(walk, targets, limit)
-=======
             walk = together.walk if together is not None and not targets else None
             if walk is None:
                 walk = Walk(targets, collect, deep, budget, where=where, gradients=not trains_elsewhere(thread))
@@ -89,7 +76,6 @@ def search(
                 if together is not None and collect and not targets and walk.complete and walk.whole:
                     together.walk = walk
             return _result(walk, targets, walk.collected(collect, where) if collect else [], limit)
->>>>>>> search
     finally:
         if collecting:
             gc.enable()
@@ -99,6 +85,8 @@ def _explore(walk: Walk, stages: Iterable[list[Root]], collects: bool) -> None:
     for stage, roots in enumerate(stages):
         to_the_end = collects and stage < _USER_STAGES
         if stage == _USER_STAGES:
+            if walk.missing:
+                walk.explore([frame_root(frame, None) for frame in suspended()], to_the_end=False)
             walk.leave_the_program()
         if to_the_end or not walk.satisfied():
             walk.explore(roots, to_the_end)
