@@ -64,10 +64,16 @@ def disabled_at(body: Body, line: int, by: str = "no_grad") -> Disabled | None:
     return _nearest(body, line, _MODES[by]) or None
 
 
-def nearest_at(body: Body, line: int) -> Disabled | Literal[False] | None:
+def nearest_at(body: Body, line: int, by: str = "no_grad") -> Disabled | Literal[False] | None:
     """Return the innermost block or decorator at a line of a function that disables gradients; False where it enables
     them, None where there is neither."""
-    return _nearest(body, line, _MODES["no_grad"])
+    return _nearest(body, line, _MODES[by])
+
+
+def enabled_at(body: Body, line: int) -> Place | None:
+    """Return the innermost block or decorator at a line of a function that enables gradients; in inference mode, and
+    unlike `inference_mode(False)`, to no avail."""
+    return next((place for place, node, _ in _contexts(body, line) if grad_mode(node) == "on"), None)
 
 
 def is_switched_at(body: Body, line: int) -> bool:

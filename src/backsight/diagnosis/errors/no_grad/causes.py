@@ -16,7 +16,7 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded, why
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
+from backsight.diagnosis.evidence.disabled import Disabled, enabled_at, nearest_at
 from backsight.diagnosis.evidence.reentrant import reentrant_call
 from backsight.diagnosis.evidence.settings import Setting, setting
 from backsight.diagnosis.evidence.spoken import passed
@@ -43,29 +43,34 @@ def off_around(scene: Scene) -> Finding | None:
 
     Whatever else cuts histories off there, `.detach()` at the start of a chain, also runs where gradients are enabled.
     """
-    block = _around_all(scene.failure)
+    block = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
     if block is None:
         return None
     suspect = block
     if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
         same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
-        suspect = replace(next(same, block), trains=block.trains)
+        suspect = replace(next(same, block), trains=block.trains, enabled=block.enabled)
     return _finding(scene, suspect, [suspect])
 
 
-def _around_all(failure: Failure) -> Suspect | None:
+def _around_all(failure: Failure, is_inference: bool) -> Suspect | None:
     """The innermost block or decorator around the failing call that says whether gradients are enabled, if it disables
-    them, and if the loss was computed inside it."""
+    them, and if the loss was computed inside it; for an inference tensor, the one with inference mode, which
+    `enable_grad` inside does not end."""
     user = failure.user
     if user is None or user.body is None or user.receiver is None:
         return None
     is_name = all(part.isidentifier() for part in user.receiver.split("."))
     made = assignments(user.body, user.receiver, before=user.line) if is_name else (user.place,)
+    enabled: Place | None = None
+    by = "inference" if is_inference else "no_grad"
     for level in failure.users if made else ():
         line = made[-1].line if level is user else level.line
-        off = nearest_at(level.body, line) if level.body else None
+        off = nearest_at(level.body, line, by) if level.body else None
         if off is False:
             return None
+        if enabled is None and level.body and is_inference:
+            enabled = enabled_at(level.body, line)
         if off is None:
             continue
         here = section_of(level)
@@ -76,7 +81,7 @@ def _around_all(failure: Failure) -> Suspect | None:
         cut = Cut("no_grad", off.place, off.text, "records nothing")
         node = user.body.node if apart and failure.call == "backward" else None
         trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
-        return Suspect(here, cut, True, inside=calling, trains=trains) if here else None
+        return Suspect(here, cut, True, inside=calling, trains=trains, enabled=enabled) if here else None
     return None
 
 
@@ -358,6 +363,8 @@ def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = Fal
     had = f" {_attached(suspect)}" if weighed else ""
     if suspect.cut.kind == "no_grad" and (suspect.inside or not suspect.seen):
         yield shown(suspect.cut.place, "disables gradients for everything inside it.", certainty)
+        if suspect.enabled is not None:
+            yield shown(suspect.enabled, "enables gradients, but does not end inference mode.", certainty)
         if suspect.calling is not None:
             yield shown(suspect.calling, "runs inside it.", certainty)
         stands = "runs inside it" if suspect.calling is None else "runs there"

@@ -44,13 +44,18 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
     """Return the fix for what a suspect does; never `loss.requires_grad_()`. `copied`: where its numbers went;
     `derivative`: the statement that asks autograd.grad, which evaluation may need too."""
     place, text = suspect.cut.place, suspect.cut.place.text
+    ungraded = _INFERENCE.sub("torch.no_grad()", text)  # of inference mode, the tensors stay without a graph
+    if suspect.enabled is not None:
+        write = f"Write `{ungraded}`" if ungraded != text else "Use torch.no_grad() instead of inference mode"
+        enabled = f"torch.enable_grad() on line {suspect.enabled.line}"
+        return f"{write} on line {place.line}: {enabled} overrides that, but not inference mode. {silenced(loss)}"
     trains = suspect.trains if suspect.trains and not (text.startswith("@") and _of_a_caller(suspect)) else None
     if (derivative or trains) and suspect.cut.kind == "no_grad" and text.startswith(("@", "with ")):
         remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or"
         if text.startswith("@"):
             remove = f"Remove @{suspect.cut.expression} from {getattr(suspect.section.body.node, 'name', '')}, or"
-        if "inference_mode()" in text:  # its tensors stay without a graph
-            remove += f" write `{text.replace('inference_mode()', 'no_grad()')}` on line {place.line}, and"
+        if ungraded != text:
+            remove += f" write `{ungraded}` on line {place.line}, and"
         if derivative:
             return f"{remove} {_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
         return (
@@ -61,6 +66,9 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
     if copied and not also:
         also = f" Replace {copied.cut.expression} with {_stacked(copied)}."
     return f"{_fix(suspect)}{also} {silenced(loss)}"
+
+
+_INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
 
 
 def _enabled(derivative: Place, loss: str) -> str:

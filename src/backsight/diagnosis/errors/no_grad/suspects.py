@@ -40,6 +40,7 @@ class Suspect:
     beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
     likewise: of a gradient without a graph, those that other statements take.
     trains: of a block around the whole of a function that runs backward, that function.
+    enabled: of a block under inference mode, the block inside that enables gradients in vain.
     """
 
     section: Section
@@ -54,6 +55,7 @@ class Suspect:
     beside: tuple[Suspect, ...] = ()
     likewise: tuple[Suspect, ...] = ()
     trains: Place | None = None
+    enabled: Place | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
