@@ -67,10 +67,8 @@ def is_cached(body: Body, name: str, assigned: Place) -> bool:
 
     `if self.table is None:`, `if n not in self.tables:`.
     """
-    around = (
-        e for e in statements(body.node) if isinstance(e, ast.If) and e.lineno < assigned.line <= (e.end_lineno or 0)
-    )
-    return any(_asks_for(each.test, name) for each in around)
+    conditions = (each for each in statements(body.node) if isinstance(each, ast.If) and _asks_for(each.test, name))
+    return any(each.lineno < assigned.line <= (each.body[-1].end_lineno or 0) for each in conditions)
 
 
 def _asks_for(test: ast.expr, name: str) -> bool:

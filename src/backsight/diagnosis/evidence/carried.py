@@ -70,9 +70,9 @@ class Carried:
     def detached(self) -> str:
         """The statements that cut the history of all of them."""
         if len(self.alike) > 1:
-            cuts = (_detached(f"each.{name.rpartition('.')[2]}", self.level.value(name)) for name in self.names)
+            cuts = (detached_as(f"each.{name.rpartition('.')[2]}", self.level.value(name)) for name in self.names)
             return f"for each in ({', '.join(self.alike)}): {'; '.join(cuts)}"
-        return "; ".join(_detached(name, self.level.value(name)) for name in self.names)
+        return "; ".join(detached_as(name, self.level.value(name)) for name in self.names)
 
 
 def carried(case: Case) -> Carried | None:
@@ -211,7 +211,7 @@ def _covers(facts: LoopFacts, place: Place) -> bool:
     return around is not None
 
 
-def _detached(name: str, held: object) -> str:
+def detached_as(name: str, held: object) -> str:
     """Return the statement that cuts the history of a variable which holds `held`: a tensor, or containers of some."""
     if held is None:  # not to be read without running code
         return f"{name} = {name}.detach()"

@@ -16,6 +16,7 @@ from backsight.diagnosis.errors.second_backward.recomputing import (
     once_without_graph,
     stored_at,
 )
+from backsight.diagnosis.evidence.carried import detached_as
 from backsight.diagnosis.evidence.case import Case, loops
 from backsight.diagnosis.evidence.holders import (
     below,
@@ -33,7 +34,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import Use, bound, uses
 from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
@@ -148,9 +149,24 @@ def kept_for_later(case: Case) -> Finding | None:
                 _STEPS if kept.inside else "a result of an earlier step, whose graph backward() freed.",
                 *_used_again(case, keeping),
                 shown(case.failure.user.place, "backpropagates through it, and needs that graph again."),
+                fix=_after_step(case.failure.user, kept.variable) if _is_read_below(keeping) else "",
                 exact=bool(case.old),
             )
     return None
+
+
+def _is_read_below(keeping: Keeping) -> bool:
+    """Whether the function that keeps a result reads it from there: put in detached, this step would not train it."""
+    body, statement = read_at(keeping.place)
+    below = (each for each in statements(body.node) if statement and each.lineno > statement.lineno) if body else ()
+    return not keeping.cached and any(Use(keeping.name, False) in uses(each) for each in below)
+
+
+def _after_step(level: Level, variable: str) -> str:
+    """How to detach what is carried over once this step is done."""
+    steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
+    cut = detached_as(variable, level.value(variable))
+    return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}."
 
 
 def _used_again(case: Case, keeping: Keeping) -> Iterator[Fact]:
