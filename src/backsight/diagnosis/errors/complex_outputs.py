@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -18,7 +20,7 @@ from backsight.findings.evidence import Evidence
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import callee, dotted, expressions, given_to
+from backsight.source.body import callee, dotted, expressions, given_to, last_name
 from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
@@ -82,12 +84,14 @@ class _Square(NamedTuple):
     """Where complex values are squared, what they are called, and the statement with their magnitude instead.
 
     by_conjugate: whether they are multiplied by their own conjugates, so that only the dtype is complex.
+    casts: later statements that ask for a complex dtype again, each with its line and without that.
     """
 
     place: Place
     operand: str
     mended: str
     by_conjugate: bool
+    casts: tuple[str, ...] = ()
 
     @property
     def does(self) -> str:
@@ -105,6 +109,7 @@ def _fix(name: str, square: _Square | None) -> str:
         )
     line = square.place.line
     how = f"write `{square.mended}`" if square.mended else f"square the magnitude of {square.operand} instead"
+    how += "".join(f", and {each}" for each in square.casts)
     if square.by_conjugate:
         return f"On line {line}, {how}: the squared magnitude is the same number, as a real one."
     return (
@@ -185,9 +190,80 @@ def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]
             continue
         whole, base = pairs[0]
         text = section.body.text(base)
-        mended = rewritten(section.body, statement, {each: _magnitude(section, each, base) for each, base in pairs})
-        by_conjugate = _is_by_conjugate(whole)
-        yield _Candidate(_Square(section.body.place(statement), text, mended, by_conjugate), is_complex)
+        real = {each: _magnitude(section, each, base) for each, base in pairs}
+        casts = {each: _without_cast(section, each, real) for each in _casts(section, statement, {*real})}
+        mended = rewritten(section.body, statement, casts | real)
+        later = tuple(_cast_later(section, line))
+        yield _Candidate(
+            _Square(section.body.place(statement), text, mended, _is_by_conjugate(whole), later), is_complex
+        )
+
+
+def _cast_later(section: Section, line: int) -> Iterator[str]:
+    """How later statements on the way to the loss are written where they ask for a complex dtype."""
+    for later in sorted(each for each in section.lines() if each > line):
+        statement = statement_at(section.body, later)
+        casts = [*_casts(section, statement)] if statement is not None else []
+        new = (
+            rewritten(section.body, statement, {each: _without_cast(section, each) for each in casts}) if casts else ""
+        )
+        if new:
+            yield f"on line {later}, write `{new}`"
+
+
+def _casts(section: Section, statement: ast.stmt, around: Collection[ast.expr] = ()) -> Iterator[ast.Call]:
+    """The outermost calls of a statement that ask for a complex dtype, if they have one of `around` inside, and nothing
+    takes the magnitude of what they return."""
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call) and callee(node)[1] in _REAL:
+            continue
+        if isinstance(node, ast.Call) and _without_complex(section, node) is not node:
+            if not around or not {*map(id, around)}.isdisjoint(map(id, ast.walk(node))):
+                yield node
+            continue
+        stack += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
+
+
+def _without_complex(section: Section, call: ast.Call) -> ast.expr:
+    """A call without the complex dtype that it asks for; the call itself where it asks for none."""
+    receiver, method = callee(call)
+    given = [*call.args, *(each.value for each in call.keywords)]
+    if receiver is not None and (method in _TO_COMPLEX or (method in ("to", "type") and len(given) == 1)):
+        return receiver if not given or _is_complex_dtype(section, given[0]) else call
+    kept = [each for each in call.keywords if each.arg != "dtype" or not _is_complex_dtype(section, each.value)]
+    return call if len(kept) == len(call.keywords) else ast.Call(call.func, call.args, kept)
+
+
+_TO_COMPLEX = frozenset({"cfloat", "cdouble"})
+
+
+def _is_complex_dtype(section: Section, node: ast.expr) -> bool:
+    value = section.value(dotted(node) or "")
+    if isinstance(value, torch.dtype):
+        return value.is_complex
+    if isinstance(written := getattr(torch, last_name(node), None), torch.dtype):
+        return written.is_complex
+    return isinstance(node, ast.Attribute) and node.attr == "dtype"  # the loss is complex: with a real one it were not
+
+
+def _without_cast(section: Section, call: ast.Call, real: Mapping[ast.expr, str] = MappingProxyType({})) -> str:
+    """A call that asks for a complex dtype, without it, and with these expressions in it replaced."""
+    memo = {id(node): ast.parse(new, mode="eval").body for node, new in real.items()}
+    written = _Uncast(section).visit(copy.deepcopy(call, memo))
+    return simple(ast.unparse(written))
+
+
+class _Uncast(ast.NodeTransformer):
+    """Takes complex dtypes out of calls."""
+
+    def __init__(self, section: Section) -> None:
+        self._section = section
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # the name that ast gives it
+        self.generic_visit(node)
+        return _without_complex(self._section, node)
 
 
 def _is_complex(section: Section, whole: ast.expr, base: ast.expr, squaring: Sequence[Node]) -> bool | None:

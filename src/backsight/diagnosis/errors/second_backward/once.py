@@ -149,7 +149,7 @@ def kept_for_later(case: Case) -> Finding | None:
                 _STEPS if kept.inside else "a result of an earlier step, whose graph backward() freed.",
                 *_used_again(case, keeping),
                 shown(case.failure.user.place, "backpropagates through it, and needs that graph again."),
-                fix=_after_step(case.failure.user, kept.variable) if _is_read_below(keeping) else "",
+                fix=_after_step(case.failure.user, kept.variable, keeping) if _is_read_below(keeping) else "",
                 exact=bool(case.old),
             )
     return None
@@ -162,11 +162,13 @@ def _is_read_below(keeping: Keeping) -> bool:
     return not keeping.cached and any(Use(keeping.name, False) in uses(each) for each in below)
 
 
-def _after_step(level: Level, variable: str) -> str:
-    """How to detach what is carried over once this step is done."""
+def _after_step(level: Level, variable: str, keeping: Keeping) -> str:
+    """How to detach what is carried over once this step is done, or what this step need not train through either."""
     steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
     cut = detached_as(variable, level.value(variable))
-    return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}."
+    put = keeping.with_value(f"{simple(keeping.value)}.detach()") if keeping.value else ""
+    other = f" Or write `{put}`, if no step should train through it." if put else ""
+    return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
 
 
 def _used_again(case: Case, keeping: Keeping) -> Iterator[Fact]:
