@@ -174,7 +174,9 @@ def _unreached(failure: Failure, read: Read) -> Finding:
             *(evidence if exact else as_read(evidence)),
             shown(read.place, f"reads {read.text}.grad, which is None.{known}"),
         ),
-        reason.fix
+        _skipping_part(read)
+        if reason and reason.sometimes
+        else reason.fix
         if reason
         else f"{_skipping(read)} Or include that term in every step."
         if out
@@ -205,6 +207,12 @@ def _take_turns(failure: Failure) -> bool:
 
 def _skipping(read: Read) -> str:
     return f"Skip parameters without a gradient: `if {read.text}.grad is not None`."
+
+
+def _skipping_part(read: Read) -> str:
+    """What to do about a part of a model that runs only under a condition."""
+    part = read.name.rpartition(".")[0]
+    return f"{_skipping(read)} If the loss should train {part or read.name}, let it run in every step."
 
 
 def _left_out(failure: Failure, read: Read) -> LeftOut | None:

@@ -86,7 +86,7 @@ def _searching(failure: Failure) -> str:
 
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     if reason is not None and reason.sometimes:
-        return _searching(failure) or reason.fix or _SEARCH
+        return _searching(failure) or f"{_SEARCH[:-1]}: then steps need not use all parameters."
     fix = reason.fix if reason else f"Make the loss depend on {what}, remove it from the model, or freeze it."
     if reason is None and not re.search(f"static_graph set to True|{_SEARCHES}", failure.message):
         searching = _searching(failure) or _SEARCH

@@ -38,7 +38,10 @@ class Idle:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why nothing reaches it: the evidence, the statement that matters, and the fix."""
+    """Why nothing reaches it: the evidence, the statement that matters, and the fix.
+
+    sometimes: whether only some steps use it, which need not be a mistake: then the fix is the caller's.
+    """
 
     evidence: tuple[Fact, ...]
     place: Place
@@ -222,10 +225,10 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
         if inner is not spot:
             why = shown(body.place(branch), f"decides which of {idle.attribute} run.")
     elif not f"self.{idle.path}".endswith(idle.attribute) and _picks(spot.node, idle.attribute):
-        return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, _SOMETIMES, True)
+        return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, "", True)
     else:
         return None
-    return Reason((why, shown(used, "uses it.")), used, _SOMETIMES, sometimes=True)
+    return Reason((why, shown(used, "uses it.")), used, "", sometimes=True)
 
 
 def _returned_before(spot: Spot, every: list[Spot]) -> ast.If | None:
@@ -234,9 +237,6 @@ def _returned_before(spot: Spot, every: list[Spot]) -> ast.If | None:
     arms = [around for around, _ in spot.arms]
     conditions = (each.arms[-1][0] for each in earlier if each.arms and [a for a, _ in each.arms[:-1]] == arms)
     return next((each for each in conditions if isinstance(each, ast.If)), None)
-
-
-_SOMETIMES = "Pass find_unused_parameters=True to DistributedDataParallel: then steps need not use all parameters."
 
 
 def _picked(spot: Spot, every: list[Spot]) -> Spot | None:
