@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from backsight.diagnosis.evidence.case import Case
+from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.evidence.spoken import simple
+from backsight.diagnosis.wording import listed
 from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
@@ -56,20 +59,12 @@ def _calls_on(body: Body, name: str) -> Iterator[ast.Call]:
             yield node
 
 
-def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) -> str:
-    """What to do about results that a container keeps."""
+def kept_detached(
+    container: str, keeping: Keeping, case: Case | None = None, nodes: Sequence[int] = (), *, emptied: bool = False
+) -> str:
+    """What to do about results that a container keeps; of one that is computed only once, `nodes` are what made it."""
     if keeping.cached:
-        body, statement = read_at(keeping.place)
-        every = every_time(body, statement, keeping.name) if body and statement else ""
-        if every:
-            return (
-                f"Recompute {keeping.value or 'it'} in each step, because the parameters it depends on are trained: "
-                f"{every}. If they should not be, compute it under torch.no_grad()."
-            )
-        return (
-            f"Recompute {keeping.value or 'it'} in each step instead of storing it: the parameters it depends on are "
-            "trained. If they should not be, compute it under torch.no_grad()."
-        )
+        return _cached_detached(keeping, _owners(case, nodes) if case is not None else None)
     cut = _detached(keeping.value) if keeping.value else ""
     written = keeping.with_value(cut) if cut else ""
     if keeping.replaces or emptied:
@@ -77,6 +72,44 @@ def kept_detached(container: str, keeping: Keeping, *, emptied: bool = False) ->
     return (
         f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "
         f"ones, put them into it detached: {written or 'append x.detach(), not x'}."
+    )
+
+
+class _Owners(NamedTuple):
+    """The optimizers that hold what a loss reaches: through a result, and elsewhere."""
+
+    through: frozenset[str]
+    beside: frozenset[str]
+
+
+def _owners(case: Case, nodes: Sequence[int]) -> _Owners:
+    behind = set(below(case.graph, nodes))
+    owned = [leaf for leaf in case.graph.leaves if leaf.owner]
+    through = frozenset(str(leaf.owner) for leaf in owned if leaf.node in behind)
+    return _Owners(through, frozenset(str(leaf.owner) for leaf in owned if leaf.node not in behind))
+
+
+def _cached_detached(keeping: Keeping, owners: _Owners | None) -> str:
+    """What to do about a result that is computed once and kept: again in each step only where it may be trained."""
+    value = keeping.value or "it"
+    if owners is not None and not owners.through and owners.beside:
+        cut = keeping.with_value(_detached(keeping.value)) if keeping.value else ""
+        how = f"On line {keeping.place.line}, write `{cut}`" if cut else "Compute it under torch.no_grad()"
+        return f"{how}: {listed(sorted(owners.beside))} trains nothing that {value} is computed from."
+    body, statement = read_at(keeping.place)
+    every = every_time(body, statement, keeping.name) if body and statement else ""
+    how = f": {every}" if every else " instead of storing it"
+    if owners is None or not owners.through:
+        return (
+            f"If the parameters that {value} depends on are trained, recompute it in each step{how}. If they should not "
+            "be, compute it under torch.no_grad()."
+        )
+    if every:
+        why = "because the parameters it depends on are trained"
+        return f"Recompute {value} in each step, {why}{how}. If they should not be, compute it under torch.no_grad()."
+    return (
+        f"Recompute {value} in each step{how}: the parameters it depends on are trained. If they should not be, compute "
+        "it under torch.no_grad()."
     )
 
 

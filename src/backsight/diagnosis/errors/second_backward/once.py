@@ -108,7 +108,7 @@ def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
                 "results computed before the loop, whose graph the first backward() freed.",
                 shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
                 shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
-                fix=kept_detached(container, keeping, emptied=True) + _too(case, every, container)
+                fix=kept_detached(container, keeping, case, [node], emptied=True) + _too(case, every, container)
                 if _trained_without(case, nodes)
                 else f"Keep what {keeping.value or name} is computed from, and compute {name} from it inside the loop: "
                 "the loss trains through it, so it needs a new graph in every iteration.",
@@ -149,7 +149,9 @@ def kept_for_later(case: Case) -> Finding | None:
                 _STEPS if kept.inside else "a result of an earlier step, whose graph backward() freed.",
                 *_used_again(case, keeping),
                 shown(case.failure.user.place, "backpropagates through it, and needs that graph again."),
-                fix=_after_step(case.failure.user, kept.variable, keeping) if _is_read_below(keeping) else "",
+                fix=_after_step(case.failure.user, kept.variable, keeping)
+                if _is_read_below(keeping)
+                else kept_detached(kept.variable, keeping, case, [node]),
                 exact=bool(case.old),
             )
     return None
@@ -204,13 +206,11 @@ def _kept_results(case: Case) -> Iterator[tuple[_Kept, int]]:
             yield _Kept(variable, bool(element)), nodes[made]
 
 
-def _container_keeps(
-    container: str, keeping: Keeping, what: str, *then: Fact, fix: str = "", exact: bool = True
-) -> Finding:
+def _container_keeps(container: str, keeping: Keeping, what: str, *then: Fact, fix: str, exact: bool = True) -> Finding:
     return explanation(
         f"{container} keeps {what}",
         (shown(keeping.place, f"stores {keeping.value or 'it'}, still attached to its graph."), *then),
-        fix or kept_detached(container, keeping),
+        fix,
         source=str(keeping.place),
         exact=exact,
     )

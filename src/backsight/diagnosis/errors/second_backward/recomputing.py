@@ -31,7 +31,7 @@ from backsight.tracing import Line
 
 def fix_of(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None, *, known: bool) -> str:
     if keeping is not None:
-        return kept_detached(container, keeping)
+        return kept_detached(container, keeping, case, [joint.old.index])
     init = assigned_once(case, name.partition("[")[0])
     if init is not None or (
         joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint)
