@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import backward_roots, loop_facts, parsed, read_at, statement_at
+from backsight.source import Place, backward_roots, loop_facts, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
@@ -53,6 +53,13 @@ class _Copy(NamedTuple):
     each: str
 
 
+class _OfState(NamedTuple):
+    """A state that is to be computed with as a copy, in the statement that saves it."""
+
+    name: str
+    saver: Place
+
+
 def leave_as_it_was(
     subject: Subject,
     changed: Changed,
@@ -70,12 +77,28 @@ def leave_as_it_was(
         beside: other tensors that the same backward needs, each with the statement that changed it.
     """
     every = [_as_it_was(subject, changed, whole, others), *(_as_it_was(*each) for each in beside)]
-    asked = dict.fromkeys(each if isinstance(each, str) else each.asks for each in every)
-    copies = {asks: [each.each for each in every if isinstance(each, _Copy) and each.asks == asks] for asks in asked}
+    savers = dict.fromkeys(each.saver for each in every if isinstance(each, _OfState))
+    states = {
+        saver: [each.name for each in every if isinstance(each, _OfState) and each.saver == saver] for saver in savers
+    }
+    told = [_with_copies(each.saver, states[each.saver]) if isinstance(each, _OfState) else each for each in every]
+    asked = dict.fromkeys(each if isinstance(each, str) else each.asks for each in told)
+    copies = {asks: [each.each for each in told if isinstance(each, _Copy) and each.asks == asks] for asks in asked}
     return " ".join(f"{asks} {listed(what)}." if (what := copies[asks]) else asks for asks in asked)
 
 
-def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequence[Changed] = ()) -> str | _Copy:
+def _with_copies(saver: Place, states: Sequence[str]) -> str:
+    """How one statement computes with copies of all the states that it saves."""
+    a_copy, them = ("a copy", states[0]) if len(states) == 1 else ("copies", "them")
+    return (
+        f"Compute with {a_copy}, so that {listed(states)} may change: write {_saved_copy(saver, states)}. Or update "
+        f"{them} after backward()."
+    )
+
+
+def _as_it_was(
+    subject: Subject, changed: Changed, whole: str = "", others: Sequence[Changed] = ()
+) -> str | _Copy | _OfState:
     name = changed.outer or changed.name
     if changed.module:
         return without_working_in_place(subject, changed.module, changed.path)
@@ -86,7 +109,9 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
     if subject.is_weight:
         return _later(subject, changed)
     if state := _state(subject, changed):
-        copied = _saved_copy(changed, state) or ((own := shared_at(subject, changed)) and own.written) or ""
+        if changed.saver is not None and _saved_copy(changed.saver, [state]):
+            return _OfState(state, changed.saver)
+        copied = ((own := shared_at(subject, changed)) and own.written) or ""
         how = f": write {copied}" if copied else ""
         copy = "" if copied else f", {state}.clone()"
         return f"Compute with a copy{copy}, so that {state} may change{how}. Or update {state} after backward()."
@@ -108,11 +133,10 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
     return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {changed.before.line}")
 
 
-def _saved_copy(changed: Changed, name: str) -> str:
-    """The statement that saves a tensor, with a copy in its place, and its line."""
-    saver = changed.saver
+def _saved_copy(saver: Place | None, names: Sequence[str]) -> str:
+    """The statement that saves tensors, with copies in their place, and its line."""
     body, statement = read_at(saver)
-    read = [node for node in expressions(statement) if dotted(node) == name]
+    read = [node for node in expressions(statement) if dotted(node) in names]
     return _written_with_copies(body, statement, read) if body and statement and read else ""
 
 
@@ -222,7 +246,7 @@ def _later(subject: Subject, changed: Changed) -> str:
     if changed.scene is not None and changed.scene.section.goals and changed.scene.level is None:
         spelled = _spelled(subject, changed)
         copy = f"a copy, {spelled}.clone()," if spelled else "a copy, created with .clone(),"
-        there = f": write {there}" if spelled and (there := _saved_copy(changed, spelled)) else ""
+        there = f": write {there}" if spelled and (there := _saved_copy(changed.saver, [spelled])) else ""
         return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it{there}."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""

@@ -101,15 +101,15 @@ def _cached_detached(keeping: Keeping, owners: _Owners | None) -> str:
     how = f": {every}" if every else " instead of storing it"
     if owners is None or not owners.through:
         return (
-            f"If the parameters that {value} depends on are trained, recompute it in each step{how}. If they should not "
-            "be, compute it under torch.no_grad()."
+            f"If the parameters that {value} depends on are trained, recompute it in each step{how}. If they should "
+            "not be, compute it under torch.no_grad()."
         )
     if every:
         why = "because the parameters it depends on are trained"
         return f"Recompute {value} in each step, {why}{how}. If they should not be, compute it under torch.no_grad()."
     return (
-        f"Recompute {value} in each step{how}: the parameters it depends on are trained. If they should not be, compute "
-        "it under torch.no_grad()."
+        f"Recompute {value} in each step{how}: the parameters it depends on are trained. If they should not be, "
+        "compute it under torch.no_grad()."
     )
 
 
