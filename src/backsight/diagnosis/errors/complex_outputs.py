@@ -203,10 +203,10 @@ def _cast_later(section: Section, line: int) -> Iterator[str]:
     """How later statements on the way to the loss are written where they ask for a complex dtype."""
     for later in sorted(each for each in section.lines() if each > line):
         statement = statement_at(section.body, later)
-        casts = [*_casts(section, statement)] if statement is not None else []
-        new = (
-            rewritten(section.body, statement, {each: _without_cast(section, each) for each in casts}) if casts else ""
-        )
+        if statement is None:
+            continue
+        changes: dict[ast.expr, str] = {each: _without_cast(section, each) for each in _casts(section, statement)}
+        new = rewritten(section.body, statement, changes) if changes else ""
         if new:
             yield f"on line {later}, write `{new}`"
 
