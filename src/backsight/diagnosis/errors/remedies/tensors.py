@@ -101,7 +101,7 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
     return None
 
 
-_CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
+CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
 
 
 _FACTORIES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "linspace"})
@@ -156,13 +156,13 @@ def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
     every = [each for _, each in found.tensors]
     weights = [each for each in every if isinstance(each, torch.nn.Parameter)]
     weight = next(iter([*weights, *filter(needs_gradient, every)]), None)
-    if found.is_custom or weight is None or weight.dtype not in _CASTS or torch.is_autocast_enabled(weight.device.type):
+    if found.is_custom or weight is None or weight.dtype not in CASTS or torch.is_autocast_enabled(weight.device.type):
         return None
     odd = [each for _, each in found.tensors if each.dtype != weight.dtype and each.is_floating_point()]
     if not odd or any(needs_gradient(each) for each in odd):
         return None
-    casts = (_cast_at(level, odd, _CASTS[weight.dtype]) for level in reversed(found.failure.users))
-    return next((each for each in casts if each is not None), None) or _cast_here(found, odd, _CASTS[weight.dtype])
+    casts = (cast_at(level, odd, CASTS[weight.dtype]) for level in reversed(found.failure.users))
+    return next((each for each in casts if each is not None), None) or _cast_here(found, odd, CASTS[weight.dtype])
 
 
 def _cast_here(found: Refusal, odd: list[torch.Tensor], cast: str) -> Remedy | None:
@@ -179,7 +179,7 @@ def _cast_here(found: Refusal, odd: list[torch.Tensor], cast: str) -> Remedy | N
     return Remedy(f"{listed(named, 3)} {are} {dtypes}: on line {statement.lineno}, write `{line}`.") if line else None
 
 
-def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
+def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
     """Where a loop or an assignment gives variables these tensors: what to put below it."""
     tensor = odd[0]
     names = [name for name, value in level.variables.items() if value is tensor]
