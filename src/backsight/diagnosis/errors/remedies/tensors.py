@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import simple
@@ -51,11 +52,27 @@ def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
     if not all(sizes) or found.level.statement is None:
         return None
     line = found.level.statement.lineno
+    built = made_at(found)
+    where = f" on line {built.line}" if built is not None else ""
     return Remedy(
-        f"It was saved with {_groups(sizes[0])}, and this optimizer has {_groups(sizes[1])}. To train other parameters "
-        f"from here, start with a new state: remove line {line}. To go on with the old one, make the optimizer over "
-        "the same parameters in the same groups as when it was saved."
+        f"It was saved with {_groups(sizes[0])}{_settings(below)}, and this optimizer has {_groups(sizes[1])}. "
+        f"To go on with the old state, make the optimizer{where} over the same parameters in the same groups, in the "
+        f"same order. To train other parameters from here, start with a new state: remove line {line}.",
+        (shown(built, f"makes it with {_groups(sizes[1])}."),) if built is not None else (),
+        built,
     )
+
+
+def _settings(variables: Any) -> str:
+    """The settings in which the saved groups differ, which tell them from each other."""
+    saved = [each for each in variables["saved_groups"] if isinstance(each, dict)]
+    plain = {key: [each.get(key) for each in saved] for key in saved[0]}
+    told = [
+        f"{key} {listed([*map(str, values)], 6)}"
+        for key, values in plain.items()
+        if all(type(each) in (int, float) for each in values) and len(set(values)) > 1
+    ]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _lengths(variables: Any, name: str) -> list[int]:
