@@ -55,6 +55,7 @@ MISSED = frozenset(
         "refused/labels_as_counts",
         "refused/returns_of_an_agent",
         "scalar/elbo_sum_over_latents",
+        "scalar/error_of_each_channel",
         "scalar/lambda_loss",
         "second_backward/advantage_in_methods",
         "second_backward/cache_of_keys",

@@ -22,14 +22,16 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place, calls_of, loop_facts, statement_at
-from backsight.source.bindings import bound, spots, uses
+from backsight.source.bindings import assigned, bound, spots, uses
 from backsight.source.body import callee, statements
 from backsight.source.exits import exits
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.memory import gradient_of, is_module, needs_gradient
 from backsight.story.scenes import called_function
 from backsight.tape import modules_in, parameters_in
+from backsight.text import as_code
 from backsight.tracing import current
 from backsight.tracing.steps import parameters
 
@@ -538,25 +540,45 @@ def _half(misused: Misused) -> Finding:
     """The weights themselves are in half precision."""
     half = [p for p in misused.parameters if p.dtype == torch.float16]
     asked = [shown(misused.asked, "unscales gradients that are float16, like their weights.")] if misused.asked else []
-    casts = [
-        each
-        for each in misused.calls
-        if each.method == "half" or (each.method == "to" and "float16" in each.section.body.text(each.node))
-    ]
-    cast = next((each for each in casts if is_module(each.receiver) or _binds_module(each)), None)
-    lines = [shown(cast.place, "converts the weights to float16.")] if cast else []
+    cast = next((each for each in misused.calls if _is_to_half(each) and _converts(each, half)), None)
+    lines: list[Fact] = [shown(cast.place, "converts the weights to float16.")] if cast else []
     many = counted(len(half), "parameter") if half else "The weights"
     verb = "is" if len(half) == 1 else "are"
+    named = [as_code(each) for each in names_of(misused.failure, half) if each and ".param_groups[" not in each]
+    if half and len(named) == len(half):
+        lines.append(f"{listed(named, 4)}: float16.")
     text = simple(cast.section.body.text(callee(cast.node)[0])) if cast else "the model"  # type: ignore[arg-type]
+    how = f"{text} without the cast"
+    if cast and isinstance(cast.spot.node, ast.Expr) and len(cast.node.args) + len(cast.node.keywords) < 2:
+        how = f"so remove line {cast.place.line}"
+    module = cast.receiver if cast else None
+    frozen = is_module(module) and any(not needs_gradient(p) for p in parameters_in(module) if p.dtype == torch.float16)
+    alone = (
+        f" To keep the frozen weights alone in float16, put `for p in {text}.parameters(): p.data = p.data.float() if "
+        f"p.requires_grad else p.data` below line {cast.place.line}."
+        if cast and frozen and isinstance(cast.spot.node, ast.Expr)
+        else ""
+    )
     return misused.told(
         f"{many} of {misused.argument} {verb} float16, but a GradScaler needs float32 weights.",
         cast.place if cast else misused.asked,
         [*lines, *asked],
-        f"Keep the weights in float32, {text} without the cast, and run the forward pass under torch.autocast, which "
-        "computes in float16 where that is safe.",
+        f"Keep the weights in float32, {how}, and run the forward pass under torch.autocast, which computes in float16 "
+        f"where that is safe.{alone}",
         exact=cast is not None,
     )
 
 
-def _binds_module(call: Call) -> bool:
-    return any(is_module(call.section.value(name)) for name in bound(call.spot.node))
+def _is_to_half(call: Call) -> bool:
+    """Whether a call converts to float16, under whatever name the dtype is passed."""
+    given = [*call.node.args, *(each.value for each in call.node.keywords)]
+    known = any(value_of(call.section, each) is torch.float16 for each in given)
+    return call.method == "half" or (call.method == "to" and (known or "float16" in call.section.body.text(call.node)))
+
+
+def _converts(call: Call, half: list[torch.Tensor]) -> bool:
+    """Whether it converts a module that has some of these parameters."""
+    named = (target for target, value in assigned(call.spot.node) if any(each is call.node for each in ast.walk(value)))
+    held = [call.receiver, *(value_of(call.section, each) for each in named)]
+    known = [p for each in held if is_module(each) for p in parameters_in(each)]
+    return any(p is each for p in known for each in half) if half else bool(known)

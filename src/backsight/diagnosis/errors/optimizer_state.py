@@ -48,6 +48,13 @@ def state_refused(found: Refusal) -> Finding | None:
     return _of_other_shapes(case) if _OTHER_SHAPE.search(found.failure.message) else None
 
 
+def made_at(found: Refusal) -> Place | None:
+    """The statement that makes the optimizer which refused a state."""
+    held = (each.variables.get("self") for each in reversed(found.below))
+    optimizer = next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
+    return _Case(found, optimizer).built if optimizer is not None else None
+
+
 @dataclass(frozen=True, eq=False)
 class _Case:
     """An optimizer that has refused a state, or that failed in a step with one."""

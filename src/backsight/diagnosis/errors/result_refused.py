@@ -30,13 +30,13 @@ from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, tensor_of
+from backsight.diagnosis.wording import listed, shown, sure_if, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
-from backsight.source import Place, only, read_at
+from backsight.source import Place, assignments, only, read_at
 from backsight.source.bindings import assigned, bound, uses
-from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -88,6 +88,19 @@ class Refused:
     @property
     def tensor(self) -> torch.Tensor | None:
         return self._found[1]
+
+    @cached_property
+    def parts(self) -> tuple[str, list[torch.Tensor]] | None:
+        """The only list of results that the statement computes from, where no name is what it passes to NumPy."""
+        level = self.failure.user
+        if self.use != "values" or level is None or self.text or self.name:
+            return None
+        read = {name: value_of(level, node) for node in expressions(level.statement) if (name := dotted(node))}
+        if any(is_module(each) or (is_tensor(each) and needs_gradient(each)) for each in read.values()):
+            return None
+        lists = {name: list(value) for name, value in read.items() if type(value) is list or type(value) is tuple}
+        every = {name: each for name, each in lists.items() if each and all(is_tensor(one) for one in each)}
+        return only((name, each) for name, each in every.items() if any(needs_gradient(one) for one in each))
 
     @cached_property
     def in_worker(self) -> Computed | None:
@@ -194,6 +207,8 @@ class Refused:
     def title(self) -> str:
         name = as_code(self.name) or "A tensor"
         match self.use:
+            case "values" if self.parts is not None:
+                return f"{as_code(self.parts[0])} holds tensors that require grad, but NumPy arrays carry no gradient."
             case "copied" if self.are_several:
                 every = listed([as_code(each.path) for each in self.kept], 4)
                 what = "are" if all(each.kind is torch.Tensor for each in self.kept) else "are or hold"
@@ -260,6 +275,10 @@ class Refused:
             return
         if self.in_worker is not None and self.in_worker.place != self.failure.told:
             yield shown(self.in_worker.place, self.in_worker.why, "read")
+        if self.parts is not None and level is not None:
+            yield from _origins(level, *self.parts)
+            yield shown(level.place, "passes what is computed from them to NumPy.")
+            return
         if self.made is not None and (level is None or self.made.position != level.place.position):
             shape = f", {tensor_of(shape_of(self.tensor))}" if self.tensor is not None else ""
             yield shown(self.made, f"computes {as_code(self.name) or 'it'}{shape}.")
@@ -304,6 +323,11 @@ class Refused:
                         f"Compute it in PyTorch, because the loss depends on {name} only through this result: "
                         f"{lines or f'use {name} itself, and the functions of torch'}. With "
                         f"{simple(self.text or name)}.detach().numpy(), the loss would have no graph."
+                    )
+                if self.parts is not None and level is not None:
+                    return (
+                        f"For its values only: on line {level.line}, {_detached_parts(level, *self.parts)}."
+                        f"{'' if beside else ' If a loss depends on them, compute it in PyTorch instead.'}"
                     )
                 if self._runs_model and level is not None:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
@@ -354,6 +378,28 @@ def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | N
         yield from (("", value) for value in held if each is not level and is_tensor(value) and needs_gradient(value))
     if said and use in ("values", "flag"):
         yield said, None
+
+
+def _origins(level: Level, name: str, held: list[torch.Tensor]) -> Iterator[Fact]:
+    """Where the results in a list were computed, if a watch has seen it, and what put them into the list."""
+    watch, result = current(), next(each for each in held if needs_gradient(each))
+    if watch is not None and maker_of(result) is not None:
+        line = watch.line_of(survey((result,), frames=(level.frame,)).graph.roots[0])
+        if line is not None and line.text:
+            yield shown(line.place, "computes one of them, with its graph.")
+    every = assignments(level.body, name, level.line)
+    for place in every[-1:]:
+        yield shown(place, f"keeps them in {as_code(name)}.", sure_if(len(every) == 1))
+
+
+def _detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
+    """The statement with the list detached in it alone: a loss may still be computed from the list itself."""
+    moved = ".cpu()" if any(each.device.type != "cpu" for each in held) else ""
+    values = f"[each.detach(){moved} for each in {name}]"
+    nodes = [node for node in expressions(level.statement) if dotted(node) == name]
+    body, statement = level.body, level.statement
+    line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""
+    return f"write `{line}`" if line else f"write `{values}` in place of `{name}`"
 
 
 def _arrays(level: Level) -> dict[str, str]:

@@ -166,9 +166,11 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
         by = where or ", as it does by default"
         return f"Let the loss function reduce{by}. If you need the elements for weights or a mask, {after}."
     if put:
-        return f"P{put[1:]}: the gradient of a mean does not grow with the batch, as that of {tensor}.sum() does."
+        grows = f"does not grow with the number of elements, as that of {tensor}.sum() does"
+        return f"P{put[1:]}: the gradient of a mean {grows}."
     return (
-        f"Call {tensor}.mean().backward(), whose gradient does not grow with the batch, or {tensor}.sum().backward()."
+        f"Call {tensor}.mean().backward(), whose gradient does not grow with the number of elements, or "
+        f"{tensor}.sum().backward()."
     )
 
 

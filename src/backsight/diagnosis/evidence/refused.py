@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 
@@ -36,6 +37,8 @@ class Refusal:
         statement, level = self.level.statement, self.level
         if statement is None or level.column is None:
             return statement
+        if any(_is_stored(node) and _span(node) == _at(level) for node in ast.walk(statement)):
+            return statement  # it was computed: what failed is to store it
         at = [
             node
             for node in ast.walk(statement)
@@ -100,6 +103,18 @@ class Refusal:
             named = [(f"{self.module_name or 'its'}.{name}", each) for name, each in own if is_tensor(each)]
             every += [pair for pair in named if not any(value is pair[1] for _, value in every)]
         return every[:_MOST]
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
+
+
+def _span(node: Any) -> tuple[object, ...]:
+    return node.lineno, node.col_offset, (node.end_lineno, node.end_col_offset)
+
+
+def _at(level: Level) -> tuple[object, ...]:
+    return level.line, level.column, level.end
 
 
 def _named(failure: Failure, tensors: list[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.errors.remedies.tensors import CASTS, cast_at
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import described, shown
@@ -48,12 +49,26 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
     nodes = [node for node in expressions(statement) if text and dotted(node) == text]
     new = rewritten(body, statement, {nodes[0]: f"{text}.to({to})"}) if body and statement and len(nodes) == 1 else ""
     how = f"on line {place.line}, write `{new}`" if new and place else f"{text or name}.to({to})"
+    above = _cast_above(found, given) if not text else None
+    if above is not None:
+        return Remedy(
+            f"The backward of this operation needs one dtype. {above.fix}", (*took, *above.evidence), above.place
+        )
     which = text or name or f"the {described(given.other)}"
     return Remedy(
         f"The backward of this operation needs one dtype. Convert {which} before it: {how}.",
         (*took, *_origin(found, name, given.other)),
         place,
     )
+
+
+def _cast_above(found: Refusal, given: _Given) -> Remedy | None:
+    """Where a function that still runs got the tensor: the one that has the operation has returned, and its names are
+    others."""
+    if given.kept.dtype not in CASTS:
+        return None
+    casts = (cast_at(level, [given.other], CASTS[given.kept.dtype]) for level in reversed(found.failure.users))
+    return next((each for each in casts if each is not None), None)
 
 
 def _told(name: str, tensor: torch.Tensor) -> str:

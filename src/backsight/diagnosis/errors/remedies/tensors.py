@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import simple
@@ -51,11 +52,27 @@ def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
     if not all(sizes) or found.level.statement is None:
         return None
     line = found.level.statement.lineno
+    built = made_at(found)
+    where = f" on line {built.line}" if built is not None else ""
     return Remedy(
-        f"It was saved with {_groups(sizes[0])}, and this optimizer has {_groups(sizes[1])}. To train other parameters "
-        f"from here, start with a new state: remove line {line}. To go on with the old one, make the optimizer over "
-        "the same parameters in the same groups as when it was saved."
+        f"It was saved with {_groups(sizes[0])}{_settings(below)}, and this optimizer has {_groups(sizes[1])}. "
+        f"To go on with the old state, make the optimizer{where} over the same parameters in the same groups, in the "
+        f"same order. To train other parameters from here, start with a new state: remove line {line}.",
+        (shown(built, f"makes it with {_groups(sizes[1])}."),) if built is not None else (),
+        built,
     )
+
+
+def _settings(variables: Any) -> str:
+    """The settings in which the saved groups differ, which tell them from each other."""
+    saved = [each for each in variables["saved_groups"] if isinstance(each, dict)]
+    plain = {key: [each.get(key) for each in saved] for key in saved[0]}
+    told = [
+        f"{key} {listed([*map(str, values)], 6)}"
+        for key, values in plain.items()
+        if all(type(each) in (int, float) for each in values) and len(set(values)) > 1
+    ]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _lengths(variables: Any, name: str) -> list[int]:
@@ -101,7 +118,7 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
     return None
 
 
-_CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
+CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
 
 
 _FACTORIES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "linspace"})
@@ -156,13 +173,13 @@ def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
     every = [each for _, each in found.tensors]
     weights = [each for each in every if isinstance(each, torch.nn.Parameter)]
     weight = next(iter([*weights, *filter(needs_gradient, every)]), None)
-    if found.is_custom or weight is None or weight.dtype not in _CASTS or torch.is_autocast_enabled(weight.device.type):
+    if found.is_custom or weight is None or weight.dtype not in CASTS or torch.is_autocast_enabled(weight.device.type):
         return None
     odd = [each for _, each in found.tensors if each.dtype != weight.dtype and each.is_floating_point()]
     if not odd or any(needs_gradient(each) for each in odd):
         return None
-    casts = (_cast_at(level, odd, _CASTS[weight.dtype]) for level in reversed(found.failure.users))
-    return next((each for each in casts if each is not None), None) or _cast_here(found, odd, _CASTS[weight.dtype])
+    casts = (cast_at(level, odd, CASTS[weight.dtype]) for level in reversed(found.failure.users))
+    return next((each for each in casts if each is not None), None) or _cast_here(found, odd, CASTS[weight.dtype])
 
 
 def _cast_here(found: Refusal, odd: list[torch.Tensor], cast: str) -> Remedy | None:
@@ -179,7 +196,7 @@ def _cast_here(found: Refusal, odd: list[torch.Tensor], cast: str) -> Remedy | N
     return Remedy(f"{listed(named, 3)} {are} {dtypes}: on line {statement.lineno}, write `{line}`.") if line else None
 
 
-def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
+def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
     """Where a loop or an assignment gives variables these tensors: what to put below it."""
     tensor = odd[0]
     names = [name for name, value in level.variables.items() if value is tensor]
