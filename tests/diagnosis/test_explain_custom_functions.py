@@ -207,7 +207,11 @@ class TestTheShapeOfAGradient:
         )
         assert finding.code == "BS208"
         assert finding.title.startswith("w got another shape through .data")
-        assert "new nn.Parameter" in finding.fix
+        assert finding.source.endswith(":3")
+        assert "w.data = torch.randn(4, 4)\n    replaces the data of w." in evidence(finding)
+        assert (
+            "Create a new nn.Parameter instead: on line 3, write `w = nn.Parameter(torch.randn(4, 4))`." in finding.fix
+        )
 
     def test_without_traceback_the_message_is_read(self):
         error = failing(function("x", "x * 2", "return g[0]", "a")).with_traceback(None)
