@@ -261,8 +261,9 @@ def test_the_source_that_a_traceback_names_is_read_and_not_run(
     Path("fit.py").write_text(ARGMAX)
     Path("error.txt").write_text("".join(f"{prefix}{line}" for line in OF_ARGMAX.splitlines(keepends=True)))
     assert main(["explain", "error.txt"]) == 0
-    finding, _, page = capsys.readouterr().out.partition("\n\nBS203: ")
-    assert page and finding.startswith(
+    finding, _, more = capsys.readouterr().out.partition("\n\nThe whole page, with right code: ")
+    assert more == "backsight explain BS203\nWith the values of your tensors: backsight run fit.py\n"
+    assert finding.startswith(
         "Read from the source files that the traceback names, without running them:\n\n"
         "error BS203  The loss does not require grad: model(x).argmax(1) detached it from the graph.\n"
         "> fit.py:9  guess = model(x).argmax(1).float()\n"
@@ -500,3 +501,27 @@ def test_pages_of_findings_keep_to_that_width(capsys: pytest.CaptureFixture[str]
     assert main(["explain", "BS201"]) == 0
     prose = [row for row in capsys.readouterr().out.splitlines() if not row.startswith("    ")]
     assert max(map(len, prose)) <= PIPED
+
+
+IN_PLACE = """
+import torch
+from torch.nn import functional as F
+w = torch.ones(1, 1, 4, 4, requires_grad=True)
+alpha = w * 2
+alive = F.max_pool2d(alpha, 3)
+alpha.clamp_(0, 1)
+alive.sum().backward()
+"""
+
+
+def test_the_one_call_of_what_modified_a_tensor_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fit.py").write_text(IN_PLACE)
+    ended = subprocess.run([sys.executable, "fit.py"], capture_output=True, text=True, check=False)
+    Path("error.txt").write_text(ended.stderr)
+    assert main(["explain", "error.txt"]) == 0
+    said = capsys.readouterr().out
+    assert "  clamp created it, or modified it last.\n" in said
+    assert "fit.py:7  alpha.clamp_(0, 1)\n      is the only call of clamp_() in the program.\n" in said

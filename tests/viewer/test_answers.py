@@ -31,7 +31,7 @@ def test_the_newest_run_comes_first(library):
 def test_a_run_may_be_shown_alone(runs):
     alone = Library(runs / "first")
     assert alone.names() == ["first"]
-    assert alone.ask("first", "about", {})["steps"] == {"count": 60, "first": 0, "last": 59}
+    assert alone.ask("first", "about", {})["steps"] == {"count": 60, "made": 60, "first": 0, "last": 59}
 
 
 def test_a_run_that_begins_later_is_found(tmp_path, monkeypatch):

@@ -62,10 +62,10 @@ def stages(frames: Iterable[FrameType], deep: bool, here: int) -> Iterator[list[
     yield [frame_root(frame, None) for frame in given]
     yield [frame_root(frame, thread, cost) for frame, thread, cost in own if thread is None]
     yield [frame_root(frame, thread, cost) for frame, thread, cost in own if thread is not None]
-    yield [*module_roots(library=False), *_loose_globals(frame for frame, _, _ in own)]
+    yield [*_module_roots(library=False), *_loose_globals(frame for frame, _, _ in own)]
     yield [frame_root(frame, thread, cost) for frame, thread, cost in host]
     if deep:
-        yield list(module_roots(library=True))
+        yield list(_module_roots(library=True))
 
 
 _Standing = tuple[FrameType, "str | None", float]
@@ -131,7 +131,7 @@ def frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root:
     return Root(namespace, Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno), cost)
 
 
-def module_roots(library: bool) -> Iterator[Root]:
+def _module_roots(library: bool) -> Iterator[Root]:
     known = {} if library else _not_the_programs
     modules = [
         (name, module)
@@ -162,6 +162,13 @@ def module_roots(library: bool) -> Iterator[Root]:
 _not_the_programs: dict[str, int] = {}
 """The modules that were found to be a library's or ours, by name, with the `id`: another may be put in the place of
 one. There are thousands, which every search would look at."""
+
+
+def user_globals(frames: Iterable[FrameType] = ()) -> list[dict[str, object]]:
+    """Return the variables of the program's modules, and those of running code, or of `frames`, that belong to none."""
+    own, _ = _running_frames(threading.get_ident(), apart_from=[])
+    loose = _loose_globals((*frames, *(frame for frame, _, _ in own)))
+    return [root.namespace for root in (*_module_roots(library=False), *loose)]
 
 
 def _loose_globals(frames: Iterable[FrameType]) -> Iterator[Root]:

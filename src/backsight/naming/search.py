@@ -72,7 +72,8 @@ def search(
             if walk is None:
                 walk = Walk(targets, collect, deep, budget, where=where, gradients=not trains_elsewhere(thread))
                 here = threading.get_ident() if thread is None else thread
-                _explore(walk, stages(frames, deep, here) if together is None else together.stages(), bool(collect))
+                of_all = stages(frames, deep, here) if together is None else together.stages()
+                _explore(walk, of_all, bool(collect), frames)
                 if together is not None and collect and not targets and walk.complete and walk.whole:
                     together.walk = walk
             return _result(walk, targets, walk.collected(collect, where) if collect else [], limit)
@@ -81,12 +82,12 @@ def search(
             gc.enable()
 
 
-def _explore(walk: Walk, stages: Iterable[list[Root]], collects: bool) -> None:
+def _explore(walk: Walk, stages: Iterable[list[Root]], collects: bool, frames: list[FrameType]) -> None:
     for stage, roots in enumerate(stages):
         to_the_end = collects and stage < _USER_STAGES
         if stage == _USER_STAGES:
             if walk.missing:
-                walk.explore([frame_root(frame, None) for frame in suspended()], to_the_end=False)
+                walk.explore([frame_root(frame, None) for frame in suspended(frames)], to_the_end=False)
             walk.leave_the_program()
         if to_the_end or not walk.satisfied():
             walk.explore(roots, to_the_end)

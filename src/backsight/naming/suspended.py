@@ -9,19 +9,20 @@ other threads are still building some of them (`tape/alive.py`).
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import chain
 from types import AsyncGeneratorType, CoroutineType, FrameType, FunctionType, GeneratorType
 
-from .roots import is_user, module_roots
+from .roots import is_user, user_globals
 
 _FRAMES = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 _RUNNING = {GeneratorType: "gi_running", CoroutineType: "cr_running", AsyncGeneratorType: "ag_running"}
 _SUSPENDING = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
-def suspended() -> list[FrameType]:
-    """Return their frames, which belong to no stack.
+def suspended(frames: Iterable[FrameType] = ()) -> list[FrameType]:
+    """Return their frames, which belong to no stack; `frames` are of the program too, as those of a traceback.
 
     >>> for loss in losses(batches):      # the frame of `losses`, while a statement of the loop asks
 
@@ -29,11 +30,11 @@ def suspended() -> list[FrameType]:
 
     Source: CPython, Python/frame.c, `_PyFrame_Traverse`: a generator refers to its function and its code.
     """
-    variables = [root.namespace for root in module_roots(library=False)]
+    variables = user_globals(frames)
     held = chain.from_iterable(map(dict.values, variables))  # after `gc.freeze()` nobody is known to refer to anything
     functions = [each for each in chain(gc.get_referrers(*variables), held) if type(each) is FunctionType]
     suspending = [each for each in functions if each.__code__.co_flags & _SUSPENDING]
     referring = gc.get_referrers(*suspending, *(each.__code__ for each in suspending))
     found = [each for each in referring if type(each) in _FRAMES and not getattr(each, _RUNNING[type(each)])]
-    frames = [getattr(each, _FRAMES[type(each)]) for each in found]
-    return [frame for frame in frames if frame is not None and is_user(frame)]
+    waiting = [getattr(each, _FRAMES[type(each)]) for each in found]
+    return [frame for frame in waiting if frame is not None and is_user(frame)]

@@ -106,8 +106,10 @@ def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
             "tensors; `backsight explain` lists all codes"
         )
         return 2
-    if not _NAMED.search(held) and (place := raised_at(held)):
-        _show_read(held, *place)
+    if not _NAMED.search(held) and (place := raised_at(held)) and _show_read(held, *place):
+        show("", line(f"The whole page, with right code: backsight explain {' '.join(codes)}"))
+        show(line(f"With the values of your tensors: backsight run {_script(held)}"))
+        return 0
     for code in codes:
         show_page(_led(known[code].read_text(encoding="utf-8"), program_of(held)))
     if not _NAMED.search(held):  # last, since a terminal shows the end
@@ -117,20 +119,21 @@ def _explain_text(held: str, known: dict[str, Path], script: str = "") -> int:
     return 0
 
 
-def _show_read(held: str, file: str, number: int, statement: str) -> None:
-    """Show what the source files that a traceback names tell of its error; where they do not help, the text alone."""
+def _show_read(held: str, file: str, number: int, statement: str) -> bool:
+    """Show what the source files that a traceback names tell of its error, and whether they do; else its text."""
     from backsight.diagnosis.pasted import NotRead, explained_text
     from backsight.tables.messages import pasted, read_out
 
     error, why = pasted(held), ""
     try:
         if error is not None and (finding := explained_text(error.kind, error.message, error.lines)) is not None:
-            show(line("Read from the source files that the traceback names, without running them:"), "", finding, "")
-            return
+            show(line("Read from the source files that the traceback names, without running them:"), "", finding)
+            return True
     except NotRead as reason:
         why = f"Its source was not read: {reason}"
     said = f"Raised at {_shortened(file)}:{number}{f', {statement}' * bool(statement)}."
     show(*map(line, filter(None, [read_out(held), said, why])), "")
+    return False
 
 
 _NAMED = re.compile(r"\bBS\d{3}\b")

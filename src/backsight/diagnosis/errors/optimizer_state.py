@@ -246,7 +246,7 @@ def _of_other_shapes(case: _Case) -> Finding | None:
             f"The state of {case.name} does not fit its parameters: {has}.",
             (loads,),
             "A state fits the parameters that it was made or saved for, in their order. Where a parameter has been "
-            f"given another shape since, make {case.name} anew: it then starts with a new state.",
+            f"given another shape since, make {case.name} anew, and its scheduler: it then starts with a new state.",
             case.loaded,
             exact=False,
         )

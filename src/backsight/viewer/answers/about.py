@@ -32,7 +32,12 @@ def about(run: Run, asked: Asked) -> Answer:
         "state": seen.state,
         "bytes": seen.bytes,
         "damage": seen.damage,
-        "steps": {"count": len(overview.training_steps), "first": _at(steps, 0), "last": _at(steps, -1)},
+        "steps": {
+            "count": len(overview.training_steps),
+            "made": (_at(overview.training_steps, -1) or 0) + 1,  # an evaluation after them is none
+            "first": _at(steps, 0),
+            "last": _at(steps, -1),
+        },
         "ranks": list(run.ranks),
         "rank": None if overview is run else overview.ranks[0],
         "replicated": any(tensor.replicated for tensor in run.tensors) and run.world > 1,

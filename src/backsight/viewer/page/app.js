@@ -179,8 +179,8 @@ function turnTheme() {
 }
 /** How many steps were recorded, and of how many where not of all. */
 function recordedOf(steps) {
-  return steps.count && steps.count <= steps.last
-    ? `${count(steps.count)} of ${plural(steps.last + 1, "step")}`
+  return steps.count && steps.count < steps.made
+    ? `${count(steps.count)} of ${plural(steps.made, "step")}`
     : plural(steps.count, "step");
 }
 function mark() {

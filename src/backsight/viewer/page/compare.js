@@ -27,7 +27,7 @@ function comparePage(state, info, app) {
           )
         : null;
       if (!there.length) {
-        fill(place, chooser, empty("There is no other run in this folder"));
+        fill(place, chooser, empty("No other run is here: record one more"));
         return;
       }
       if (!chosen.length) {

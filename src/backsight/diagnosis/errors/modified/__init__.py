@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from backsight.diagnosis.errors.modified.stepped import changed_by_step
 from backsight.diagnosis.errors.modified.wording import needs, spoken, why_saved
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -17,11 +19,12 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, lost, shaped, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
-from backsight.source import loop_facts, statement_at
-from backsight.source.body import body_around
+from backsight.source import calls_of, loop_facts, statement_at
+from backsight.source.body import body_around, callee
 from backsight.source.changes import read_before_written
 from backsight.story.changes import Changed, changed_by_module, changes, shared_at
 from backsight.story.failure import Failure, around_engine
+from backsight.story.files import user_files
 from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
 from backsight.story.memory import base_of, needs_gradient, shape_of
 from backsight.story.stale import stale, stale_beside
@@ -249,7 +252,13 @@ def _by_message(failure: Failure, said: Said | None) -> Finding:
     if said:
         lines.append(f"It was saved at version {said.expected} and is at version {said.version} now.")
     if said and said.writer:
-        lines.append(f"{said.writer} created it, or modified it last.")
+        function = _function(said.writer)
+        lines.append(f"{function} created it, or modified it last.")
+        of_files = calls_of(*user_files(failure))
+        alike = [(body, each) for body, each, call in of_files if callee(call)[1] == f"{function}_"]
+        if len(alike) == 1:
+            body, statement = alike[0]
+            lines.append(shown(body.place(statement), f"is the only call of {function}_() in the program.", "read"))
     return explanation(
         f"{what} that backward needs was modified in place after the forward pass saved it.",
         tuple(lines),
@@ -276,6 +285,12 @@ def _described(subject: Subject) -> str:
 def _capital(name: str) -> str:
     """A description as the beginning of a sentence; a name of the program's as it is."""
     return f"A{name[1:]}" if name.startswith("a ") else name
+
+
+def _function(operation: str) -> str:
+    """The function of PyTorch that an operation is of: `clamp` of `Clamp1`; else its name."""
+    name = operation.lower()
+    return next((each for each in (name, name.rstrip("0123456789")) if hasattr(torch, each)), operation)
 
 
 def said_by(message: str) -> Said | None:

@@ -24,6 +24,8 @@ _SPOKEN = {
     "cumprod": "a cumulative product",
     "nativelayernorm": "a layer norm",
     "nativebatchnorm": "a batch norm",
+    "maxpool2dwithindices": "max_pool2d",
+    "maxpool3dwithindices": "max_pool3d",
     "pow": "a power",
     "mul": "a product",
     "div": "a quotient",

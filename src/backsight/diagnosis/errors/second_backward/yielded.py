@@ -51,7 +51,7 @@ def yielded(case: Case) -> Finding | None:
 
 
 def _carried(case: Case) -> Iterator[Carried]:
-    for level in _suspended():
+    for level in _suspended(case):
         for facts in loops(level):
             names = [
                 name
@@ -65,9 +65,9 @@ def _carried(case: Case) -> Iterator[Carried]:
                 yield Carried(level, tuple(names), *facts.carried[names[0]], "iteration", facts)
 
 
-def _suspended() -> Iterator[Level]:
+def _suspended(case: Case) -> Iterator[Level]:
     """The generators and coroutines of the program that wait for the next request, at a statement of their own."""
-    for frame in suspended():
+    for frame in suspended(case.failure.frames):
         level = Level(frame, frame.f_lineno)
         if level.statement is not None and not any(True for _ in blocks(level.statement)):
             yield level
