@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
+from backsight.findings.evidence import Certainty
 from backsight.snapshot import survey
 from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned
@@ -42,19 +44,26 @@ def data_replaced(failure: Failure, match: re.Match[str], index: int) -> Finding
     leaves = [leaf for leaf in graph.leaves if shapes[leaf.index] not in (None, leaf.shape)] if graph else []
     names = [leaf.name for leaf in leaves if leaf.name]
     replaced = [each for leaf in leaves for each in _replacements(failure, leaf)]
+    alone = Counter(
+        each.leaf.index for each in replaced
+    )  # its shape shows that something did it: the only one that can
+    known: dict[int, Certainty] = {index: "held" if times == 1 else "read" for index, times in alone.items()}
     what = listed(names, 4) or f"input {index} of {op_name(match['node']).lower()}"
     gradient = "gradients in the old shapes" if len(names) > 1 else "gradient in the old shape"
     return explanation(
         f"{what} got another shape through .data, but autograd expects {'their' if len(names) > 1 else 'its'} "
         f"{gradient}.",
         (
-            *(shown(each.place, f"replaces the data of {each.leaf.name}.", "read") for each in replaced),
+            *(
+                shown(each.place, f"replaces the data of {each.leaf.name}.", known[each.leaf.index])
+                for each in replaced
+            ),
             f"{match['node']}, input {index}: {match['what']}.",
             *failing(failure, "is the call that failed."),
         ),
         _fix(replaced, leaves),
         source=str(replaced[0].place) if replaced else failure.source,
-        exact=bool(names),
+        exact=bool(names) and "read" not in known.values(),
     )
 
 
