@@ -42,3 +42,8 @@ def test_gradients_that_another_loss_leaves_are_not_told_again_as_never_zeroed()
     leaves = replace(found("BS123"), evidence=(shown(Place("train.py", 9, "loss.backward()"), "adds to them."),))
     assert codes(one_for_each_cause([leaves, found("BS103", source="train.py:9")])) == ["BS123"]
     assert codes(one_for_each_cause([leaves, found("BS103", source="train.py:7")])) == ["BS123", "BS103"]
+
+
+def test_that_two_optimizers_hold_the_same_is_a_consequence_of_the_one_that_took_the_place_of_the_other():
+    assert codes(one_for_each_cause([found("BS128"), found("BS106", severity="note")])) == ["BS128"]
+    assert codes(one_for_each_cause([found("BS128"), found("BS106")])) == ["BS128", "BS106"]

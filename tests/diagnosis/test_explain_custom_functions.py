@@ -207,7 +207,24 @@ class TestTheShapeOfAGradient:
         )
         assert finding.code == "BS208"
         assert finding.title.startswith("w got another shape through .data")
-        assert "new nn.Parameter" in finding.fix
+        assert finding.source.endswith(":3")
+        assert "w.data = torch.randn(4, 4)\n    replaces the data of w." in evidence(finding)
+        assert (
+            "Create a new nn.Parameter instead: on line 3, write `w = nn.Parameter(torch.randn(4, 4))`." in finding.fix
+        )
+
+    def test_data_that_two_statements_replace_are_told_with_both_and_with_doubt(self):
+        finding = explained(
+            """
+            w = torch.nn.Parameter(torch.randn(3, 3))
+            before = (w * 1).grad_fn
+            w.data = torch.randn(3, 3)
+            w.data = torch.randn(4, 4)
+            (torch.randn(2, 4) @ w).sum().backward()
+            """
+        )
+        assert not finding.exact
+        assert evidence(finding).count("replaces the data of w.") == 2
 
     def test_without_traceback_the_message_is_read(self):
         error = failing(function("x", "x * 2", "return g[0]", "a")).with_traceback(None)

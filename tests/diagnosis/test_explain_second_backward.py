@@ -501,3 +501,57 @@ for _ in range(3):
     total.backward()
 """
     assert explained(source).title.startswith("total adds up the losses")
+
+
+class TestWhatOutlivesAnIteration:
+    BODY = """
+for step in range(2):
+    out = SimpleNamespace(scores=head(rnn(x + drawn())).squeeze(-1))
+    loss = out.scores.pow(2).mean()
+    loss.backward()  # here
+"""
+    MIXED = f"{SETUP}from types import SimpleNamespace\nmix = torch.eye(4).requires_grad_()"
+
+    def test_what_this_iteration_makes_and_what_a_view_is_of_do_not(self):
+        source = f"""{self.MIXED}
+def drawn(kept=[torch.zeros(2, 4)]):
+    kept[0] = (kept[0] @ mix).tanh()
+    return kept[0] * 1
+{self.BODY}"""
+        said = "The loss is computed through drawn.__defaults__[0][0], which outlives an iteration."
+        assert said in evidence(explained(source))
+
+    def test_an_attribute_of_what_this_iteration_makes_is_not_computed_before_the_loop(self):
+        source = f"""{self.MIXED}
+def states():
+    state = torch.zeros(2, 4)
+    while True:
+        state = (state @ mix).tanh()
+        yield state * 1
+drawn = states().__next__
+{self.BODY}"""
+        assert "computed once" not in explained(source).title
+
+    def test_an_attribute_that_is_read_again_in_the_step_is_detached_after_it(self):
+        source = f"""{SETUP}
+class Memory:
+    def __init__(self):
+        self.state = torch.zeros(2, 8)
+    def write(self, seen):
+        h = torch.tanh(seen + self.state)
+        self.state = h  # here
+        return h
+    def norm(self):
+        return self.state.pow(2).mean()
+memory = Memory()
+optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)
+for step in range(2):
+    h = memory.write(rnn(x, torch.zeros(2, 8)))
+    loss = head(h).mean() + memory.norm()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "memory.state = memory.state.detach()" in finding.fix

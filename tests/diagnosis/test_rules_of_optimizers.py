@@ -44,6 +44,19 @@ class CompactTowers(nn.Module):
         return (u * v).sum() * w
 
 
+class Growing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.last, self.unused = nn.Linear(4, 3), nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def grow(self) -> None:
+        self.last.weight = nn.Parameter(torch.cat([self.last.weight.detach(), torch.zeros(2, 3)]))
+        self.last.bias = nn.Parameter(torch.cat([self.last.bias.detach(), torch.zeros(2)]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.trunk(x))
+
+
 class TestParameterNotReached:
     def test_a_detached_branch_is_shown_in_the_source(self) -> None:
         model = Towers()
@@ -121,6 +134,23 @@ class TestParameterNotReached:
             ".detach(), .data, .item(), torch.no_grad(), or an unused result."
         )
         del optimizer
+
+    def test_what_was_replaced_belongs_to_no_module_and_is_told_apart_from_an_unused_head(self) -> None:
+        net = Growing()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net.grow()
+        optimizer.add_param_group({"params": [*net.last.parameters()]})
+        left, unused = of(bs.audit(net(torch.randn(2, 4)).sum()), "BS102")
+        assert left.severity == "note"
+        assert left.title == "optimizer holds parameters that belong to no module anymore."
+        assert left.evidence[0] == "Only optimizer still holds 2 of its 8 trainable parameters."
+        assert [str(each).rpartition("\n    ")[2] for each in left.evidence[1:]] == [
+            "replaces net.last.weight.",
+            "replaces net.last.bias.",
+        ]
+        assert left.fix.startswith("Create optimizer again after each replacement to drop them.")
+        assert "net.unused.weight and net.unused.bias: 2 of its 8" in str(unused.evidence[0])
+        assert "param_groups" not in str(unused)
 
     def test_what_another_loss_trains_is_said_to_be_trained(self) -> None:
         model = Heads()

@@ -12,6 +12,9 @@ import pytest
 import terminal
 from surroundings import environment
 
+from backsight.diagnosis import Finding, Report
+from backsight.launch import voice
+
 CARRIED = """
 import torch
 rnn = torch.nn.RNN(4, 4)
@@ -96,6 +99,17 @@ class TestATerminal:
     def test_findings_of_the_audits_likewise(self, train):
         written = plain(on_terminal(train, "forgotten.py"))
         assert "╭─ backsight found ─" in written and "│  warning BS101  delta requires grad, but no" in written
+
+
+@pytest.mark.parametrize(
+    "severities, title",
+    [(("warning", "note"), "found"), (("error", "warning", "note"), "found 2 problems; fix them in this order")],
+)
+def test_a_note_is_not_counted_as_a_problem(severities, title, capsys):
+    voice.show(
+        Report(tuple(Finding(f"BS10{k}", each, "It is so.") for k, each in enumerate(severities))), explains=False
+    )
+    assert capsys.readouterr().err.strip().splitlines()[0] == f"backsight {title}"
 
 
 class TestAFile:

@@ -17,11 +17,13 @@ class Fact:
     reasons: the codes of what tells why it is so. states: those of what only says that it is, left out beside a reason.
     where: what a reason has to know: nothing, any statement, or the one that the other finding names, as its own or
     among those it shows; or since when it has to be so: no later than the other, or since a step that is known.
+    notes: whether only notes state it, and a warning of the same code says more.
     """
 
     reasons: frozenset[str]
     states: frozenset[str] = frozenset()
     where: Literal["anywhere", "somewhere", "same place", "shown", "before", "dated"] = "anywhere"
+    notes: bool = False
 
     def is_explained(self, found: Iterable[Finding]) -> bool:
         """Whether a finding tells why it is so."""
@@ -39,6 +41,8 @@ class Fact:
     def explains(self, reason: Finding, stated: Finding) -> bool:
         """Whether a finding tells why something is so that another only states."""
         if reason.code not in self.reasons or stated.code not in self.states:
+            return False
+        if self.notes and stated.severity != "note":
             return False
         return {
             "anywhere": True,
@@ -84,6 +88,8 @@ FACTS = (
     Fact(_codes(158), states=_codes(141), where="shown"),
     # A parameter does not move.
     Fact(_codes(146), states=_codes(113), where="same place"),
+    # An optimizer takes the place of another, and both hold the same parameters.
+    Fact(_codes(128), states=_codes(106), notes=True),
     # Weights end as NaN: a recording knows which operation began it, and in which step.
     Fact(_codes(301), states=_codes(108), where="somewhere"),
     # The graph grows from step to step.

@@ -104,7 +104,7 @@ def show(what: Finding | Report, *, explains: bool, thread: str | None = None, c
         if _told("".join(as_lines.line(kind, thread=thread, caught=caught, **finding.to_dict()) for finding in found)):
             return
     if sys.stderr is not None:
-        several = 0 if explains else len(getattr(what, "findings", ()))
+        several = 0 if explains else sum(each.severity != "note" for each in getattr(what, "findings", ()))
         title = "backsight explains" if explains else "backsight found"
         title += f" {several} problems" if several > 1 else ""
         title += f" in {of_several.program}" if of_several.program else ""

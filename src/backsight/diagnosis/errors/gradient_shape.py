@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from backsight.diagnosis.errors.data_replaced import data_replaced
 from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
@@ -16,7 +17,6 @@ from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
@@ -24,8 +24,6 @@ from backsight.source.body import Body, callee, dotted, expressions, is_constant
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
-from backsight.story.memory import needs_gradient
-from backsight.tape.ops import op_name
 
 _SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible with \[(?P<due>[\d, ]*)\]")
 _CHECK = "torch.autograd.gradcheck tests a backward against finite differences."
@@ -304,24 +302,4 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
             source=str(computed[1]) if computed else failure.source,
             exact=found is not None,
         )
-    name = _leaf_at(failure, match["node"], index)
-    what = name or f"input {index} of {op_name(match['node']).lower()}"
-    return explanation(
-        f"{what} got another shape through .data, but autograd expects its gradient in the old shape.",
-        (f"{match['node']}, input {index}: {match['what']}.", *where),
-        f"Look for what replaced the data of {name or 'that tensor'}: `.data = ...`, `.resize_()`, pruning. Create a "
-        "new nn.Parameter instead, pass it to the optimizer, and rerun the forward pass.",
-        source=failure.source,
-        exact=bool(name),
-    )
-
-
-def _leaf_at(failure: Failure, node_name: str, index: int) -> str:
-    """The name of the leaf that an operation of this kind has as its input `index`, if its shape has changed since."""
-    if not any(needs_gradient(root) for root in failure.roots):
-        return ""
-    for node in survey(failure.roots, frames=failure.frames).graph.nodes:
-        edge = node.inputs[index] if node.name == node_name and index < len(node.inputs) else None
-        if edge is not None and edge.node.leaf is not None:
-            return edge.node.leaf.name
-    return ""
+    return data_replaced(failure, match, index)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.holders import results_held, structure
+from backsight.diagnosis.evidence.holders import attributes_held, structure
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.naming.plain import class_dict, mro
 from backsight.naming.roots import is_user_class
 from backsight.source import (
@@ -20,17 +21,21 @@ from backsight.source import (
     LoopFacts,
     Place,
     assignments,
+    calls_of,
     function_at,
     lets_through,
     loop_facts,
     may_have_history,
+    read_at,
     statement_at,
 )
 from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import Use, uses
-from backsight.source.body import body_around, statements
+from backsight.source.body import body_around, callee, statements
 from backsight.source.keeping import is_cached
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, method
+from backsight.story.sections import methods_of
 from backsight.story.stepping import optimizer_steps
 
 
@@ -113,8 +118,8 @@ def _by_object(case: Case) -> Carried | None:
     """An attribute of an object keeps a result of this graph, and the methods of its class both read and assign it."""
     found: dict[str, tuple[Place, Place]] = {}
     alike: dict[str, type] = {}
-    for tensor, name in results_held(case.failure.frames):
-        owner, _, attribute = name.path.partition("[")[0].rpartition(".")
+    for tensor, path in attributes_held(case.failure.frames):
+        owner, _, attribute = path.partition("[")[0].rpartition(".")
         if not owner or not case.graph.shared(structure(tensor)) or not case.is_joint(tensor):
             continue
         held = next((value for level in case.failure.users if (value := level.value(owner)) is not None), None)
@@ -192,6 +197,8 @@ def detaching(found: Carried) -> str:
     """Say where to detach: not in a loop within the iteration, or the call, that assigns it, nor in a method of the
     object that keeps it, which may run many times in a step."""
     level, facts = found.level, found.facts
+    if kept := _kept_without(found):
+        return kept
     body = body_around(found.assigned.file, found.assigned.line)
     within = loop_facts(body, found.assigned.line)
     inner = within is not None and (facts is None or within.loop != facts.loop) and not _covers(within, level.place)
@@ -200,6 +207,31 @@ def detaching(found: Carried) -> str:
     steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
     but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
     return f"Detach once per step, after line {steps[0].line}, {steps[0].text}{but}: {found.detached()}."
+
+
+def _kept_without(found: Carried) -> str:
+    """The statement of a method that keeps a result, with its values alone, `self.chains = z.detach()`: where each pass
+    calls the method once, and nothing reads the attribute again in that pass. Empty elsewhere.
+    """
+    level, line = found.level, found.assigned.line
+    body, statement = read_at(found.assigned)
+    single = found.own and len(found.names) == len(found.alike) == 1 and isinstance(statement, ast.Assign)
+    if not single or body is None or level.body is None or loop_facts(body, line) is not None:
+        return ""
+    calls = [each for each in calls_of(*{body.file, level.body.file}) if callee(each[2])[1] == body.name]
+    loops_around = [loop_facts(caller, each.lineno) for caller, each, _ in calls if caller.node is level.body.node]
+    methods = methods_of(type(level.value(found.name.rpartition(".")[0])))
+    earlier = all(
+        within.node is body.node and each.lineno < line
+        for within, name in [(level.body, found.name), *((each, found.inner) for each in methods)]
+        for each in statements(within.node)
+        if Use(name, False) in uses(each)
+    )
+    if len(calls) != 1 or loops_around != [loop_facts(level.body, level.line)] or not earlier:
+        return ""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"}) if statement and value else ""
+    return f"Keep its values alone: on line {line}, write `{new}`." if new else ""
 
 
 def _covers(facts: LoopFacts, place: Place) -> bool:

@@ -15,8 +15,9 @@ from backsight.naming.plain import mro
 from backsight.naming.roots import is_user_class
 from backsight.source import Place, assignments, only
 from backsight.source.bindings import assigned
-from backsight.source.body import function_at, functions, statements
+from backsight.source.body import body_around, function_at, functions, statements
 from backsight.story.failure import method
+from backsight.tape import Leaf
 
 
 def creations(scene: Scene, tensors: Sequence[torch.Tensor], optimizer: str) -> tuple[Evidence, ...]:
@@ -49,6 +50,30 @@ def attribute_assignments(scene: Scene, path: str, *, inside: bool, tying: bool 
         if isinstance(target, ast.Attribute) and target.attr == path.rpartition(".")[2]
         if tying or not isinstance(value, ast.Attribute)
     ]
+
+
+def only_built(scene: Scene) -> Place | None:
+    """Return the statement that makes the only optimizer."""
+    return built_at(scene, next(iter(scene.optimizers))) if len(scene.optimizers) == 1 else None
+
+
+def put_in_place(scene: Scene, leaf: Leaf) -> tuple[Place | None, str]:
+    """Return the one statement, in the file of the backward and outside of any `__init__`, that assigns an attribute of
+    the name of the leaf, or of a module around it, and this name. One that ties it to another replaces nothing.
+
+    Of several that one which follows the optimizer in its function.
+    """
+    parts = leaf.name.split(".")
+    for path in (".".join(parts[: at + 1]) for at in reversed(range(1, len(parts)))):
+        places = attribute_assignments(scene, path, inside=False, tying=False)
+        if len(places) > 1 and (built := only_built(scene)) is not None:
+            around = body_around(built.file, built.line)
+            scope = around.node if around is not None else None
+            own = [each for each in places if (b := body_around(each.file, each.line)) is not None and b.node is scope]
+            places = [each for each in own if each.file == built.file and each.line > built.last] or places
+        if places:
+            return (places[0], path) if len(places) == 1 else (None, "")
+    return None, ""
 
 
 def _creation(scene: Scene, tensors: Sequence[torch.Tensor]) -> tuple[Place, str] | None:

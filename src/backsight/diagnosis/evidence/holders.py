@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from types import FrameType
 
 import torch
@@ -38,10 +38,28 @@ def identified(tensor: torch.Tensor) -> tuple[int, int] | None:
 
 
 def results_held(frames: Sequence[FrameType]) -> list[tuple[torch.Tensor, Name]]:
-    """Return every live result that a variable holds, with its name; `frames` are searched first."""
+    """Return every live result that a variable holds, with its name; `frames` are searched first.
+
+    What a view is of has no name of the program's, unless something else holds it.
+    """
     found = search((), frames=frames, collect=(torch.Tensor,), where=requires_grad).found
     with no_torch_function():
-        return [(t, name) for t, name in found if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+        held = [(t, name) for t, name in found if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    return [(t, name) for t, name in held if not name.path.endswith("._base")]
+
+
+def attributes_held(frames: Sequence[FrameType]) -> Iterator[tuple[torch.Tensor, str]]:
+    """Yield every live result that an attribute holds, with its path: also where a variable has a shorter name for it,
+    as what the method returned that has kept it.
+    """
+    held = results_held(frames)
+    targets = [tensor for tensor, _ in held]
+    names = search(targets, frames=frames, collect=(torch.Tensor,), where=requires_grad).names  # looks to the end
+    for (tensor, best), others in zip(held, names, strict=True):
+        paths = (each.path for each in (best, *others))
+        path = next((each for each in paths if "." in each.partition("[")[0]), None)
+        if path is not None:
+            yield tensor, path
 
 
 def structure(tensor: torch.Tensor) -> Graph:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed
-from backsight.diagnosis.evidence.creation import attribute_assignments, built_at
+from backsight.diagnosis.evidence.creation import attribute_assignments, only_built, put_in_place
 from backsight.diagnosis.evidence.following import followers
 from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.spoken import simple
@@ -143,7 +143,7 @@ def _by_cause(scene: Scene, leaves: Sequence[Leaf], passed: bool) -> Iterator[tu
         if model not in behind:
             behind[model] = None if passed else _left_behind(scene, leaf)
         left = behind[model] if "." in leaf.name else None
-        place, module = _put_in_place(scene, leaf) if left else (None, "")
+        place, module = put_in_place(scene, leaf) if left else (None, "")
         key = place or (left is not None and model) or re.search(r"[.\[]", leaf.name) is not None
         found.setdefault(key, []).append(leaf)
         if left is not None:
@@ -238,12 +238,7 @@ def _made(scene: Scene, leaf: Leaf) -> tuple[Place, Place] | None:
 def _leaving_out(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
     """The statement that makes the only optimizer, without parameters of a model that it could have been given."""
     registered = leaves[0].kind == "parameter" and not _in_plain_container(scene, leaves)
-    return _built(scene) if registered else None
-
-
-def _built(scene: Scene) -> Place | None:
-    """The statement that makes the only optimizer."""
-    return built_at(scene, next(iter(scene.optimizers))) if len(scene.optimizers) == 1 else None
+    return only_built(scene) if registered else None
 
 
 def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tuple[Fact, ...], str] | None:
@@ -491,25 +486,6 @@ def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
         if number:
             return name, number
     return None
-
-
-def _put_in_place(scene: Scene, leaf: Leaf) -> tuple[Place | None, str]:
-    """The one statement, in the file of the backward and outside of any `__init__`, that assigns an attribute of the
-    name of the leaf, or of a module around it, and this name. One that ties it to another attribute replaces nothing.
-
-    Of several that one which follows the optimizer in its function.
-    """
-    parts = leaf.name.split(".")
-    for path in (".".join(parts[: at + 1]) for at in reversed(range(1, len(parts)))):
-        places = attribute_assignments(scene, path, inside=False, tying=False)
-        if len(places) > 1 and (built := _built(scene)) is not None:
-            around = body_around(built.file, built.line)
-            scope = around.node if around is not None else None
-            own = [each for each in places if (b := body_around(each.file, each.line)) is not None and b.node is scope]
-            places = [each for each in own if each.file == built.file and each.line > built.last] or places
-        if places:
-            return (places[0], path) if len(places) == 1 else (None, "")
-    return None, ""
 
 
 def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.evidence.creation import creations
+from backsight.diagnosis.evidence.creation import creations, put_in_place
 from backsight.diagnosis.evidence.cuts import ends, removing, straight_through, undoing, where
 from backsight.diagnosis.evidence.hardened import hardened
 from backsight.diagnosis.evidence.severed import hook_around, severing
@@ -21,7 +21,8 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming.roots import is_library, is_ours
-from backsight.source import Body, Cut, Place, function_at
+from backsight.source import Body, Cut, Place, function_at, read_at
+from backsight.source.bindings import assigned
 from backsight.source.body import body_around, callee, calls_in, dotted, statements
 from backsight.tape import modules_in, registered
 from backsight.tracing import Severed, current, whence
@@ -44,8 +45,49 @@ def parameter_not_reached(scene: Scene) -> Iterator[Finding]:
     for name, optimizer in (scene.optimizers if in_vain else involved).items():
         trained = [p for p in parameters(optimizer) if p.requires_grad]
         missing = [p for p in trained if id(p) not in reached]
-        if missing and (in_vain or len(missing) < len(trained)):  # else, with none reached, it serves another loss
+        if not missing or not (in_vain or len(missing) < len(trained)):  # with none reached, it serves another loss
+            continue
+        left = [] if in_vain else _left_behind(scene, missing)
+        replaced = _replaced(scene) if left else {}
+        if replaced:
+            yield _of_no_module(name, left, replaced, len(trained))
+            missing = [p for p in missing if all(p is not each for each in left)]
+        if missing:
             yield _finding(scene, name, missing, len(trained))
+
+
+def _left_behind(scene: Scene, missing: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the parameters that nothing but an optimizer holds anymore."""
+    return [p for p, path in zip(missing, scene.names(missing), strict=True) if ".param_groups[" in path]
+
+
+def _replaced(scene: Scene) -> dict[str, Place]:
+    """Return the parameters of this loss, or the modules around them, that statements have replaced, with these."""
+    put = dict.fromkeys(put_in_place(scene, leaf) for leaf in scene.graph.leaves if leaf.kind == "parameter")
+    own = [(place, path) for place, path in put if place is not None and _assigns(place, path)]
+    places = [place for place, _ in own]
+    return {path: place for place, path in own if places.count(place) == 1}  # `layer.weight = ...` may be any
+
+
+def _assigns(place: Place, path: str) -> bool:
+    """Whether a statement assigns what has this path, whatever it calls the object: `self.head.weight`."""
+    names = [dotted(target) or "" for target, _ in assigned(read_at(place)[1])]
+    return any(path.endswith(f".{name.partition('.')[2]}") for name in names if "." in name)
+
+
+def _of_no_module(optimizer: str, left: Sequence[torch.Tensor], replaced: dict[str, Place], total: int) -> Finding:
+    them, they, their = ("it", "it", "its") if len(left) == 1 else ("them", "they", "their")
+    return Finding(
+        "BS102",
+        "note",
+        f"{optimizer} holds parameters that belong to no module anymore.",
+        (
+            f"Only {optimizer} still holds {len(left)} of its {total} trainable parameters.",
+            *(shown(place, f"replaces {path}.") for path, place in replaced.items()),
+        ),
+        f"Create {optimizer} again after each replacement to drop {them}. Until then, {they} and {their} state take "
+        "memory.",
+    )
 
 
 def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], total: int) -> Finding:

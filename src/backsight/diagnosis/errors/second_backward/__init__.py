@@ -30,7 +30,7 @@ from backsight.diagnosis.evidence.holders import node_of, results_held
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, lost
 from backsight.snapshot import survey
-from backsight.source import assignments
+from backsight.source import assignments, loop_facts
 from backsight.story.failure import Failure, Level, around_engine
 
 Clue = Callable[[Case], Finding | None]
@@ -66,16 +66,32 @@ def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
 
 
 def _kept(case: Case) -> list[str]:
-    """Name what objects of the program hold of this graph, the oldest first: it may be from an earlier backward."""
+    """Name what objects of the program hold of this graph from before this iteration, the oldest first: it may be from
+    an earlier backward.
+    """
     found = {
         name.path: case.graph.nodes[index].sequence or 0
         for tensor, name in results_held(case.failure.frames)
         if name.exact
         and re.search(r"[.\[]", name.path)
         and tensor is not case.root
+        and not _is_of_this_iteration(case, name.path)
         and (index := node_of(case.graph, tensor)) is not None
     }
     return sorted(found, key=lambda path: found[path])
+
+
+def _is_of_this_iteration(case: Case, path: str) -> bool:
+    """Whether a statement of this iteration, or of a function that has no loop, assigns the variable of a path."""
+    variable = re.split(r"[.\[]", path, maxsplit=1)[0]
+    level = next((each for each in case.failure.users if variable in each.variables), None)
+    if level is None or level.body is None:
+        return False
+    facts = loop_facts(level.body, level.line)
+    if facts is None and isinstance(level.body.node, ast.Module):
+        return False
+    begins = facts.loop.line if facts is not None else 0
+    return any(begins < each.line <= level.line for each in assignments(level.body, variable))
 
 
 def _other_cell(level: Level | None) -> Iterator[str]:

@@ -34,7 +34,11 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
+<<<<<<< HEAD
 from backsight.source.bindings import Use, bound, uses
+=======
+from backsight.source.bindings import bound, prefixes, uses
+>>>>>>> eight
 from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
@@ -53,7 +57,8 @@ def computed_once(case: Case, upstream: bool = False) -> Finding | None:
         for facts in loops(level):
             for name, ancestor in names.items():
                 value = level.value(name)
-                if name in facts.assigned or value is case.root or _is_namespace(value) or _acts(level, ancestor):
+                anew = any(each in facts.assigned for each in prefixes(name))
+                if anew or value is case.root or _is_namespace(value) or _acts(level, ancestor):
                     continue
                 nodes = [i for i in made_in(case.graph, value) if needs_saved(case.graph, i)]
                 if not nodes or (joints and not set(nodes) & joints):
