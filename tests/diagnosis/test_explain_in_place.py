@@ -424,7 +424,7 @@ class TestWhereLittleIsLeft:
             "A tensor of shape 3 that backward needs was modified in place after the forward pass saved it."
         )
         assert "It was saved at version 0 and is at version 1 now." in finding.evidence
-        assert "Sigmoid created it, or modified it last." in finding.evidence
+        assert "sigmoid created it, or modified it last." in finding.evidence
 
     def test_in_a_thread_that_has_ended(self):
         caught = []
