@@ -34,11 +34,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import LoopFacts, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-<<<<<<< HEAD
-from backsight.source.bindings import Use, bound, uses
-=======
-from backsight.source.bindings import bound, prefixes, uses
->>>>>>> eight
+from backsight.source.bindings import Use, bound, prefixes, uses
 from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
