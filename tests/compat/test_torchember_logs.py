@@ -115,7 +115,7 @@ def test_a_line_torn_by_a_kill_is_skipped_and_counted(track: emberTracker) -> No
 def test_without_pandas_tables_say_what_to_do(track: emberTracker, monkeypatch: pytest.MonkeyPatch) -> None:
     track + {"a": 1}
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"df needs pandas, which is not installed: pip install backsight\[runs\]"):
+    with pytest.raises(ImportError, match=r"df needs pandas, which is not installed: pip install 'backsight\[runs\]'"):
         track.df
     with pytest.raises(ImportError, match=r"latest_line_list\(\) returns the same rows as dicts"):
         track.latest_df

@@ -366,7 +366,7 @@ def test_neither_recording_nor_reading_needs_pandas_or_arrow(path: Path) -> None
         try:
             run.frame()
         except ImportError as error:
-            assert "pip install backsight[runs]" in str(error)
+            assert str(error).endswith("pip install 'backsight[runs]'. Or use as_=\\"numpy\\".")
             print("said")
     """
     child = program(code, path)

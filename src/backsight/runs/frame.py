@@ -78,8 +78,8 @@ def presented(held: Table, as_: As) -> Any:
     raise ValueError(f'as_ must be "pandas", "arrow", "polars" or "numpy", not {as_!r}.')
 
 
-def extra(module: str) -> Any:
-    """Return a package that is only needed for this.
+def extra(module: str, instead: str = 'use as_="numpy"') -> Any:
+    """Return a package that is only needed for this; `instead` is what needs none.
 
     Raises:
         ImportError: with the command that installs it.
@@ -88,7 +88,7 @@ def extra(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         fix = "pip install polars" if module == "polars" else "pip install 'backsight[runs]'"
-        raise ImportError(f"This needs {module}, which is not installed: {fix}.") from error
+        raise ImportError(f"This needs {module}, which is not installed: {fix}. Or {instead}.") from error
 
 
 def _names(rows: Columns, known: Catalogue, rank: int | None) -> Table:
