@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +181,12 @@ def test_a_name_with_a_nul_in_it_is_escaped_in_csv(path: Path, tmp_path: Path) -
         writer.append(0, [writer.tensor("a\0b", "weight")], np.zeros(1, STATISTICS))
     text = open_run(path).export(tmp_path / "rows.csv").read_text(encoding="utf-8")
     assert "a\\0b" in text and "\0" not in text
+
+
+def test_without_pyarrow_the_formats_that_need_none_are_offered(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'backsight\[runs\]'\. Or end the name in \.csv or \.jsonl\."):
+        run.export(tmp_path / "out.parquet")
+    assert list(tmp_path.glob("out*")) == []

@@ -70,7 +70,10 @@ def export(chunks: Chunks, path: Path) -> None:
 @exporter(".parquet")
 def parquet(chunks: Chunks, path: Path) -> None:
     """A row group for each tensor (and rank, by rank), so that a reader of one skips the rest."""
-    extra("pyarrow")
+    try:
+        extra("pyarrow")
+    except ImportError as error:
+        raise ImportError(f"{error} Or end the name in .csv or .jsonl.") from error
     engine, writer = extra("pyarrow.parquet"), None
     try:
         for chunk in chunks:
