@@ -263,11 +263,11 @@ def test_the_source_that_a_traceback_names_is_read_and_not_run(
     assert main(["explain", "error.txt"]) == 0
     finding, _, more = capsys.readouterr().out.partition("\n\nThe whole page, with right code: ")
     assert more == "backsight explain BS203\nWith the values of your tensors: backsight run fit.py\n"
-    assert finding.startswith(
-        "Read from the source files that the traceback names, without running them:\n\n"
-        "error BS203  The loss does not require grad: model(x).argmax(1) detached it from the graph.\n"
-        "> fit.py:9  guess = model(x).argmax(1).float()\n"
-        "      .argmax() returns integer indices, which have no gradient.\n"
+    assert " ".join(finding.split()).startswith(  # however wide the terminal is
+        "Read from the source files that the traceback names, without running them: "
+        "error BS203 The loss does not require grad: model(x).argmax(1) detached it from the graph. "
+        "> fit.py:9 guess = model(x).argmax(1).float() "
+        ".argmax() returns integer indices, which have no gradient. fit.py:11 error.backward() "
     )
     assert "  fit.py:11  error.backward()\n" in finding and "  (Inferred from the source text.)\n" in finding
     assert "  fix: " in finding and "Raised at" not in finding

@@ -37,6 +37,12 @@ FAKE_DISPATCH: Any = take(
 )
 """The function in which the fake form of an operator is called: `func`, `args` and `kwargs` are among its variables."""
 
+CHECKS = {
+    take(f"torch.distributions.Distribution.{name}.__code__", _FORECAST, without=None)
+    for name in ("__init__", "_validate_sample")
+}
+"""Where a distribution of PyTorch raises unless all its arguments, or all values of a sample, are valid."""
+
 FAKE_LOG = "torch._subclasses.fake_tensor"
 """The name of the logger that tells the traceback of such an error, before it is raised."""
 

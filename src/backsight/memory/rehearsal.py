@@ -18,7 +18,6 @@ from types import FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch.distributions import Distribution
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
@@ -26,6 +25,7 @@ from torch.utils._pytree import tree_map_only
 from backsight.gradient_release import release
 from backsight.memory import checkpointed
 from backsight.memory._torch import (
+    CHECKS,
     FAKE_DISPATCH,
     FAKE_LOG,
     NO_VALUES,
@@ -348,9 +348,6 @@ _READERS = {
     torch.Tensor.__bool__: bool,
 }
 
-_CHECKS = {Distribution.__init__.__code__, Distribution._validate_sample.__code__}
-"""Where a distribution of PyTorch raises unless all its arguments, or all values of a sample, are valid."""
-
 _DEPTH = 12
 """Frames between a `step` and where it reads a value, at most."""
 
@@ -379,7 +376,7 @@ def _may_be_made_up() -> bool:
     """Whether this is called from the step of an optimizer, or where a distribution checks what it was given."""
     frame = sys._getframe(2)
     for _ in range(_DEPTH):
-        if frame.f_code in _CHECKS:
+        if frame.f_code in CHECKS:
             return True
         if frame.f_code.co_name == "step" and isinstance(frame.f_locals.get("self"), Optimizer):
             return True

@@ -53,7 +53,12 @@ class Handed:
 
 
 def handed(failure: Failure, tensor: object) -> Handed | None:
-    """Find the tensor itself among the variables of the functions on the stack; None where no variable holds it."""
+    """Find the tensor itself among the variables of the functions on the stack; None where no variable holds it.
+
+    Of a traceback's text alone there is no tensor, and no value of a variable.
+    """
+    if tensor is None:
+        return None
     found = [(level, name) for level in failure.users if (name := _variable(level, tensor))]
     inner = found[0][1] if found and found[0][0] is failure.user else ""
     return Handed(*found[-1], inner) if found else None
