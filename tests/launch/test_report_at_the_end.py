@@ -44,7 +44,7 @@ def test_the_report_is_written_and_nothing_else_stays(bench):
     assert sorted(path.name for path in bench.folder.iterdir()) == ["out.html", "train.py"]
     held = answers(bench.folder / "out.html")
     assert held["name"] == "train"
-    assert held["answers"]["about?"]["steps"] == {"count": 6, "first": 0, "last": 5}
+    assert held["answers"]["about?"]["steps"] == {"count": 6, "made": 6, "first": 0, "last": 5}
 
 
 def test_a_folder_that_was_given_keeps_the_recording(bench):
