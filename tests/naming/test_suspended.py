@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from contextlib import contextmanager
 
 import torch
 
@@ -14,6 +15,28 @@ def tensors(count):
     for _ in range(count):
         kept = [torch.ones(2)]
         yield weakref.ref(kept[0])
+
+
+@contextmanager
+def holding(ready):
+    within = torch.ones(4)
+    ready.append(weakref.ref(within))
+    yield
+
+
+class Batches:
+    @staticmethod
+    def each():
+        own = torch.ones(5)
+        yield weakref.ref(own)
+
+
+def test_behind_a_decorator_and_in_a_class_they_are_found_too():
+    ready = []
+    with holding(ready):
+        assert search([ready[0]()]).names[0][0].path == "within"
+    for given in Batches.each():
+        assert search([given()]).names[0][0].path == "own"
 
 
 def test_a_variable_of_a_generator_that_a_loop_alone_holds_has_its_name():

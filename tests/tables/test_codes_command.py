@@ -525,3 +525,14 @@ def test_the_one_call_of_what_modified_a_tensor_is_named(
     said = capsys.readouterr().out
     assert "  clamp created it, or modified it last.\n" in said
     assert "fit.py:7  alpha.clamp_(0, 1)\n      is the only call of clamp_() in the program.\n" in said
+
+
+@pytest.mark.parametrize("kind", ["UnicodeDecodeError", "KeyboardInterrupt", "nothing.Known"])
+def test_an_error_of_a_class_that_a_message_alone_does_not_make_is_read_all_the_same(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fit.py").write_text(ARGMAX)
+    Path("error.txt").write_text(OF_ARGMAX.replace("RuntimeError", kind))
+    assert main(["explain", "error.txt"]) == 0
+    assert "BS203" in capsys.readouterr().out

@@ -76,14 +76,22 @@ def explained_text(kind: str, message: str, lines: Sequence[Line]) -> Finding | 
     Raises:
         NotRead: if a file is not there, or has other lines now.
     """
-    made = getattr(builtins, kind, RuntimeError)
-    error = made(message) if isinstance(made, type) and issubclass(made, Exception) else RuntimeError(message)
+    error = _error(kind, message)
     entry = known(message, error)
     if entry is None or all(each.is_library for each in lines):
         return None
     levels = [level for each in lines if (level := _engine(each) if each.is_library else _level(each)) is not None]
     finding = explained_failure(failure_from(error, tuple(levels)), entry[0])
     return replace(finding, evidence=as_read(finding.evidence), exact=False)
+
+
+def _error(kind: str, message: str) -> Exception:
+    """Return an error like the one that the text tells; a RuntimeError for a class that is not there, or takes more."""
+    made = getattr(builtins, kind, None)
+    try:
+        return made(message) if isinstance(made, type) and issubclass(made, Exception) else RuntimeError(message)
+    except TypeError:  # a UnicodeDecodeError
+        return RuntimeError(message)
 
 
 def _level(line: Line) -> Level:

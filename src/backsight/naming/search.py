@@ -72,8 +72,8 @@ def search(
             if walk is None:
                 walk = Walk(targets, collect, deep, budget, where=where, gradients=not trains_elsewhere(thread))
                 here = threading.get_ident() if thread is None else thread
-                of_all = stages(frames, deep, here) if together is None else together.stages()
-                _explore(walk, of_all, bool(collect), frames)
+                in_turn = stages(frames, deep, here) if together is None else together.stages()
+                _explore(walk, in_turn, bool(collect), frames)
                 if together is not None and collect and not targets and walk.complete and walk.whole:
                     together.walk = walk
             return _result(walk, targets, walk.collected(collect, where) if collect else [], limit)
@@ -82,8 +82,8 @@ def search(
             gc.enable()
 
 
-def _explore(walk: Walk, stages: Iterable[list[Root]], collects: bool, frames: list[FrameType]) -> None:
-    for stage, roots in enumerate(stages):
+def _explore(walk: Walk, in_turn: Iterable[list[Root]], collects: bool, frames: list[FrameType]) -> None:
+    for stage, roots in enumerate(in_turn):
         to_the_end = collects and stage < _USER_STAGES
         if stage == _USER_STAGES:
             if walk.missing:

@@ -14,7 +14,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
-from .plain import class_dict
+from .plain import class_dict, namespace
 from .roots import is_user, user_globals
 
 _FRAMES = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
@@ -39,12 +39,20 @@ def suspended(frames: Iterable[FrameType] = ()) -> list[FrameType]:
 
 
 def _codes(variables: dict[str, object]) -> Iterator[CodeType]:
-    """The code of the functions and methods among these variables, and of the functions in them."""
+    """The code of the functions and methods among these variables, of what decorators wrap, and of what is in them."""
     values: list[Any] = list(variables.values())
     for each in values[:]:
         if issubclass(type(each), type):  # `isinstance` would ask what a program's object says of its class
             values += class_dict(each).values()
-    codes = [each.__code__ for each in values if type(each) is FunctionType]
-    for code in codes:  # grows as we go
-        codes += [each for each in code.co_consts if type(each) is CodeType and each.co_name != "<genexpr>"]
-    yield from codes
+    codes: dict[CodeType, None] = {}
+    while values:
+        each = values.pop()
+        if type(each) in (staticmethod, classmethod):
+            values.append(each.__func__)
+        elif type(each) is FunctionType and each.__code__ not in codes:
+            codes[each.__code__] = None
+            values.append((namespace(each) or {}).get("__wrapped__"))
+    inner = list(codes)
+    for code in inner:  # grows as we go
+        inner += [each for each in code.co_consts if type(each) is CodeType and each.co_name != "<genexpr>"]
+    yield from inner

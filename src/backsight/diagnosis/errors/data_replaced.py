@@ -44,10 +44,9 @@ def data_replaced(failure: Failure, match: re.Match[str], index: int) -> Finding
     leaves = [leaf for leaf in graph.leaves if shapes[leaf.index] not in (None, leaf.shape)] if graph else []
     names = [leaf.name for leaf in leaves if leaf.name]
     replaced = [each for leaf in leaves for each in _replacements(failure, leaf)]
-    alone = Counter(
-        each.leaf.index for each in replaced
-    )  # its shape shows that something did it: the only one that can
-    known: dict[int, Certainty] = {index: "held" if times == 1 else "read" for index, times in alone.items()}
+    times = Counter(each.leaf.index for each in replaced)
+    # Its shape shows that something replaced it: the only statement that can is known.
+    known: dict[int, Certainty] = {index: "held" if count == 1 else "read" for index, count in times.items()}
     what = listed(names, 4) or f"input {index} of {op_name(match['node']).lower()}"
     gradient = "gradients in the old shapes" if len(names) > 1 else "gradient in the old shape"
     return explanation(

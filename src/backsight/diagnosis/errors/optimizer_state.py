@@ -38,11 +38,9 @@ _OTHER_SHAPE = re.compile(r"must match the size|size mismatch|shape.* (?:match|s
 
 def state_refused(found: Refusal) -> Finding | None:
     """Tell the parameters that a state was saved of from those of the optimizer; None for another error."""
-    held = (each.variables.get("self") for each in reversed(found.below))
-    optimizer = next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
-    if optimizer is None:
+    case = _case(found)
+    if case is None:
         return None
-    case = _Case(found, optimizer)
     if _OTHER_NUMBER in found.failure.message:
         return _of_others(case)
     return _of_other_shapes(case) if _OTHER_SHAPE.search(found.failure.message) else None
@@ -50,9 +48,14 @@ def state_refused(found: Refusal) -> Finding | None:
 
 def made_at(found: Refusal) -> Place | None:
     """The statement that makes the optimizer which refused a state."""
+    case = _case(found)
+    return case.built if case is not None else None
+
+
+def _case(found: Refusal) -> _Case | None:
     held = (each.variables.get("self") for each in reversed(found.below))
     optimizer = next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
-    return _Case(found, optimizer).built if optimizer is not None else None
+    return _Case(found, optimizer) if optimizer is not None else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,6 +194,19 @@ def _lost_entry(failure: Failure, idle: Idle, body: Body, place: Place) -> Reaso
                 failure.user.place if failure.user else place,
                 f'Use the entry "{key.value}" in the loss, or remove {idle.path} from the model.',
             )
+    return None
+
+
+def left_idle(failure: Failure, tensors: Sequence[torch.Tensor]) -> Reason | None:
+    """Why the forward of a model leaves out all of these parameters, if its text shows that."""
+    missing = {id(each) for each in tensors}
+    held = (value for level in failure.users for value in level.variables.values() if is_module(value))
+    for module in {id(each): each for each in held}.values():
+        every = list(trainable(module))
+        names = [each for each in every if id(parameter_at(module, each)) in missing]
+        if len(names) == len(missing):
+            idle = [idle_in(module, path) for path in whole(names, every)]
+            return never_used(idle) or next((reason for each in idle if (reason := dropped(each))), None)
     return None
 
 

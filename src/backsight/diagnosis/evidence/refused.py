@@ -53,6 +53,11 @@ class Refusal:
         called = next((node for node in calls if callee(node)[1] == inner), None) or next(runs_module, None)
         return called or (at[0] if at else statement)
 
+    @property
+    def receiver(self) -> ast.expr | None:
+        """Of a call of a method, what it is a method of."""
+        return callee(self.expression)[0] if isinstance(self.expression, ast.Call) else None
+
     @cached_property
     def below(self) -> tuple[Level, ...]:
         """The levels of PyTorch's own below the line, outermost first."""

@@ -38,8 +38,7 @@ class Block(NamedTuple):
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
 def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
     """A hook, or retain_grad(), on a result that was computed under torch.no_grad()."""
-    call, body, statement = found.expression, found.level.body, found.level.statement
-    receiver = callee(call)[0] if isinstance(call, ast.Call) else None
+    receiver, body, statement = found.receiver, found.level.body, found.level.statement
     if receiver is None or body is None or statement is None:
         return None
     name = body.text(receiver)

@@ -90,7 +90,7 @@ def _without_jvp(found: Refusal, match: Match) -> Remedy | None:
 def _hook_of_leaves(found: Refusal, match: Match) -> Remedy | None:
     """A hook that runs once a gradient has been accumulated: on the leaves behind a computed tensor."""
     call, body, level = found.expression, found.level.body, found.level
-    receiver = callee(call)[0] if isinstance(call, ast.Call) else None
+    receiver = found.receiver
     if receiver is None or body is None or not isinstance(call, ast.Call) or level.statement is None:
         return None
     name, hook = body.text(receiver), ", ".join(map(body.text, call.args))

@@ -26,8 +26,7 @@ from backsight.tape import parameters_in
 @remedy(r"Can't detach views in-place")
 def _detached_view(found: Refusal, match: Match) -> Remedy | None:
     """`s.detach_()` of what chunk() or an index gave: detach() instead, and for the parts of a state a new state."""
-    call, body, statement = found.expression, found.level.body, found.level.statement
-    receiver = callee(call)[0] if isinstance(call, ast.Call) else None
+    receiver, body, statement = found.receiver, found.level.body, found.level.statement
     if receiver is None or body is None or statement is None:
         return None
     name = body.text(receiver)
@@ -92,8 +91,7 @@ def _groups(sizes: list[int]) -> str:
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
 def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
     """A gradient is asked for of what a frozen model computes: its input, where the program has it."""
-    call, body = found.expression, found.level.body
-    receiver = callee(call)[0] if isinstance(call, ast.Call) else None
+    receiver, body = found.receiver, found.level.body
     held = (value for level in found.failure.users for value in level.variables.values() if is_module(value))
     own = [*parameters_in(module)] if (module := next(held, None)) is not None else []
     if receiver is None or body is None or not own or any(needs_gradient(each) for each in own):

@@ -18,11 +18,10 @@ from backsight.diagnosis.errors.unused_input.before_loop import computed_before_
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies
-from backsight.diagnosis.errors.unused_input.idle import left_idle
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
 from backsight.diagnosis.evidence.first_order import first_order
 from backsight.diagnosis.evidence.holders import results_in
-from backsight.diagnosis.evidence.idle import parameter_at
+from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, listed, shown
@@ -461,7 +460,7 @@ def takes_no_part(case: Unused) -> Finding:
     """Nothing on the way to the output reads the input."""
     one = len(case.names) == 1
     names = listed(case.names)
-    again, idle = written_again(case), left_idle(case)
+    again, idle = written_again(case), left_idle(case.failure, case.tensors)
     allowed = "" if again or idle else _allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
