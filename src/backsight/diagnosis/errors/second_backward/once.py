@@ -232,9 +232,17 @@ def _acts(level: Level, ancestor: Ancestor) -> bool:
     return any((dotted(call.func) or "").startswith(f"{ancestor.name}.") for call in calls)
 
 
-def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nodes: list[int]) -> Finding:
+def _replaces(level: Level, place: Place, name: str) -> bool:
+    """Whether the statement at a place puts something else into an entry, which keeps nothing then."""
+    body, statement = level.body, statement_at(level.body, place.line)
+    return body is not None and isinstance(statement, ast.Assign) and name in map(body.text, statement.targets)
+
+
+def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nodes: list[int]) -> Finding | None:
     name, read = _element(case, level, ancestor, nodes)
     filled = [place for place in ancestor.bound if place.line > facts.loop.line]
+    if filled and _replaces(level, filled[0], name):
+        return None
     made = [place for place in ancestor.bound if place.line < facts.loop.line]
     if filled:
         return explanation(
