@@ -1,0 +1,15 @@
+# code: BS202
+# variable: h
+# cause: h.mul_(0.9)
+# fix: Write h = h.mul(0.9)
+import torch
+from torch import nn
+
+layer = nn.Linear(3, 3)
+for step in range(2):
+    h = layer(torch.ones(2, 3))
+    energy_of = lambda f: lambda k: (f * f * k).sum()
+    energy = energy_of(h)
+    loss = energy(1.0) if step else h.sum()
+    h.mul_(0.9)
+    loss.backward()
