@@ -2,6 +2,8 @@
 # variable: Op
 # cause: return g
 # fix: Compute the gradient of y too
+# or: if g is None:\n    return None, None\nreturn g
+# or: g = g * 2
 import torch
 
 

@@ -8,6 +8,8 @@
 # or: model = Hidden({"a": [linear(), linear()]})
 # or: model = Hidden([nn.Parameter(torch.ones(2))])
 # or: model = Hidden([torch.ones(2, requires_grad=True)])
+# or: model = nn.Sequential(nn.ReLU(), Hidden([linear()]))
+# or: model = Hidden([nn.ReLU(), 3])
 import torch
 from torch import nn
 

@@ -2,6 +2,8 @@
 # variable: opt_c.step
 # cause: opt_c.step()
 # fix: If actor_loss should not train the parameters of opt_c
+# varied: actor_loss = -(policy * advantage).mean()
+# or: actor_loss = -(policy * advantage * critic(s)).mean()
 import torch
 from torch import nn
 

@@ -2,6 +2,8 @@
 # variable: loss
 # cause: @torch.no_grad()
 # fix: Remove @torch.no_grad() from embed; it belongs
+# varied: two = embed(b)
+# or: with torch.no_grad():\n    two = embed(b)
 import torch
 
 model = torch.nn.Linear(3, 2)
