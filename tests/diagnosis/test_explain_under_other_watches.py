@@ -1,65 +1,40 @@
-"""BS201: which variable joins a loss to a graph that was freed, in programs as people write them."""
-
-import threading
+"""What watches of other levels than the exact one make of an explanation, and those that know less, or have ended."""
 
 import pytest
-import torch
-from failures import at, explained, failing
-from setups import HIDDEN_STATE
-from setups import RECURRENT as SETUP
+from failures import at, evidence, explained, failing
+from setups import CLASSIFIER, HIDDEN_STATE
 
 import backsight as bs
+from backsight.tracing import sites
 
-TWO_LOSSES = f"""{SETUP}
-features = rnn(x, torch.zeros(2, 8))
-first = head(features).mean()
-second = head(features).pow(2).mean()
-first.backward()  # first
-second.backward()  # here
+PROJECTED = """
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.1)
+for x in torch.randn(4, 8, 3):
+    loss = (x @ w).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    w = w.clamp(min=0.1)
 """
-
-GAN = f"""{SETUP}
-generator, discriminator = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Linear(8, 1)
-g_optimizer = torch.optim.SGD(generator.parameters(), lr=0.1)
-d_optimizer = torch.optim.SGD(discriminator.parameters(), lr=0.1)
-for step in range(2):
-    fake = generator(x)
-    d_loss = discriminator(fake).pow(2).mean()  # here
-    d_optimizer.zero_grad()
-    d_loss.backward()
-    d_optimizer.step()
-    g_loss = -discriminator(fake).pow(2).mean()
-    g_loss.backward()
-"""
+MODIFIED = f"{CLASSIFIER}h = torch.exp(model(x))\nh.add_(1)\nh.sum().backward()\n"
 
 
-class TestElsewhere:
-    def test_in_a_thread(self):
-        caught = []
-        thread = threading.Thread(target=lambda: caught.append(failing(HIDDEN_STATE)))
-        thread.start()
-        thread.join()
-        finding = bs.explain(caught[0])
-        assert finding.source == at(HIDDEN_STATE)
+def test_a_hidden_state_is_exact_where_a_watch_takes_note_of_the_steps():
+    with bs.watch():
+        finding = explained(HIDDEN_STATE)
+    assert finding.exact
+    assert finding.source == at(HIDDEN_STATE)
+    assert "operations of this graph were recorded before the last optimizer step" in evidence(finding)
+    assert "`backsight run`" not in evidence(finding)
 
-    def test_code_without_source(self):
-        finding = explained(HIDDEN_STATE, readable=False)
-        assert finding.code == "BS201"
-        assert not finding.exact
-        assert "hidden = hidden.detach()" in finding.fix
 
-    @pytest.mark.parametrize("program", [HIDDEN_STATE, TWO_LOSSES, GAN])
-    def test_the_gradients_are_left_as_they_are(self, program):
-        error = failing(program)
-        level = error.__traceback__
-        while level.tb_next and "head" not in level.tb_frame.f_globals:
-            level = level.tb_next
-        weights = [p for p in level.tb_frame.f_globals["head"].parameters() if p.grad is not None]
-        before = [(p.clone(), p.grad.clone()) for p in weights]
-        bs.explain(error)
-        assert all(
-            torch.equal(p, old) and torch.equal(p.grad, grad) for p, (old, grad) in zip(weights, before, strict=True)
-        )
+def test_one_operation_is_spoken_of_as_one():
+    with bs.watch():
+        finding = explained(PROJECTED)
+    assert "1 operation of this graph was recorded before the last optimizer step; the new part reaches it through" in (
+        evidence(finding)
+    )
 
 
 class TestWhatAWatchKnowsToBeOld:
@@ -131,3 +106,57 @@ class TestWhatAWatchKnowsToBeOld:
             """)
         assert finding.title.startswith("net.state carries the graph of one call into the next")
         assert finding.exact
+
+
+def only_lines(monkeypatch):
+    """As on Python 3.10, which tells of an instruction no more than its line."""
+    known = sites.positions
+    monkeypatch.setattr(sites, "positions", lambda site: (known(site)[0], known(site)[0], -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("h[:, 0] = 0", "h"),
+        ("h.mul_(2)", "h"),
+        ("torch.relu_(h)", "h"),
+        ("h += 1", "h"),
+        ("h.mul_(2); x.mul_(2)", "A tensor of shape 8×3"),
+    ],
+)
+def test_where_only_the_line_is_known_the_name_is_the_one_that_it_changes(monkeypatch, line, name):
+    only_lines(monkeypatch)
+    source = f"""{CLASSIFIER}
+def forward(x):
+    h = torch.sigmoid(model(x))
+    {line}  # here
+    return h
+forward(x).sum().backward()
+"""
+    with bs.watch(level="exact"):
+        finding = explained(source)
+    assert finding.source == at(source)
+    assert finding.title.startswith(f"{name} was modified in place")
+
+
+@pytest.mark.parametrize("cut", ["detach()", "data"])
+def test_where_only_the_line_is_known_the_operation_that_cuts_is_named(monkeypatch, cut):
+    only_lines(monkeypatch)
+    source = f"""{CLASSIFIER}
+class Metric:
+    def __call__(self, prediction, target):
+        return F.mse_loss(prediction.{cut}, target)
+
+metrics = {{"mse": Metric()}}
+loss = sum(metrics[name](model(x).sum(-1), labels.float()) for name in ["mse"])
+loss.backward()
+"""
+    with bs.watch(level="exact"):
+        finding = explained(source)
+    assert finding.fix.startswith(f"Use the values, without .{cut}: that is for logging")
+
+
+def test_a_watch_that_ended_before_is_not_asked():
+    with bs.watch(level="exact"):
+        error = failing(MODIFIED)
+    assert bs.explain(error).code == "BS202"

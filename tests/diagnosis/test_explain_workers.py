@@ -1,4 +1,4 @@
-"""BS219: the result of a computation where only a leaf, or values alone, will do."""
+"""BS219 in the workers of a DataLoader: a sample that requires grad is told with the line that computes it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_sample_that_requires_grad_is_told_of_a_worker(case):
     statement = fix.split("`")[1].removesuffix(".detach()")
     line = next(number for number, text in enumerate(SOURCE, 1) if text.strip() == statement)
     assert finding.source is not None
-    assert finding.source.endswith(f"test_explain_result_refused.py:{line}")
+    assert finding.source.endswith(f"test_explain_workers.py:{line}")
     assert fix in finding.fix
     assert not finding.exact
 
