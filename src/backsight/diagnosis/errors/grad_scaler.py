@@ -16,7 +16,7 @@ from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_
 from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.replaced import replaced
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
@@ -25,6 +25,7 @@ from backsight.source import Place, calls_of, loop_facts, statement_at
 from backsight.source.bindings import assigned, bound, spots, uses
 from backsight.source.body import callee, statements
 from backsight.source.exits import exits
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.files import user_files

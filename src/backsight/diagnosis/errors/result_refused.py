@@ -27,7 +27,7 @@ from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, sure_if, tensor_of
@@ -37,7 +37,7 @@ from backsight.snapshot import survey
 from backsight.source import Place, assignments, only, read_at
 from backsight.source.bindings import assigned, bound, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files

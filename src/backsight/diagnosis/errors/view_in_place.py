@@ -12,7 +12,7 @@ from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.disabled import disabled_at
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
@@ -23,7 +23,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import callee, dotted, given_to, keyword, statements
 from backsight.source.out_of_place import out_of_place
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files

@@ -14,7 +14,7 @@ import torch
 from backsight.diagnosis._torch import VMAP
 from backsight.diagnosis.errors.masked_write import masked_write
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
@@ -24,7 +24,7 @@ from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import values_of
 from backsight.source.imports import library
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
 from backsight.story.files import user_files

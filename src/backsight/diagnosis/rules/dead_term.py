@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed, summands
 from backsight.diagnosis.evidence.cuts import detached_whole, ends, measures_accuracy, undoing, where
-from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.evidence.mistaken import mistaken
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -14,6 +13,7 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place
+from backsight.story.holders import below
 from backsight.tracing import Met, Severed
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.source import Body, Cut, assignments, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, statements
 from backsight.source.imports import library
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 
 _CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "long", "int"})

@@ -14,7 +14,6 @@ from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.exchanged import exchanged, told
 from backsight.diagnosis.evidence.idle import parameter_at
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Certainty, Fact
@@ -28,7 +27,7 @@ from backsight.source.freezing import Freezing, freezings
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
 from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read_too_late
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.injected import injected

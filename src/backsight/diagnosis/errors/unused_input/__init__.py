@@ -20,7 +20,6 @@ from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
 from backsight.diagnosis.evidence.first_order import first_order
-from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
@@ -36,6 +35,7 @@ from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
+from backsight.story.holders import results_in
 from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
 from backsight.tape import Graph
 

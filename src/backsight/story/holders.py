@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from types import FrameType
+from typing import Any
 
 import torch
 
 from backsight.naming import Name, requires_grad, search
+from backsight.naming.plain import class_dict, namespace
+from backsight.naming.roots import is_user_class
+from backsight.story.memory import is_tensor
 from backsight.tape import Graph, Leaf, Node, capture, identity, no_torch_function, sequence_number, tensors_in
 from backsight.tape.saved import is_readable
 
@@ -22,6 +26,14 @@ def results_in(value: object) -> list[torch.Tensor]:
     """Return the tensors in `value` that were computed with a history, not leaves."""
     with no_torch_function():
         return [t for t in tensors_in(value) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+
+
+def results_of_object(value: Any) -> list[torch.Tensor]:
+    """Return the results in a value; of an object of the user's, those that its attributes hold."""
+    if is_tensor(value) or not is_user_class(class_dict(type(value)).get("__module__")):
+        return results_in(value)
+    parts = [*tuple.__iter__(value)] if issubclass(type(value), tuple) else [*(namespace(value) or {}).values()]
+    return [each for part in parts for each in results_in(part)]
 
 
 def node_of(graph: Graph, tensor: torch.Tensor) -> int | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from backsight.diagnosis.evidence.carried import Carried
-from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import below, made_in, needs_saved, node_of, results_held
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, targets
 from backsight.source.body import body_around, callee, expressions
+from backsight.story.case import Case
+from backsight.story.holders import below, made_in, needs_saved, node_of, results_held
 from backsight.tape import Node
 from backsight.tracing import Line
 
@@ -32,17 +31,15 @@ class Joint:
     others: tuple[Line, ...] = ()
 
 
-def joint_of(case: Case, towards: int | None = None) -> Joint | None:
-    """The joint at which backward fails: it goes through nodes from the newest to the oldest.
-
-    towards: the node that fails, if it is known; the joint is one that leads there.
-    """
+def joint_of(case: Case) -> Joint | None:
+    """The joint at which backward fails, as it goes through nodes from the newest to the oldest; one that leads to the
+    node that fails, if that is known."""
     if case.watch is None:
         return None
     nodes = case.graph.nodes
     found = [i for i in case.joints if nodes[i].kind != "leaf" and needs_saved(case.graph, i)]
-    if towards is not None:
-        found = [i for i in found if towards in below(case.graph, [i])] or found
+    if case.towards is not None:
+        found = [i for i in found if case.towards in below(case.graph, [i])] or found
     old = max((nodes[i] for i in found), key=lambda node: node.sequence or 0, default=None)
     if old is None:
         return None
@@ -98,25 +95,10 @@ def _is_inside_a_library(case: Case, path: str) -> bool:
     return any(not is_user_class(type(each).__module__) for each in owners)
 
 
-def passed_on_by_one(case: Case, joint: Joint | None) -> Carried | None:
-    """Find the statement that reads what it assigned a pass ago: `state["h"] = cell(x, state["h"])`."""
-    if joint is None or joint.made is None or joint.used is None or joint.made.place != joint.used.place:
-        return None
-    name = _assigned_and_read(joint.used) or stored(joint)  # or reads it by another name, which it was given before
-    place = joint.used.place
-    level = next(iter((*case.failure.users, *case.failure.levels)), None)  # a library may run all of it
-    return Carried(level, (name,), place, place, "pass") if name and level is not None else None
-
-
-def _assigned_and_read(line: Line | None) -> str:
+def passed_on(body: Body | None, line: int) -> str:
     """The one thing that a statement both assigns and reads, as it writes it: `state["h"]`."""
-    body = body_around(line.file, line.line) if line else None
-    return passed_on(body, line.line) if body and line else ""
-
-
-def passed_on(body: Body, line: int) -> str:
     statement = statement_at(body, line)
-    if not isinstance(statement, ast.Assign):
+    if body is None or not isinstance(statement, ast.Assign):
         return ""
     targets = _targets(body, statement)
     read = (body.text(node) for node in expressions(statement) if isinstance(getattr(node, "ctx", None), ast.Load))

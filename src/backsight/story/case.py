@@ -10,13 +10,13 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.evidence.holders import border, results_in
 from backsight.snapshot import Survey
 from backsight.source import LoopFacts, Place, cuts, function_at, lets_through, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import calls_in, dotted
 from backsight.story.failure import Failure, Level, function_of
+from backsight.story.holders import below, border, identified, needs_saved, results_held, results_of_object
 from backsight.story.memory import maker_of, shape_of
 from backsight.story.sections import results_of
 from backsight.tape import NO_SEQUENCE, Graph, Node
@@ -25,10 +25,14 @@ from backsight.tracing import Backward, Watch, current
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What the explanations of a backward that leads into an older graph look at."""
+    """What the explanations of a backward that leads into an older graph look at.
+
+    towards: the node at which the backward fails, if that is known.
+    """
 
     failure: Failure
     survey: Survey
+    towards: int | None = None
 
     @property
     def graph(self) -> Graph:
@@ -102,6 +106,18 @@ class Case:
         """The old operations that new ones consume: exactly where this iteration joins an earlier one."""
         return border(self.graph, set(self.old)) if len(self.old) < len(self.graph) else []
 
+    @cached_property
+    def held(self) -> list[tuple[str, int]]:
+        """What holds results of this graph: the best path to each, and the node that made it; the newest first."""
+        nodes = {its: index for index, its in enumerate(self.graph.identities)}
+        paths = [(name, nodes.get(made)) for t, name in results_held(self.failure.frames) if (made := identified(t))]
+        found = [(name.path, node) for name, node in paths if name.exact and node is not None]
+        return sorted(found, key=lambda each: -(self.graph.nodes[each[1]].sequence or 0))
+
+    def is_old(self, node: int) -> bool:
+        """Whether a backward from a node downwards may be what failed, as far as it is known what is old."""
+        return needs_saved(self.graph, node) and (not self.old or not self.old.isdisjoint(below(self.graph, [node])))
+
     def ran(self, place: Place, nodes: Iterable[Node]) -> bool:
         """Whether a backward ran at `place` after `nodes` were made; what no watch has noted counts as yes."""
         made = min((node.sequence for node in nodes if node.sequence is not None), default=None)
@@ -121,14 +137,14 @@ class Case:
         The older value is gone, but the same statement made both, so operation or shape are the same.
         """
         joints = [self.graph.nodes[i] for i in self.joints]
-        operations = {type(maker_of(each)).__name__ for each in results_in(value)}
-        shapes = {shape_of(each) for each in results_in(value)}
+        operations = {type(maker_of(each)).__name__ for each in results_of_object(value)}
+        shapes = {shape_of(each) for each in results_of_object(value)}
         return not joints or any(joint.name in operations or joint.shape in shapes for joint in joints)
 
     def carries(self, level: Level, name: str, read: Place) -> bool:
         """Whether `read` takes `name` with its history: not in `h = cell(x, h.detach())`, nor in `h = repackage(h)`."""
         statement = statement_at(level.body, *read.position)
-        if statement is None or not results_in(level.value(name)) or not lets_through(statement, name):
+        if statement is None or not results_of_object(level.value(name)) or not lets_through(statement, name):
             return False
         handed = (node for node in calls_in(statement) if any(dotted(given) == name for given in node.args))
         return self.is_joint(level.value(name)) and not any(_cuts_off(level, call) for call in handed)
