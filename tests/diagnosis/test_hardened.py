@@ -2,7 +2,7 @@
 
 import pytest
 
-from backsight.diagnosis.evidence.hardened import hardened, is_accuracy
+from backsight.story.hardened import hardened, is_accuracy
 from backsight.source.body import body_around
 
 LINES = {

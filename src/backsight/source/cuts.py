@@ -6,6 +6,7 @@ import ast
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from backsight.source.bindings import Spot, prefixes
 from backsight.source.body import Body, Place, dotted
@@ -37,12 +38,27 @@ def cuts(body: Body | None, name: str, line: int, enabled: frozenset[int] = froz
     >>> [cut.expression for cut in cuts(body, "loss", 14)]
     ['logits.argmax(1)']
     """
-    if body is None:
-        return ()
+    return carried(body, name, line, enabled).cuts if body is not None else ()
+
+
+class Carried(NamedTuple):
+    """What `cuts` walks through: where it ends, and the names and the calls that a gradient comes to before that."""
+
+    cuts: tuple[Cut, ...] = ()
+    names: tuple[str, ...] = ()
+    calls: tuple[ast.Call, ...] = ()
+
+
+def carried(body: Body, name: str, line: int, enabled: frozenset[int] = frozenset()) -> Carried:
+    """The cuts as `cuts` finds them, and what a gradient of `name` goes into: `names` and `calls`, the nearest first.
+
+    >>> carried(body, "loss", 14).names      # loss = f(model(x), y.argmax(1))
+    ('loss', 'model', 'x')
+    """
     flow = flow_of(body.node)
     use, root = flow.read_at(body, name, line)
     if use is None:
-        return ()
+        return Carried()
     walk = _Walk(body, flow, enabled)
     if root is not None:
         walk.enter(Definition(use, (root,)))
@@ -73,7 +89,7 @@ def _attached(statement: ast.stmt) -> list[str] | None:
         return None
     names: list[str] = []
     for value in values:
-        _scan(value, None, [], names)
+        _scan(value, None, [], names, [])
     return names
 
 
@@ -87,11 +103,13 @@ class _Walk:
         self._found: dict[tuple[int, str], Cut] = {}
         self._queue: deque[Definition] = deque()
         self._seen: set[tuple[int, int | None, tuple[int, ...]]] = set()
+        self._names: dict[str, None] = {}
+        self._calls: list[ast.Call] = []
 
-    def run(self) -> tuple[Cut, ...]:
+    def run(self) -> Carried:
         while self._queue:
             self._visit(self._queue.popleft())
-        return tuple(self._found.values())
+        return Carried(tuple(self._found.values()), tuple(self._names), tuple(self._calls))
 
     def enter(self, definition: Definition) -> None:
         key = (definition.spot.order, definition.position, tuple(id(value) for value in definition.values))
@@ -102,6 +120,7 @@ class _Walk:
     def follow(self, name: str, use: Spot) -> None:
         """Enters what `name` may have its value from: `out.loss` is `out`'s unless it was assigned itself."""
         for prefix in reversed(prefixes(name)):
+            self._names[prefix] = None
             found, complete = reaching(self._flow, prefix, use)
             for definition in found:
                 self.enter(definition)
@@ -116,7 +135,7 @@ class _Walk:
         cutting: list[tuple[ast.expr, Rule]] = []
         names: list[str] = []
         for value in definition.values:
-            _scan(value, definition.position, cutting, names)
+            _scan(value, definition.position, cutting, names, self._calls)
         unrecorded = _unrecorded(self._body, spot, self._enabled)
         if unrecorded is not None and (cutting or names):  # a constant loses nothing
             self._add(*unrecorded)
@@ -134,8 +153,14 @@ class _Walk:
         self._found.setdefault((where.lineno, expression), cut)
 
 
-def _scan(value: ast.expr, position: int | None, cutting: list[tuple[ast.expr, Rule]], names: list[str]) -> None:
-    """Collects what cuts `value`, and the names that it has its gradient from otherwise."""
+def _scan(
+    value: ast.expr,
+    position: int | None,
+    cutting: list[tuple[ast.expr, Rule]],
+    names: list[str],
+    calls: list[ast.Call],
+) -> None:
+    """Collects what cuts `value`, and the names and the calls that it has its gradient from otherwise."""
     if rule := gives_indices(value, position):
         cutting.append((value, rule))
         return
@@ -148,6 +173,8 @@ def _scan(value: ast.expr, position: int | None, cutting: list[tuple[ast.expr, R
             cutting.append((node, rule))
         if reads_form(node) or (rule and rule.always):
             continue
+        if isinstance(node, ast.Call):
+            calls.append(node)
         name = dotted(node)
         if name is None:
             stack.extend(reversed([(child, local | inner) for child, inner in carriers(node)]))

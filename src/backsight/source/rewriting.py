@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from backsight.source.body import Body, blocks, without_blocks
+from backsight.source.body import Body, blocks, parsed, without_blocks
 
 _WIDEST = 160
 
@@ -35,6 +35,12 @@ def rewritten_line(body: Body, node: ast.expr, new: str) -> str:
         return ""
     data = body.lines[node.lineno - 1].encode("utf-8", "replace")
     return (data[: node.col_offset] + new.encode() + data[node.end_col_offset :]).decode("utf-8", "replace").strip()
+
+
+def simple(expression: str) -> str:
+    """An expression that a method can be called on: in brackets unless it is a name, a call or a subscript."""
+    plain = isinstance(parsed(expression), ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return expression if plain else f"({expression})"
 
 
 def _in_line(line: str, statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:

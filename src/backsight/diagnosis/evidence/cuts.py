@@ -6,14 +6,14 @@ import ast
 from collections import Counter
 from collections.abc import Collection
 
-from backsight.diagnosis.evidence.disabled import disabled_by
-from backsight.diagnosis.evidence.hardened import hardened, is_accuracy
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
 from backsight.source import Place, calls_of, parsed, read_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
 from backsight.source.cut_rules import rule_of
+from backsight.story.hardened import hardened, is_accuracy
+from backsight.story.modes import disabled_by
 from backsight.text import listed
 from backsight.tracing import Severed
 

@@ -9,7 +9,6 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.disabled import is_switched_at
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.source import Body
@@ -19,6 +18,7 @@ from backsight.source.body import blocks, callee, calls_in, keyword, statements
 from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Level
 from backsight.story.memory import holds_gradient
+from backsight.story.modes import is_switched_at
 from backsight.tape import ENGINE_CALLS
 
 _NAME = re.compile(r"[\w.]+")
