@@ -1,10 +1,13 @@
-"""The way of a gradient behind a value: through the functions that computed it and the one that gave it, to its ends."""
+"""The way of a gradient behind a value: through the functions that computed it and those that gave it, to its ends."""
 
 from __future__ import annotations
 
+import ast
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -32,7 +35,7 @@ class Way:
         self._running = {level.body.node for level in failure.users if level.body is not None}
         self._queue: deque[tuple[Section, Read, object]] = deque()
         self._later: deque[tuple[Section, Read, object]] = deque()
-        self._seen: set[tuple[object, Read]] = set()
+        self._seen: set[tuple[object, int, Read]] = set()
 
     def enter(self, section: Section, read: Sequence[Read], behind: object = None) -> None:
         """Go on from what a function reads, `behind` a cut."""
@@ -44,15 +47,21 @@ class Way:
             if not self._queue:
                 self._queue.append(self._later.popleft())
             section, read, behind = self._queue.popleft()
-            key = section.body.node, read
+            key = section.body.node, id(section.value("self")), read
             if key in self._seen or len(self._seen) >= _MOST:
                 continue
             self._seen.add(key)
-            found = carried(section.body, *read, section.enabled)
+            inner: list[Section] = []
+            found = carried(section.body, *read, section.enabled, partial(self._opens, section, inner))
             yield section, found, behind
-            here = replace(section, goals=(read,), whole=False)
-            for each in (*called_by(here, found.calls, self._running), *_giver(self._failure, here, found.names)):
+            for each in (*inner, *_giver(self._failure, section, found.entering)):
                 self._queue.extend((each, goal, behind) for goal in each.goals)
+
+    def _opens(self, section: Section, inner: list[Section], call: ast.Call) -> bool:
+        """Note what a call runs; whether that is known."""
+        called = called_by(section, call, self._running)
+        inner += called
+        return bool(called)
 
 
 def comes_of(failure: Failure, section: Section, read: Sequence[Read], tensors: Collection[torch.Tensor]) -> bool:
@@ -69,15 +78,18 @@ def _is_of(value: object, wanted: Collection[int]) -> bool:
     return any(id(each) in wanted for each in tensors_in(value))
 
 
-def _giver(failure: Failure, section: Section, read: Collection[str]) -> Iterator[Section]:
+def _giver(failure: Failure, section: Section, read: AbstractSet[str]) -> Iterator[Section]:
     """The function that called one, with what it gave for the parameters that are read."""
     caller, given = section.caller, section.given
+    if section.previous is not None:
+        yield from [section.previous] if read & given.keys() else ()
+        return
     if section.level is not None and section.level in failure.users:
         at = failure.users.index(section.level) + 1
         outer = failure.users[at] if at < len(failure.users) else None
         caller = section_of(outer) if outer is not None else None
-        for call in calls_in(outer.statement) if outer is not None and caller is not None else ():
-            function, owner = function_called(caller, call)
+        for call in calls_in(outer.statement) if outer is not None else ():
+            function, owner = function_called(outer, call) if outer is not None else (None, None)
             function = undecorated(function)
             if getattr(function, "__code__", None) is section.level.frame.f_code:
                 given = passed(function, owner, call)

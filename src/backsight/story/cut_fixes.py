@@ -200,7 +200,7 @@ def _of_integers(cut: CutOff, operand: str, function: str) -> Mend:
 def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:
     used = listed([operand, *(each.held for each in cut.beside if each.held)], 3)
     written = kept(cut.section.body, cut.cuts) or f"Use {used}"
-    return Mend(f"{written}, without {_functions(cut)}", ": that is for logging and for what must not be trained.")
+    return Mend(f"{written}{_without(cut, written)}", ": that is for logging and for what must not be trained.")
 
 
 def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
@@ -381,7 +381,7 @@ def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
         how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
         return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}")
     written = kept(cut.section.body, cut.cuts)
-    written = f"{written}, without {_functions(cut)}" if written else f"Remove {_functions(cut)} here"
+    written = f"{written}{_without(cut, written)}" if written else f"Remove {_functions(cut)} here"
     return Mend(written, ": convert to a number only to print or log it.")
 
 
@@ -545,6 +545,10 @@ def _of_a_caller(suspect: CutOff) -> Place | None:
 
 def _read_by(found: list[ast.stmt]) -> set[str]:
     return {use.name for each in found for use in uses(each) if not use.binds}
+
+
+def _without(cut: CutOff, written: str) -> str:
+    return "" if written.startswith("Remove line") else f", without {_functions(cut)}"
 
 
 def _functions(suspect: CutOff) -> str:

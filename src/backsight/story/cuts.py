@@ -17,12 +17,13 @@ import torch
 
 from backsight.source import Cut, Place, statement_at
 from backsight.source import cuts as written
-from backsight.source.bindings import uses
+from backsight.source.bindings import spots, uses
 from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.cut_rules import Kind, carriers, rule_of
 from backsight.story.behind import Read, Way, comes_of
+from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
-from backsight.story.modes import disabled_by
+from backsight.story.modes import Disabled, disabled_by, in_force
 from backsight.story.sections import Section, section_of, sections
 from backsight.story.trained import Trained
 from backsight.tracing import Line, Severed, current
@@ -45,6 +46,7 @@ class CutOff:
     beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
     trains: of a block around the whole of a function that runs backward, that function.
     enabled: of a block under inference mode, the block inside that enables gradients in vain.
+    around: of a block, what disables gradients further out, and would do so still.
     before: the cuts that a gradient meets before it comes to this one, by the way with the fewest; None where it is not
         known to come here at all.
     arrives: whether it comes to something that is trained behind this one, and meets no other.
@@ -62,8 +64,12 @@ class CutOff:
     beside: tuple[CutOff, ...] = ()
     trains: Place | None = None
     enabled: Place | None = None
+    around: tuple[CutOff, ...] = ()
     before: tuple[Cut, ...] | None = ()
     arrives: bool = False
+
+    def is_at(self, place: Place) -> bool:
+        return (self.cut.place.file, self.cut.place.line) == (place.file, place.line)
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -123,11 +129,11 @@ def cuts(
         before = (*behind.before, behind.cut) if isinstance(behind, CutOff) else ()
         if any(trained.carries(section.value(name)) for name in carried.names):
             arrived.update(before[-1:])
-        for cut in carried.cuts:
+        for cut in (each for each in carried.cuts if not _is_skipped(section, each)):
             key = (cut.place.file, cut.place.line, cut.expression)
             if key not in found:
                 each = _weighed(section, cut, trained)
-                if not _is_around(each):
+                if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
                     each = replace(each, before=before)
                 found[key] = each
                 way.enter(section, each.read, each)
@@ -161,15 +167,20 @@ def _with(cut: CutOff, every: Sequence[CutOff]) -> Iterator[CutOff]:
     return (each for expression, each in sure.items() if expression != cut.cut.expression)
 
 
-def _is_around(cut: CutOff) -> bool:
-    """Whether a function still runs inside a block: then all that it ran does, whatever came before."""
-    level = cut.section.level
-    return cut.cut.kind == "no_grad" and level is not None and _covers(cut.section, cut.cut, level.line)
+def _is_skipped(section: Section, cut: Cut) -> bool:
+    """Whether a condition has kept a statement from running, in a function that has returned: `if self.frozen:`."""
+    spot = next((each for each in spots(section.body.node) if section.body.place(each.node) == cut.place), None)
+    for arm, label in spot.arms if spot is not None and section.level is None else ():
+        if isinstance(arm, ast.If) and truth_of(section, arm.test) is (label != "body"):
+            return True
+    return False
 
 
 def along(cut: CutOff, every: Sequence[CutOff]) -> list[CutOff]:
     """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives without them."""
-    others = [each for each in every if each.cut.place != cut.cut.place]
+    known = (each for each in every if each.is_at(cut.cut.place) and each.before is not None)
+    cut = next(known, cut)  # of one that was seen, what was read
+    others = [each for each in every if not each.is_at(cut.cut.place)]
     told = [each for each in others if each.cut in (cut.before or ())]
     if cut.arrives or cut.behind is not None:
         return told
@@ -270,8 +281,11 @@ def _behind(section: Section, cut: Cut, names: list[str], trained: Trained) -> C
 def _unrecorded(section: Section, cut: Cut, trained: Trained) -> CutOff:
     """Weigh a `with torch.no_grad():` or a decorator: does it cover what is to be trained?"""
     inside = tuple(_trained_inside(section, cut, trained))
-    covers_call = section.level is not None and _covers(section, cut, section.level.line)
-    return CutOff(section, cut, True if inside or covers_call else None, inside[0][1] if inside else "", inside)
+    verdict = True if inside or _covers_level(section, cut) else None
+    lines = {each.lineno for each in unrecorded(section, cut)}
+    here = (off for line in sorted(lines) for off in in_force([(section.body, line)], "inference"))
+    enabled = next((off.enabled for off in here if off.place.line == cut.place.line and off.enabled), None)
+    return CutOff(section, cut, verdict, inside[0][1] if inside else "", inside, enabled=enabled)
 
 
 def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tuple[Place, str]]:
@@ -300,7 +314,9 @@ def unrecorded(section: Section, cut: Cut) -> list[ast.stmt]:
     return sorted(inside, key=lambda each: each.lineno)
 
 
-def _covers(section: Section, cut: Cut, line: int) -> bool:
+def _covers_level(section: Section, cut: Cut) -> bool:
+    """Whether a function still runs inside a block."""
+    line = section.level.line if section.level is not None else -1
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
 
 
@@ -341,16 +357,21 @@ def _suspect(cut: Severed, line: Line) -> CutOff:
     expression, operand = line.segment or cut.op, cut.operand
     section = Section(body or Body(line.file, ast.Module([], []), ()), (), {}, {})
     if cut.by in ("no_grad", "inference"):
-        off = disabled_by(cut)
-        if off is None:
+        offs = list(disabled_by(cut))
+        if not offs:
             why = "runs while gradients are disabled, so autograd records nothing"
             return CutOff(section, Cut("no_grad", line.place, expression, why), True, operand, seen=True)
-        inside = ((line.place, operand),)
-        block = Cut("no_grad", off.place, off.text, "records nothing")
-        section = Section(off.body, (), {}, {})
-        return CutOff(section, block, True, operand, inside, seen=True, calling=off.calling)
+        first, *around = (_block(off, line.place, operand) for off in offs)
+        return replace(first, around=tuple(around))
     kind, why = _kind_and_why(cut)
     return CutOff(section, Cut(kind, line.place, expression, why), True, operand, seen=True)
+
+
+def _block(off: Disabled, ran: Place, operand: str) -> CutOff:
+    """A block or decorator in which a watch has seen an operation run."""
+    section, cut = Section(off.body, (), {}, {}), Cut("no_grad", off.place, off.text, "records nothing")
+    inside = ((ran, operand),)
+    return CutOff(section, cut, True, operand, inside, seen=True, calling=off.calling, enabled=off.enabled)
 
 
 def _kind_and_why(cut: Severed) -> tuple[Kind, str]:

@@ -16,7 +16,7 @@ from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound
+from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.evaluated import Variables, truth_of, value_of
 from backsight.story.failure import Failure, Level, bound_to, follow, function_of, method, owner_of
@@ -32,6 +32,7 @@ class Section:
     own: the names that are the function's own, whatever a global of the same name is.
     whole: whether every statement counts, not only those on the way to the goals.
     caller: the function that called it, where it has returned. given: what that gave for each parameter.
+    previous: the function whose result it was given instead, of modules that run one after the other.
     """
 
     body: Body
@@ -43,6 +44,7 @@ class Section:
     whole: bool = False
     caller: Section | None = None
     given: Mapping[str, ast.expr] = field(default_factory=dict, repr=False)
+    previous: Section | None = None
 
     def value(self, name: str) -> object:
         """The value of a variable or a chain of attributes; None where it is not known."""
@@ -123,13 +125,23 @@ def followed(queue: list[Section]) -> Iterator[Section]:
                 queue.append(called)
 
 
-def called_by(section: Section, calls: Sequence[ast.Call], running: Collection[ast.AST]) -> Iterator[Section]:
-    """Yield what some calls of a function run, but what is `running` still, and has not run before."""
-    for call in map(_meant, calls):
-        for function, owner in _functions(section, call.func, callee(call)[1]):
-            called = _section_called(section, undecorated(function), owner, call, running)
-            if called is not None:
-                yield called
+def called_by(section: Section, call: ast.Call, running: Collection[ast.AST]) -> list[Section]:
+    """Return what a call runs, the last first, but what is `running` still, and has not run before.
+
+    Of modules that run one after the other, each is given what the one before it returns.
+    """
+    call = _meant(call)
+    pairs = _functions(section, call.func, callee(call)[1])
+    every = (_section_called(section, undecorated(each), owner, call, running) for each, owner in pairs)
+    found = [each for each in every if each is not None]
+    statement = statement_at(section.body, call.lineno, call.col_offset)
+    given = {use.name for each in call.args for use in uses(ast.Expr(each))}
+    if not isinstance(section.value(dotted(call.func) or ""), torch.nn.Sequential) and not given & bound(statement):
+        return found
+    chain: list[Section] = []
+    for each in reversed(found):
+        chain.append(replace(each, previous=chain[-1] if chain else None))
+    return chain[-1:]
 
 
 def _section_called(

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import torch
-
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
@@ -19,7 +17,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
-from backsight.source import Cut, Place, assignments, parsed, statement_at
+from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
@@ -27,10 +25,9 @@ from backsight.story.asked import asked
 from backsight.story.attached import in_one_piece
 from backsight.story.cut_fixes import fix, leaves_pytorch, silenced
 from backsight.story.cuts import CutOff, along, node_of, operands, unrecorded, why
-from backsight.story.evaluated import Variables, truth_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
-from backsight.story.modes import Disabled, enabled_at, nearest_at
+from backsight.story.modes import in_force, is_sure, nearest_at
 from backsight.story.sections import Section, run_by, section_of, sections
 from backsight.story.trained import Trained
 from backsight.tape import modules_in
@@ -44,61 +41,39 @@ def off_around(scene: Scene) -> Finding | None:
 
     Whatever else cuts histories off there, `.detach()` at the start of a chain, also runs where gradients are enabled.
     """
-    block = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
-    if block is None:
+    around = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
+    if not around:
         return None
-    suspect = block
+    suspect = block = around[0]
     if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
         same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
         suspect = replace(next(same, block), trains=block.trains, enabled=block.enabled)
-    return _finding(scene, suspect, [suspect])
+    return _finding(scene, replace(suspect, around=tuple(around[1:])), [suspect])
 
 
-def _around_all(failure: Failure, is_inference: bool) -> CutOff | None:
-    """The innermost block or decorator around the failing call that says whether gradients are enabled, if it disables
-    them, and if the loss was computed inside it; for an inference tensor, the one with inference mode, which
-    `enable_grad` inside does not end."""
+def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
+    """The blocks and decorators around the failing call that disable gradients, the innermost first, if the loss was
+    computed inside; for an inference tensor, those with inference mode, which `enable_grad` inside does not end."""
     user = failure.user
     if user is None or user.body is None or user.receiver is None:
-        return None
+        return []
     is_name = all(part.isidentifier() for part in user.receiver.split("."))
     made = assignments(user.body, user.receiver, before=user.line) if is_name else (user.place,)
-    enabled: Place | None = None
-    by = "inference" if is_inference else "no_grad"
-    for level in failure.users if made else ():
-        line = made[-1].line if level is user else level.line
-        off = nearest_at(level.body, line, by) if level.body else None
-        if off is False:
-            return None
-        if enabled is None and level.body and is_inference:
-            enabled = enabled_at(level.body, line)
-        if off is None:
-            continue
+    levels = [level for level in failure.users if level.body is not None] if made else []
+    stack = [(level.body, made[-1].line if level is user else level.line) for level in levels if level.body is not None]
+    found: list[CutOff] = []
+    for off in in_force(stack, "inference" if is_inference else "no_grad"):
+        level = levels[off.depth]
         here = section_of(level)
-        if not is_sure(level, off):
-            return None
+        if here is None or not is_sure(level, off):
+            break
         apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
         calling = ((level.place, ""),) if apart else ()
         cut = Cut("no_grad", off.place, off.text, "records nothing")
         node = user.body.node if apart and failure.call == "backward" else None
         trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
-        return CutOff(here, cut, True, inside=calling, trains=trains, enabled=enabled) if here else None
-    return None
-
-
-def is_sure(level: Variables, off: Disabled) -> bool:
-    """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
-    node = parsed(off.text)
-    if node is None:
-        return False
-    if isinstance(node, ast.Call):
-        told = [*node.args, *(each.value for each in node.keywords)]
-        wanted = callee(node)[1] == "inference_mode"
-        if callee(node)[1] == "no_grad" or (wanted and not told):
-            return True
-        return len(told) == 1 and truth_of(level, told[0]) is wanted
-    held = level.value(dotted(node) or "")
-    return off.is_decorator or type(held) in (torch.no_grad, torch.inference_mode)
+        found.append(CutOff(here, cut, True, inside=calling, trains=trains, enabled=off.enabled))
+    return found
 
 
 def _is_enabled(failure: Failure) -> bool:
@@ -228,7 +203,7 @@ def _tensors(found: Sources) -> Iterator[Fact]:
 
 def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Finding:
     suspect = replace(suspect, called=_calling(scene, suspect))
-    further = [*_likewise(scene, suspect), *along(suspect, scene.suspects)]
+    further = [*suspect.around, *_likewise(scene, suspect), *along(suspect, scene.suspects)]
     told = {each.cut.place for each in (suspect, *further)}
     apart = [each for each in all_of_them if each.cut.place not in told]
     if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
@@ -258,6 +233,8 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
 
 
 def _again(cut: CutOff) -> str:
+    if cut.cut.kind == "no_grad":
+        return "disables gradients as well"
     return "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
 
 

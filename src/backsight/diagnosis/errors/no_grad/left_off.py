@@ -9,7 +9,7 @@ from types import GeneratorType
 import torch
 from torch.utils.data import DataLoader
 
-from backsight.diagnosis.errors.no_grad.causes import fails, is_sure
+from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
@@ -26,7 +26,7 @@ from backsight.story.cut_fixes import silenced
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
-from backsight.story.modes import Disabled, nearest_at
+from backsight.story.modes import Disabled, is_sure, nearest_at
 from backsight.story.scenes import called_function
 from backsight.story.sections import Section, held_by, section_of
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.causes import is_sure
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
@@ -19,7 +18,7 @@ from backsight.source.imports import is_gradient_call
 from backsight.story.cuts import seen
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.modes import nearest_at
+from backsight.story.modes import is_sure, nearest_at
 from backsight.story.sections import Section, function_called, run_by, section_of, sections_of
 
 
