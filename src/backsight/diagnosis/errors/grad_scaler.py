@@ -427,13 +427,13 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     owner = owner_of(misused)
     held = owner or f"the parameters of {argument}"
     skipped = _skipped(misused)
-    reason = detached(misused.failure, misused.parameters, held) if skipped is None or _has_run(skipped[1]) else None
+    reason = detached(misused.failure, misused.parameters) if skipped is None or _has_run(skipped[1]) else None
     if reason is not None:
         return misused.told(
             f"{name}.step({argument}): {held} got no gradient in this step, as its result is detached from the loss.",
             reason.place,
             [*reason.evidence, *asked],
-            f"{reason.fix} If it should not, leave {name}.step({argument}) out.",
+            f"{reason.fix} If it should not learn from this loss, leave {name}.step({argument}) out.",
         )
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
     lines: Sequence[Fact]

@@ -9,7 +9,6 @@ from types import ModuleType
 
 import torch
 
-from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
@@ -23,6 +22,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of
 from backsight.story.files import user_files
 from backsight.story.holders import node_of, structure
+from backsight.story.in_pytorch import in_pytorch
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 
 _MISSING = r"'(?P<type>[\w.]+)' object has no attribute 'backward'"

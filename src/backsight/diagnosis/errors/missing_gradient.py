@@ -9,20 +9,17 @@ from dataclasses import replace
 import torch
 
 from backsight.diagnosis.errors.gradient_of_result import of_result
-from backsight.diagnosis.errors.no_grad.attached import kept
-from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.clearing import Clearing, clearing
 from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
-from backsight.diagnosis.evidence.severed import cuts_between
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read
 from backsight.snapshot import survey
-from backsight.source import Body, Cut, Place, backward_calls, backward_roots, statement_at
-from backsight.source.bindings import bound, prefixes
+from backsight.source import Body, Place, backward_calls, backward_roots, statement_at
+from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, functions, statements
 from backsight.story.failure import Failure, failure_of
 from backsight.story.files import user_files
@@ -159,7 +156,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     """The loss was not computed from it."""
     others = _have_some(_siblings(failure, read))
     bare = [read.tensor, *(each for each in _siblings(failure, read) if gradient_of(each) is None)]
-    reason = _cut_off(failure, read) or detached(failure, bare, read.name)
+    reason = detached(failure, bare)
     reason = reason and _for_one_of_several(failure, read, reason)
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters have one." if others else ""
@@ -252,27 +249,6 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
     return never_used(idle) or next((found for each in idle if (found := reason_for(failure, each))), None)
 
 
-def _cut_off(failure: Failure, read: Read) -> Reason | None:
-    """A statement detaches what was computed from it."""
-    paths = list(reversed(prefixes(read.name))) if "[" not in read.name else [read.name]
-    for level in failure.users:
-        for receiver, call in backward_roots(level.body):
-            found = [*cuts_between(level.body, [(receiver, call.line)], paths)] if level.body else []
-            if level.body and found:
-                place = found[0].place
-                here = [each for each in found if each.place == place]
-                does = listed(list(dict.fromkeys(map(why, here))), 3)
-                evidence = (shown(place, f"{does}."), shown(call, "stops backpropagating there."))
-                return Reason(evidence, place, _attached(level.body, here))
-    return None
-
-
-def _attached(body: Body, here: list[Cut]) -> str:
-    """The statement without what detaches."""
-    without = listed(list(dict.fromkeys(map(_what, here))), 3)
-    return f"{kept(body, here) or 'Use the tensor itself there'}, without {without}."
-
-
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
     """The loss was computed from other leaves: copies, perhaps, that were detached on the way."""
     watch = current()
@@ -300,10 +276,6 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
                 f"{_skipping(read)} If {receiver} should train {read.name}, compute it from {read.name}.",
             )
     return None
-
-
-def _what(cut: Cut) -> str:
-    return ".detach()" if cut.kind == "detach" else cut.expression
 
 
 def _siblings(failure: Failure, read: Read) -> list[torch.Tensor]:

@@ -24,7 +24,6 @@ from backsight.diagnosis.errors.copied import (
     told_of_pruning,
 )
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
-from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of
@@ -41,6 +40,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
+from backsight.story.in_pytorch import in_pytorch
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
 from backsight.tape import ENGINE_CALLS

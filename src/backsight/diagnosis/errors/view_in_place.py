@@ -11,7 +11,6 @@ import torch
 from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import class_behind, returns
-from backsight.diagnosis.evidence.disabled import disabled_at
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
@@ -29,6 +28,7 @@ from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
 from backsight.story.fixes import too, without_inplace
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, storage_of
+from backsight.story.modes import disabled_at
 from backsight.story.sections import methods_of, results_of
 from backsight.tape import tensors_in
 from backsight.tape.ops import op_name

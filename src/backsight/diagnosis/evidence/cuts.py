@@ -6,14 +6,14 @@ import ast
 from collections import Counter
 from collections.abc import Collection
 
-from backsight.diagnosis.evidence.disabled import disabled_by
-from backsight.diagnosis.evidence.hardened import hardened, is_accuracy
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
 from backsight.source import Place, calls_of, parsed, read_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
 from backsight.source.cut_rules import rule_of
+from backsight.story.hardened import hardened, is_accuracy
+from backsight.story.modes import disabled_by
 from backsight.text import listed
 from backsight.tracing import Severed
 
@@ -44,7 +44,7 @@ def ends(cut: Severed) -> str:
 
 def resampled(cut: Severed) -> str:
     """Return a statement that draws with `sample()` as it is with `rsample()`; empty for what has no `rsample()`."""
-    if cut.by != "no_grad" or cut.op not in DRAWS or cut.line is None or disabled_by(cut) is not None:
+    if cut.by != "no_grad" or cut.op not in DRAWS or cut.line is None or any(True for _ in disabled_by(cut)):
         return ""
     drawn = any(callee(n)[1] == "sample" for n in calls_in(statement_of(cut)))
     return cut.line.place.text.replace(".sample(", ".rsample(", 1) if drawn else ""
@@ -54,7 +54,7 @@ def where(cut: Severed) -> Place | None:
     """Return the statement to look at: of what runs with gradients disabled, the one that disables them."""
     if cut.line is None:
         return None
-    off, checkpoint = disabled_by(cut), _checkpoint(cut)
+    off, checkpoint = next(disabled_by(cut), None), _checkpoint(cut)
     return off.place if off is not None else checkpoint or cut.line.place
 
 
@@ -73,7 +73,7 @@ def undoing(cut: Severed) -> str:
         return f"Store it without detach() ({kept}), and detach only what serves as a target"
     if cut.by in ("detach", "data") and _stores(cut):
         return "Recompute it in each step instead of using the stored, detached result"
-    off = disabled_by(cut)
+    off = next(disabled_by(cut), None)
     if off is not None and off.is_decorator:
         return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
     if again := resampled(cut):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
 from backsight.diagnosis.evidence.cuts import statement_of
-from backsight.source import Body, Place, statement_at
+from backsight.source import Place, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import body_around, calls_in, is_constant, keyword
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import rewritten
+from backsight.story.attached import with_graph
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
 from backsight.tape import Graph
@@ -67,14 +66,3 @@ def _read(failure: Failure, tensors: Sequence[torch.Tensor]) -> FirstOrder | Non
             if lost and statement is not None:
                 return FirstOrder(place, lost, None, with_graph(section.body, statement, call))
     return None
-
-
-def with_graph(body: Body, statement: ast.stmt, call: ast.Call) -> str:
-    """Return a statement that calls `autograd.grad` as it is with `create_graph=True`."""
-    given = keyword(call, "create_graph")
-    if given is not None:
-        return rewritten(body, statement, {given: "True"})
-    text = body.text(call)
-    return (
-        rewritten(body, statement, {call: f"{text[:-1].rstrip(', ')}, create_graph=True)"}) if "…" not in text else ""
-    )

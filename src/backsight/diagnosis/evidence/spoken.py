@@ -13,6 +13,7 @@ from backsight.naming import search
 from backsight.naming.roots import is_library
 from backsight.source.body import Body, calls_in, keyword
 from backsight.source.imports import is_gradient_call
+from backsight.source.rewriting import simple as simple
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
 

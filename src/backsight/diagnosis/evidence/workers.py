@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.evidence.disabled import disabled_at
 from backsight.naming import search
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
@@ -24,6 +23,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, failure_of, function_of, method, owner_of
 from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.modes import disabled_at
 from backsight.story.sections import Section, run_by
 from backsight.tape import parameters_in
 from backsight.tracing.steps import parameters

@@ -13,7 +13,6 @@ import torch
 
 from backsight.diagnosis.evidence.creation import creations, put_in_place
 from backsight.diagnosis.evidence.cuts import ends, removing, straight_through, undoing, where
-from backsight.diagnosis.evidence.hardened import hardened
 from backsight.diagnosis.evidence.severed import hook_around, severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -24,6 +23,7 @@ from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Cut, Place, function_at, read_at
 from backsight.source.bindings import assigned
 from backsight.source.body import body_around, callee, calls_in, dotted, statements
+from backsight.story.hardened import hardened
 from backsight.tape import modules_in, registered
 from backsight.tracing import Severed, current, whence
 from backsight.tracing.steps import parameters

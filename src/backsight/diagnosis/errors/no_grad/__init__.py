@@ -21,7 +21,6 @@ from backsight.diagnosis.errors.no_grad.causes import (
     off_around,
     reentrant,
 )
-from backsight.diagnosis.errors.no_grad.fixes import silenced
 from backsight.diagnosis.errors.no_grad.forward_hook import by_forward_hook
 from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, frozen_in_optimizer, rebound
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
@@ -33,6 +32,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, lost, shown
 from backsight.findings.evidence import Fact
 from backsight.source import assignments
+from backsight.story.cut_fixes import silenced
 from backsight.story.failure import Failure
 
 Clue = Callable[[Scene], "Finding | None"]

@@ -7,16 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import torch
-
-from backsight.diagnosis.errors.no_grad.asked import asked
-from backsight.diagnosis.errors.no_grad.attached import in_one_piece
-from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch, silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded, why
+from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.disabled import Disabled, enabled_at, nearest_at
 from backsight.diagnosis.evidence.reentrant import reentrant_call
 from backsight.diagnosis.evidence.settings import Setting, setting
 from backsight.diagnosis.evidence.spoken import passed
@@ -24,14 +17,19 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
-from backsight.source import Cut, Place, assignments, parsed, statement_at
+from backsight.source import Cut, Place, assignments, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, dotted
 from backsight.source.cut_rules import reads_form, rule_of
-from backsight.story.evaluated import Variables, truth_of
+from backsight.story.asked import asked
+from backsight.story.attached import in_one_piece
+from backsight.story.cut_fixes import fix, leaves_pytorch, silenced
+from backsight.story.cuts import CutOff, along, node_of, operands, unrecorded, why
 from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
+from backsight.story.modes import in_force, is_sure, nearest_at
 from backsight.story.sections import Section, run_by, section_of, sections
+from backsight.story.trained import Trained
 from backsight.tape import modules_in
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
@@ -43,61 +41,39 @@ def off_around(scene: Scene) -> Finding | None:
 
     Whatever else cuts histories off there, `.detach()` at the start of a chain, also runs where gradients are enabled.
     """
-    block = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
-    if block is None:
+    around = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
+    if not around:
         return None
-    suspect = block
+    suspect = block = around[0]
     if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
         same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
         suspect = replace(next(same, block), trains=block.trains, enabled=block.enabled)
-    return _finding(scene, suspect, [suspect])
+    return _finding(scene, replace(suspect, around=tuple(around[1:])), [suspect])
 
 
-def _around_all(failure: Failure, is_inference: bool) -> Suspect | None:
-    """The innermost block or decorator around the failing call that says whether gradients are enabled, if it disables
-    them, and if the loss was computed inside it; for an inference tensor, the one with inference mode, which
-    `enable_grad` inside does not end."""
+def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
+    """The blocks and decorators around the failing call that disable gradients, the innermost first, if the loss was
+    computed inside; for an inference tensor, those with inference mode, which `enable_grad` inside does not end."""
     user = failure.user
     if user is None or user.body is None or user.receiver is None:
-        return None
+        return []
     is_name = all(part.isidentifier() for part in user.receiver.split("."))
     made = assignments(user.body, user.receiver, before=user.line) if is_name else (user.place,)
-    enabled: Place | None = None
-    by = "inference" if is_inference else "no_grad"
-    for level in failure.users if made else ():
-        line = made[-1].line if level is user else level.line
-        off = nearest_at(level.body, line, by) if level.body else None
-        if off is False:
-            return None
-        if enabled is None and level.body and is_inference:
-            enabled = enabled_at(level.body, line)
-        if off is None:
-            continue
+    levels = [level for level in failure.users if level.body is not None] if made else []
+    stack = [(level.body, made[-1].line if level is user else level.line) for level in levels if level.body is not None]
+    found: list[CutOff] = []
+    for off in in_force(stack, "inference" if is_inference else "no_grad"):
+        level = levels[off.depth]
         here = section_of(level)
-        if not is_sure(level, off):
-            return None
+        if here is None or not is_sure(level, off):
+            break
         apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
         calling = ((level.place, ""),) if apart else ()
         cut = Cut("no_grad", off.place, off.text, "records nothing")
         node = user.body.node if apart and failure.call == "backward" else None
         trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
-        return Suspect(here, cut, True, inside=calling, trains=trains, enabled=enabled) if here else None
-    return None
-
-
-def is_sure(level: Variables, off: Disabled) -> bool:
-    """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
-    node = parsed(off.text)
-    if node is None:
-        return False
-    if isinstance(node, ast.Call):
-        told = [*node.args, *(each.value for each in node.keywords)]
-        wanted = callee(node)[1] == "inference_mode"
-        if callee(node)[1] == "no_grad" or (wanted and not told):
-            return True
-        return len(told) == 1 and truth_of(level, told[0]) is wanted
-    held = level.value(dotted(node) or "")
-    return off.is_decorator or type(held) in (torch.no_grad, torch.inference_mode)
+        found.append(CutOff(here, cut, True, inside=calling, trains=trains, enabled=off.enabled))
+    return found
 
 
 def _is_enabled(failure: Failure) -> bool:
@@ -127,7 +103,7 @@ def cut_off(scene: Scene) -> Finding | None:
     return _finding(scene, (cutting or proven)[0], proven)
 
 
-def _asked_after(scene: Scene, proven: Sequence[Suspect]) -> Suspect | None:
+def _asked_after(scene: Scene, proven: Sequence[CutOff]) -> CutOff | None:
     """The gradient that a call asked for without a graph, unless a statement below that call cuts off its result: what
     it was taken of had a graph, whatever was cut off above."""
     for each in scene.suspects:
@@ -138,7 +114,7 @@ def _asked_after(scene: Scene, proven: Sequence[Suspect]) -> Suspect | None:
     return None
 
 
-def _is_called_outside(scene: Scene, suspect: Suspect, blocks: Sequence[Suspect]) -> bool:
+def _is_called_outside(scene: Scene, suspect: CutOff, blocks: Sequence[CutOff]) -> bool:
     """Whether a function without gradients, which has returned, was called outside of the blocks that have none: what
     they computed may be a target, and is so on purpose."""
     name, off = suspect.section.body.name, _lines_off(blocks)
@@ -161,7 +137,7 @@ def cut_as_seen(scene: Scene) -> Finding | None:
     return _finding(scene, (around and replace(around, seen=True)) or first, scene.seen if around is None else [around])
 
 
-def _runs(block: Suspect, line: Place) -> bool:
+def _runs(block: CutOff, line: Place) -> bool:
     """Whether what a block uses may run a line, in another function."""
     for value in (block.section.value(name) for _, name in block.inside):
         for each in run_by(function_of(value), value) if value is not None else ():
@@ -183,7 +159,7 @@ def likely(scene: Scene) -> Finding | None:
     return _finding(scene, first, [first])
 
 
-def _binds(suspect: Suspect) -> set[str]:
+def _binds(suspect: CutOff) -> set[str]:
     statement = statement_at(suspect.section.body, suspect.cut.place.line)
     return bound(statement) if statement is not None else set()
 
@@ -225,36 +201,44 @@ def _tensors(found: Sources) -> Iterator[Fact]:
         yield shown(source.made, does, "read") if source.made else f"{what} does not require grad."
 
 
-def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
-    suspect = replace(suspect, beside=_beside(suspect, scene.seen if suspect.seen else scene.suspects))
-    suspect = replace(suspect, called=_calling(scene, suspect), likewise=_likewise(scene, suspect))
-    told = {each.cut.place for each in (suspect, *suspect.likewise)}
+def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Finding:
+    suspect = replace(suspect, called=_calling(scene, suspect))
+    further = [*suspect.around, *_likewise(scene, suspect), *along(suspect, scene.suspects)]
+    told = {each.cut.place for each in (suspect, *further)}
     apart = [each for each in all_of_them if each.cut.place not in told]
     if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
         apart = [each for each in apart if each.cut.kind != "no_grad"]
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     held = bool(suspect.verdict) and suspect.section.level is not None
-    chosen = _setting(scene, culprit)
+    chosen, copied = _setting(scene, culprit), _copied_later(scene, culprit)
+    further = [each for each in further if copied is None or each.cut.place != copied.cut.place]
     seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
     return explanation(
         scene.title(_because(culprit)),
         (
             *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
+            *(shown(each.cut.place, f"{_again(each)}.", None if seen else "read") for each in further),
             *([shown(suspect.called, f"calls {_name(suspect)}().")] if suspect.called and not suspect.calling else []),
             *(_fails_again(scene) if asked(suspect) else fails(scene)),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
         f"{chosen.fix}, so that this gradient has its own graph. {silenced(scene.loss)}"
         if chosen
-        else fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=_derivative(scene)),
+        else fix(culprit, scene.loss, copied, further, derivative=_derivative(scene)),
         source=str(chosen.place if chosen else call.place if (call := asked(culprit)) else culprit.cut.place),
         exact=seen,
     )
 
 
-def _setting(scene: Scene, suspect: Suspect) -> Setting | None:
+def _again(cut: CutOff) -> str:
+    if cut.cut.kind == "no_grad":
+        return "disables gradients as well"
+    return "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
+
+
+def _setting(scene: Scene, suspect: CutOff) -> Setting | None:
     """What decided that a gradient was asked for without a graph, where that is a setting of the program's."""
     node = node_of(suspect.section, suspect.cut) if suspect.cut.kind == "gradient" else None
     if not isinstance(node, ast.Call) or asked(suspect) is not None:
@@ -268,7 +252,7 @@ def _derivative(scene: Scene) -> Place | None:
     return scene.failure.user.place if scene.failure.user and scene.failure.call == "grad" else None
 
 
-def _calling(scene: Scene, suspect: Suspect) -> Place | None:
+def _calling(scene: Scene, suspect: CutOff) -> Place | None:
     """The statement that calls the function which a decorator stands on."""
     name = _name(suspect)
     if not suspect.cut.place.text.startswith("@") or suspect.section.level is not None:
@@ -278,33 +262,20 @@ def _calling(scene: Scene, suspect: Suspect) -> Place | None:
     return next(calls, None)
 
 
-def _name(suspect: Suspect) -> str:
+def _name(suspect: CutOff) -> str:
     return suspect.section.body.name
 
 
-_LEFT_OUT = ("detach", "number")
-"""Kinds of cuts that are a call around a tensor, which stays when the call is left out."""
-
-
-def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]:
-    """What else the same statement cuts off, as surely as this: all of it is to be taken back at once."""
-    cut = suspect.cut
-    kinds = _LEFT_OUT if cut.kind in _LEFT_OUT else () if cut.kind == "no_grad" else (cut.kind,)
-    here = (each for each in all_of_them if each.cut.place == cut.place and each.cut.kind in kinds)
-    sure = (each for each in here if each.verdict is suspect.verdict)
-    return tuple({each.cut.expression: each for each in sure if each.cut.expression != cut.expression}.values())
-
-
-def _likewise(scene: Scene, suspect: Suspect) -> tuple[Suspect, ...]:
+def _likewise(scene: Scene, suspect: CutOff) -> list[CutOff]:
     """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
     it would run, and take the others for constants."""
     found = (scene.seen if suspect.seen else scene.suspects) if suspect.cut.kind == "gradient" else ()
     sure = (each for each in found if each.cut.kind == "gradient" and each.verdict is suspect.verdict)
     sure = (each for each in sure if not _is_given(scene, each))
-    return tuple({each.cut.place: each for each in sure if each.cut.place != suspect.cut.place}.values())
+    return list({each.cut.place: each for each in sure if each.cut.place != suspect.cut.place}.values())
 
 
-def _is_given(scene: Scene, gradient: Suspect) -> bool:
+def _is_given(scene: Scene, gradient: CutOff) -> bool:
     """Whether a gradient that a watch has seen taken is one of data alone, as one that is to be matched: a constant."""
     try:
         names = {use.name for use in uses(ast.parse(gradient.operand, mode="eval")) if gradient.seen}
@@ -314,7 +285,7 @@ def _is_given(scene: Scene, gradient: Suspect) -> bool:
     return {True, False} & {scene.trained.carries(each) for each in values if each is not None} == {False}
 
 
-def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
+def _copied_later(scene: Scene, culprit: CutOff) -> CutOff | None:
     """The place where the numbers, kept in a list or added up, were made into one tensor again."""
     if culprit.cut.kind not in ("detach", "number"):
         return None
@@ -326,7 +297,7 @@ def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
     return next((each for each in copies if ".item()" in culprit.cut.expression), None)
 
 
-def _places(suspect: Suspect) -> Iterator[Place]:
+def _places(suspect: CutOff) -> Iterator[Place]:
     """Where a watch may have seen that it happened."""
     yield suspect.cut.place
     yield from (place for place, _ in suspect.inside)
@@ -334,7 +305,7 @@ def _places(suspect: Suspect) -> Iterator[Place]:
         yield from _places(suspect.behind)
 
 
-def _because(suspect: Suspect) -> str:
+def _because(suspect: CutOff) -> str:
     expression = suspect.cut.expression
     match suspect.cut.kind:
         case "no_grad" if suspect.seen and not suspect.inside:
@@ -355,7 +326,7 @@ def _because(suspect: Suspect) -> str:
     return f"{cutting} detached it from the graph"
 
 
-def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = False) -> Iterator[Fact]:
+def _steps(suspect: CutOff, certainty: Certainty | None, derivative: bool = False) -> Iterator[Fact]:
     """What happened to the history, in the order in which it happened; `derivative`: autograd.grad was asked for it."""
     if suspect.behind:
         yield from _steps(suspect.behind, certainty)
@@ -378,11 +349,9 @@ def _steps(suspect: Suspect, certainty: Certainty | None, derivative: bool = Fal
             yield shown(call.place, f"{call.does}.", certainty)
         does = listed(list(dict.fromkeys(map(why, suspect.cuts))), 3)
         yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)
-        for each in suspect.likewise:
-            yield shown(each.cut.place, "returns gradients without a graph, too.", certainty)
 
 
-def _attached(suspect: Suspect) -> str:
+def _attached(suspect: CutOff) -> str:
     """`w and b are attached to a graph; the results are not.`"""
     held = [*dict.fromkeys([suspect.spoken, *(each.held for each in suspect.beside if each.held)])]
     if len(held) == 1:
@@ -405,7 +374,7 @@ def _fails_again(scene: Scene) -> Iterator[Fact]:
         yield shown(users[1].place, f"runs {name}() on what was computed from them, which has no graph either.")
 
 
-def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[Suspect] = ()) -> bool:
+def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[CutOff] = ()) -> bool:
     """Whether a statement whose own text cuts nothing off has lost a history: then a function that it calls did. Those
     in `blocks` without gradients do not count.
 
@@ -418,7 +387,7 @@ def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[Suspect] =
     return any(_loses(here, line, trained) for line in here.lines() if (here.body.file, line) not in off)
 
 
-def _lines_off(blocks: Sequence[Suspect]) -> set[tuple[str, int]]:
+def _lines_off(blocks: Sequence[CutOff]) -> set[tuple[str, int]]:
     """The lines of functions that still run which these blocks do not record."""
     running = [each for each in blocks if each.section.level is not None]
     return {(each.section.body.file, n.lineno) for each in running for n in unrecorded(each.section, each.cut)}

@@ -8,18 +8,17 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.causes import is_sure
-from backsight.diagnosis.errors.no_grad.suspects import seen
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
-from backsight.diagnosis.evidence.disabled import nearest_at
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, cuts
 from backsight.source.body import callee, calls_in, statements
 from backsight.source.imports import is_gradient_call
+from backsight.story.cuts import seen
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.modes import is_sure, nearest_at
 from backsight.story.sections import Section, function_called, run_by, section_of, sections_of
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.sources import trained
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, suspects, why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
 from backsight.diagnosis.errors.unused_input.anew import made_anew
@@ -32,11 +30,14 @@ from backsight.source.body import callee, calls_in, dotted, expressions, keyword
 from backsight.source.definitions import values_of
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.rewriting import rewritten
+from backsight.story.cut_fixes import mended
+from backsight.story.cuts import CutOff, cuts, why
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
 from backsight.story.holders import results_in
 from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
+from backsight.story.trained import trained
 from backsight.tape import Graph
 
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$")
@@ -389,40 +390,32 @@ def replaced(case: Unused) -> Finding | None:
 
 def cut_off(case: Unused) -> Finding | None:
     """The input takes part by its values only: it was detached on the way, or nothing was recorded."""
-    for suspect in suspects(case.failure, trained(case.failure)):
-        if _makes_it(case, suspect):
-            continue
-        values = [suspect.section.value(name) for name in operands(suspect.section, suspect.cut)]
-        values += [suspect.section.value(name) for _, name in suspect.inside]
-        if any(value is tensor for value in values for tensor in case.tensors):
-            return explanation(
-                f"{case.output} is computed from detached values of {case.name}: {suspect.cut.expression} detaches it.",
-                (shown(suspect.cut.place, f"{why(suspect.cut)}."), case.asked),
-                f"Compute {case.output} without {suspect.cut.expression}{_enabled_late(case, suspect.cut.place)}.",
-                source=str(suspect.cut.place),
-            )
+    found = cuts(case.failure, trained(case.failure), of=case.tensors)
+    for cut in (each for each in found if each.cut.place != case.at and not _makes_it(case, each)):
+        return explanation(
+            f"{case.output} is computed from detached values of {case.name}: {cut.cut.expression} detaches it.",
+            (shown(cut.cut.place, f"{why(cut.cut)}."), case.asked),
+            f"{mended(cut).edit}.{_too_late(case, cut.cut.place)} {_HIDES}",
+            source=str(cut.cut.place),
+        )
     return None
 
 
-def _makes_it(case: Unused, suspect: Suspect) -> bool:
-    """Whether the statement gives the variable its value, `x = x.detach().requires_grad_()`: it is not what cuts that
-    off, and in a loop it may not have run yet."""
-    statement = statement_at(suspect.section.body, *suspect.cut.place.position)
-    names = bound(statement) if statement is not None else set()
-    return any(suspect.section.value(name) is tensor for name in names for tensor in case.tensors)
-
-
-def _enabled_late(case: Unused, cut: Place) -> str:
+def _too_late(case: Unused, cut: Place) -> str:
     """Say that the gradient of the input is asked for after the statement that uses it, if it is."""
     body = case.failure.user.body if case.failure.user else None
-    if body is None or (body.file != cut.file) or len(case.names) != 1:
-        return ""
-    calls = ((s, n) for s in statements(body.node) for n in calls_in(s))
-    for statement, node in calls:
-        receiver, method = callee(node)
-        if method == "requires_grad_" and dotted(receiver) == case.name and statement.lineno > cut.line:
-            return f", and call {case.name}.requires_grad_() before that: line {statement.lineno} is too late"
-    return ""
+    late = (
+        [each for each in enabling(body, case.name) if each.line > cut.line] if body and body.file == cut.file else []
+    )
+    return f" And call {case.name}.requires_grad_() before that: line {late[0].line} is too late." if late else ""
+
+
+def _makes_it(case: Unused, cut: CutOff) -> bool:
+    """Whether the statement gives the variable its value, `x = x.detach().requires_grad_()`: it is not what cuts that
+    off, and in a loop it may not have run yet."""
+    statement = statement_at(cut.section.body, *cut.cut.place.position)
+    names = bound(statement) if statement is not None else set()
+    return any(cut.section.value(name) is tensor for name in names for tensor in case.tensors)
 
 
 def copied(case: Unused) -> Finding | None:

@@ -1,25 +1,31 @@
-"""The places where the text cuts a history off, each weighed by what the variables hold now."""
+"""Where a gradient's way ends between a tensor and what it was computed from: as a watch has seen it, else as read.
+
+`cuts` reads frames and source text, and weighs each place by what the variables hold; `seen` asks a watch.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import numpy
 import torch
 
-from backsight.diagnosis.errors.no_grad.sources import Trained
-from backsight.diagnosis.evidence.disabled import disabled_by
-from backsight.source import Cut, Place, cuts, statement_at
-from backsight.source.bindings import uses
+from backsight.source import Cut, Place, statement_at
+from backsight.source import cuts as written
+from backsight.source.bindings import spots, uses
 from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.cut_rules import Kind, rule_of
+from backsight.source.cut_rules import Kind, carriers, rule_of
+from backsight.story.behind import Read, Way, comes_of
 from backsight.story.evaluated import truth_of
-from backsight.story.failure import Failure
-from backsight.story.sections import Section, sections
+from backsight.story.failure import Failure, Level
+from backsight.story.modes import Disabled, disabled_by, in_force
+from backsight.story.sections import Section, section_of, sections
+from backsight.story.trained import Trained
 from backsight.tracing import Line, Severed, current
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, numpy.ndarray, numpy.generic)
@@ -27,7 +33,7 @@ _NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
 
 
 @dataclass(frozen=True, eq=False)
-class Suspect:
+class CutOff:
     """A place that cuts a history off.
 
     verdict: True if it has cut off a history that is there, False if there was none; None where that is not known.
@@ -38,9 +44,12 @@ class Suspect:
     calling: the statement in the block through which what is `inside` ran, in another function.
     called: the statement that calls the function on which a decorator stands.
     beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
-    likewise: of a gradient without a graph, those that other statements take.
     trains: of a block around the whole of a function that runs backward, that function.
     enabled: of a block under inference mode, the block inside that enables gradients in vain.
+    around: of a block, what disables gradients further out, and would do so still.
+    before: the cuts that a gradient meets before it comes to this one, by the way with the fewest; None where it is not
+        known to come here at all.
+    arrives: whether it comes to something that is trained behind this one, and meets no other.
     """
 
     section: Section
@@ -48,14 +57,19 @@ class Suspect:
     verdict: bool | None
     operand: str = ""
     inside: tuple[tuple[Place, str], ...] = ()
-    behind: Suspect | None = None
+    behind: CutOff | None = None
     seen: bool = False
     calling: Place | None = None
     called: Place | None = None
-    beside: tuple[Suspect, ...] = ()
-    likewise: tuple[Suspect, ...] = ()
+    beside: tuple[CutOff, ...] = ()
     trains: Place | None = None
     enabled: Place | None = None
+    around: tuple[CutOff, ...] = ()
+    before: tuple[Cut, ...] | None = ()
+    arrives: bool = False
+
+    def is_at(self, place: Place) -> bool:
+        return (self.cut.place.file, self.cut.place.line) == (place.file, place.line)
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -73,40 +87,107 @@ class Suspect:
         return f"The output of {self.operand}" if self._is_of_module else self.operand
 
     @property
+    def read(self) -> list[Read]:
+        """What it cuts off: the parts of its expression; of a block, what the statements inside compute."""
+        body = self.section.body
+        if self.cut.kind == "no_grad":
+            inside = (getattr(each, "value", None) for each in unrecorded(self.section, self.cut))
+            return [(body.text(each), each.lineno) for each in inside if isinstance(each, ast.expr)]
+        node = node_of(self.section, self.cut)
+        parts = (
+            [node.left, *node.comparators]
+            if isinstance(node, ast.Compare)
+            else map(itemgetter(0), carriers(node))
+            if node
+            else ()
+        )
+        return [(body.text(each), self.cut.place.line) for each in parts]
+
+    @property
     def _is_of_module(self) -> bool:
         return issubclass(type(self.section.value(self.operand)), torch.nn.Module)
 
 
-def suspects(failure: Failure, trained: Trained) -> list[Suspect]:
-    """Return every place that may have cut backward's tensor off, the nearest first."""
-    found: dict[tuple[str, int, str], Suspect] = {}
-    for section in sections(failure):
-        goals, enabled = list(section.goals), _enabled(section)
-        for goal, line in goals:  # grows as we go
-            for cut in cuts(section.body, goal, line, enabled):
+def cuts(
+    failure: Failure,
+    trained: Trained,
+    of: Sequence[torch.Tensor] = (),
+    goals: Sequence[tuple[Level, tuple[Read, ...]]] = (),
+) -> list[CutOff]:
+    """Return every place that may have cut a tensor off, the nearest first, as frames and source text show it.
+
+    The tensor is what backward was called on, or `goals`; with `of`, only what cuts it off from one of these is told.
+    """
+    found: dict[tuple[str, int, str], CutOff] = {}
+    way = Way(failure)
+    starts = goals or [(level, ((level.receiver, level.line),)) for level in failure.users[:1] if level.receiver]
+    for level, read in starts:
+        if (section := section_of(level, read)) is not None:
+            way.enter(section, read)
+    arrived: set[Cut] = set()
+    for section, carried, behind in way.steps():
+        before = (*behind.before, behind.cut) if isinstance(behind, CutOff) else ()
+        if any(trained.carries(section.value(name)) for name in carried.names):
+            arrived.update(before[-1:])
+        for cut in (each for each in carried.cuts if not _is_skipped(section, each)):
+            key = (cut.place.file, cut.place.line, cut.expression)
+            if key not in found:
+                each = _weighed(section, cut, trained)
+                if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
+                    each = replace(each, before=before)
+                found[key] = each
+                way.enter(section, each.read, each)
+    for section in () if goals else sections(failure):
+        wanted = list(section.goals)
+        for goal, line in wanted:  # grows as we go
+            for cut in written(section.body, goal, line, section.enabled):
                 key = (cut.place.file, cut.place.line, cut.expression)
                 if key not in found:
-                    suspect = found[key] = _weighed(section, cut, trained)
-                    if not suspect.verdict:  # what it cuts may have been cut off before
-                        goals += [(name, cut.place.line) for name in operands(section, cut)]
-    return list(found.values())
+                    each = found[key] = replace(_weighed(section, cut, trained), before=None)
+                    if not each.verdict:  # what it cuts may have been cut off before
+                        wanted += each.read
+    every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
+    return _beside([replace(each, arrives=bool(each.verdict) or each.cut in arrived) for each in every])
 
 
-def _enabled(section: Section) -> frozenset[int]:
-    """The lines of the blocks of a running function that have enabled gradients: `torch.set_grad_enabled(training)`
-    where that is true."""
-    blocks_here = [each for each in statements(section.body.node) if isinstance(each, ast.With) and section.level]
-    return frozenset(
-        each.lineno
-        for each in blocks_here
-        for item in each.items
-        for call in (item.context_expr,)
-        if isinstance(call, ast.Call) and callee(call)[1] == "set_grad_enabled" and call.args
-        if truth_of(section, call.args[0]) is True
-    )
+_LEFT_OUT = ("detach", "number")
+"""Kinds of cuts that are a call around a tensor, which stays when the call is left out."""
 
 
-def _weighed(section: Section, cut: Cut, trained: Trained) -> Suspect:
+def _beside(every: Sequence[CutOff]) -> list[CutOff]:
+    """The same cuts, each with what else its statement cuts off as surely: all of it is to be taken back at once."""
+    return [replace(each, beside=tuple(_with(each, every))) for each in every]
+
+
+def _with(cut: CutOff, every: Sequence[CutOff]) -> Iterator[CutOff]:
+    kinds = _LEFT_OUT if cut.cut.kind in _LEFT_OUT else () if cut.cut.kind == "no_grad" else (cut.cut.kind,)
+    here = [each for each in every if each.cut.place == cut.cut.place and each.cut.kind in kinds]
+    here = [each for each in here if cut.cut not in (each.before or ()) and each.cut not in (cut.before or ())]
+    sure = {each.cut.expression: each for each in here if each.verdict is cut.verdict}
+    return (each for expression, each in sure.items() if expression != cut.cut.expression)
+
+
+def _is_skipped(section: Section, cut: Cut) -> bool:
+    """Whether a condition has kept a statement from running, in a function that has returned: `if self.frozen:`."""
+    spot = next((each for each in spots(section.body.node) if section.body.place(each.node) == cut.place), None)
+    for arm, label in spot.arms if spot is not None and section.level is None else ():
+        if isinstance(arm, ast.If) and truth_of(section, arm.test) is (label != "body"):
+            return True
+    return False
+
+
+def along(cut: CutOff, every: Sequence[CutOff]) -> list[CutOff]:
+    """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives without them."""
+    known = (each for each in every if each.is_at(cut.cut.place) and each.before is not None)
+    cut = next(known, cut)  # of one that was seen, what was read
+    others = [each for each in every if not each.is_at(cut.cut.place)]
+    told = [each for each in others if each.cut in (cut.before or ())]
+    if cut.arrives or cut.behind is not None:
+        return told
+    return told + [each for each in others if each.before and each.before[-1] == cut.cut]
+
+
+def _weighed(section: Section, cut: Cut, trained: Trained) -> CutOff:
     if cut.kind == "no_grad":
         return _unrecorded(section, cut, trained)
     cut = _first_within(section, cut)
@@ -117,8 +198,8 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> Suspect:
     verdict = True if operand else False if known else None
     behind = _behind(section, cut, names, trained) if verdict is None and cut.kind in ("copy", "number") else None
     if behind is not None:
-        return Suspect(section, cut, behind.verdict, behind.operand, behind=behind)
-    return Suspect(section, cut, verdict, operand)
+        return CutOff(section, cut, behind.verdict, behind.operand, behind=behind)
+    return CutOff(section, cut, verdict, operand)
 
 
 def _carries(section: Section, name: str, trained: Trained) -> bool | None:
@@ -188,20 +269,23 @@ def _known_part(section: Section, name: str) -> str:
     return name.rpartition(".")[0] or name
 
 
-def _behind(section: Section, cut: Cut, names: list[str], trained: Trained) -> Suspect | None:
+def _behind(section: Section, cut: Cut, names: list[str], trained: Trained) -> CutOff | None:
     """Where the values of a list were made into numbers, before they were made into a tensor again."""
     for name in names:
-        for other in cuts(section.body, name, cut.place.line):
+        for other in written(section.body, name, cut.place.line):
             if other.expression != cut.expression:
                 return _weighed(section, other, trained)
     return None
 
 
-def _unrecorded(section: Section, cut: Cut, trained: Trained) -> Suspect:
+def _unrecorded(section: Section, cut: Cut, trained: Trained) -> CutOff:
     """Weigh a `with torch.no_grad():` or a decorator: does it cover what is to be trained?"""
     inside = tuple(_trained_inside(section, cut, trained))
-    covers_call = section.level is not None and _covers(section, cut, section.level.line)
-    return Suspect(section, cut, True if inside or covers_call else None, inside[0][1] if inside else "", inside)
+    verdict = True if inside or _covers_level(section, cut) else None
+    lines = {each.lineno for each in unrecorded(section, cut)}
+    here = (off for line in sorted(lines) for off in in_force([(section.body, line)], "inference"))
+    enabled = next((off.enabled for off in here if off.place.line == cut.place.line and off.enabled), None)
+    return CutOff(section, cut, verdict, inside[0][1] if inside else "", inside, enabled=enabled)
 
 
 def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tuple[Place, str]]:
@@ -230,7 +314,9 @@ def unrecorded(section: Section, cut: Cut) -> list[ast.stmt]:
     return sorted(inside, key=lambda each: each.lineno)
 
 
-def _covers(section: Section, cut: Cut, line: int) -> bool:
+def _covers_level(section: Section, cut: Cut) -> bool:
+    """Whether a function still runs inside a block."""
+    line = section.level.line if section.level is not None else -1
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
 
 
@@ -246,7 +332,7 @@ _POSITIONS = frozenset(
 )
 
 
-def seen(root: torch.Tensor | None) -> tuple[list[Suspect], frozenset[tuple[str, int]]]:
+def seen(root: torch.Tensor | None) -> tuple[list[CutOff], frozenset[tuple[str, int]]]:
     """Return what cut `root` off, the nearest first, and the file and line of each place where a history ended; nothing
     without a watch.
 
@@ -258,28 +344,34 @@ def seen(root: torch.Tensor | None) -> tuple[list[Suspect], frozenset[tuple[str,
     every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
     departures = () if any(each.by != "detach" for each in every) else watch.departures
     lines = (each.line for each in (*every, *departures) if each.line)
-    return [_suspect(each, each.line) for each in every if each.line], frozenset((at.file, at.line) for at in lines)
+    found = [_suspect(each, each.line) for each in every if each.line]
+    return _beside(found), frozenset((at.file, at.line) for at in lines)
 
 
 def _takes_only_shapes(cut: Severed) -> bool:
     return cut.op in _ONLY_SHAPES and cut.by != "integer"
 
 
-def _suspect(cut: Severed, line: Line) -> Suspect:
+def _suspect(cut: Severed, line: Line) -> CutOff:
     body = body_around(line.file, line.line)
     expression, operand = line.segment or cut.op, cut.operand
     section = Section(body or Body(line.file, ast.Module([], []), ()), (), {}, {})
     if cut.by in ("no_grad", "inference"):
-        off = disabled_by(cut)
-        if off is None:
+        offs = list(disabled_by(cut))
+        if not offs:
             why = "runs while gradients are disabled, so autograd records nothing"
-            return Suspect(section, Cut("no_grad", line.place, expression, why), True, operand, seen=True)
-        inside = ((line.place, operand),)
-        block = Cut("no_grad", off.place, off.text, "records nothing")
-        section = Section(off.body, (), {}, {})
-        return Suspect(section, block, True, operand, inside, seen=True, calling=off.calling)
+            return CutOff(section, Cut("no_grad", line.place, expression, why), True, operand, seen=True)
+        first, *around = (_block(off, line.place, operand) for off in offs)
+        return replace(first, around=tuple(around))
     kind, why = _kind_and_why(cut)
-    return Suspect(section, Cut(kind, line.place, expression, why), True, operand, seen=True)
+    return CutOff(section, Cut(kind, line.place, expression, why), True, operand, seen=True)
+
+
+def _block(off: Disabled, ran: Place, operand: str) -> CutOff:
+    """A block or decorator in which a watch has seen an operation run."""
+    section, cut = Section(off.body, (), {}, {}), Cut("no_grad", off.place, off.text, "records nothing")
+    inside = ((ran, operand),)
+    return CutOff(section, cut, True, operand, inside, seen=True, calling=off.calling, enabled=off.enabled)
 
 
 def _kind_and_why(cut: Severed) -> tuple[Kind, str]:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import torch
 
-from backsight.diagnosis.wording import listed
 from backsight.source import Body
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, statements
 from backsight.source.imports import library, meaning
+from backsight.text import listed
 
 _RENAMED = {"array": "stack", "asarray": "stack", "concatenate": "cat", "append": "cat", "power": "pow"}
 _BACK = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 
-from backsight.source import Body, Place, assignments, function_at, statement_at
+from backsight.source import Body, Place, assignments, function_at, parsed, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import body_around, calls_in, dotted, expressions, last_name, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, last_name, statements
 from backsight.source.cut_rules import grad_mode
+from backsight.story.evaluated import Variables, truth_of
 from backsight.story.failure import Failure, Level
 from backsight.story.sections import function_called, methods_of, undecorated
-from backsight.tracing import Severed, current, inferred
+from backsight.tracing import Line, Severed, current, inferred
 
 _MODES = {"no_grad": ("no_grad", "inference_mode", "set_grad_enabled"), "inference": ("inference_mode",)}
 """What to look for, by what a watch says of a cut."""
@@ -28,13 +29,17 @@ class Disabled:
     text: the expression that does it, `torch.no_grad()`.
     body: the function that it stands in; the decorator is its own, if `is_decorator`.
     calling: where the operation ran in another function, the statement inside that has called it.
+    enabled: the block inside it that enables gradients in vain, as it does not end inference mode.
+    depth: how many functions further out it stands.
     """
 
     place: Place
     text: str
     body: Body
     is_decorator: bool
-    calling: Place | None
+    calling: Place | None = None
+    enabled: Place | None = None
+    depth: int = 0
 
     @property
     def function(self) -> str:
@@ -42,52 +47,67 @@ class Disabled:
         return self.body.name
 
 
-def disabled_by(cut: Severed) -> Disabled | None:
-    """Return the block or decorator that was nearest around an operation, in its own function or in one that called it.
+def in_force(stack: Iterable[tuple[Body, int]], by: str = "no_grad") -> Iterator[Disabled]:
+    """Yield all that disables gradients at a line, the innermost first: in its function, and in those that called it.
 
-    None where there is none, as after `torch.set_grad_enabled(False)`, or where something else has cut.
+    stack: the function and the line, and those further out.
     """
-    modes = _MODES.get(cut.by, ())
-    for line in (cut.line, *cut.callers) if modes else ():
+    enabled, told = None, set[Place]()
+    for depth, (body, line) in enumerate(stack):
+        for place, node, is_decorator in _contexts(body, line):
+            disables = _disables(body, node, _MODES[by])
+            if disables is False:  # nothing further out can have disabled them
+                return
+            if disables and place not in told:  # a comprehension runs in a frame of its own
+                told.add(place)
+                yield Disabled(place, body.text(node), body, is_decorator, None, enabled, depth)
+            elif enabled is None and grad_mode(node) == "on":
+                enabled = place
+
+
+def disabled_by(cut: Severed) -> Iterator[Disabled]:
+    """Yield the blocks and decorators that were around an operation, in its own function and in those that called it.
+
+    There is none after `torch.set_grad_enabled(False)`, or where something else has cut.
+    """
+    lines, bodies = list[Line](), list[tuple[Body, int]]()
+    for line in (cut.line, *cut.callers) if cut.by in _MODES else ():
         body = body_around(line.file, line.line) if line is not None else None
         # A lambda or a comprehension runs elsewhere than it stands, or its function is among the callers.
-        if line is None or body is None or line.function.endswith(("<lambda>", "<genexpr>", "comp>")):
-            continue
-        found = _nearest(body, line.line, modes)
-        if found is not None:  # where they are enabled, nothing further out can have disabled them
-            return replace(found, calling=None if line is cut.line else line.place) if found else None
-    return None
+        if line is not None and body is not None and not line.function.endswith(("<lambda>", "<genexpr>", "comp>")):
+            lines.append(line)
+            bodies.append((body, line.line))
+    for off in in_force(bodies, cut.by):
+        line = lines[off.depth]
+        yield replace(off, calling=None if line is cut.line else line.place)
 
 
 def disabled_at(body: Body, line: int, by: str = "no_grad") -> Disabled | None:
     """Return the block or decorator that disables gradients at a line of a function, as its text shows."""
-    return _nearest(body, line, _MODES[by]) or None
+    return next(in_force([(body, line)], by), None)
 
 
-def nearest_at(body: Body, line: int, by: str = "no_grad") -> Disabled | Literal[False] | None:
+def nearest_at(body: Body, line: int) -> Disabled | Literal[False] | None:
     """Return the innermost block or decorator at a line of a function that disables gradients; False where it enables
     them, None where there is neither."""
-    return _nearest(body, line, _MODES[by])
+    around = (_disables(body, node, _MODES["no_grad"]) for _, node, _ in _contexts(body, line))
+    known = next((each for each in around if each is not None), None)
+    return disabled_at(body, line) if known else known
 
 
-def enabled_at(body: Body, line: int) -> Place | None:
-    """Return the innermost block or decorator at a line of a function that enables gradients; in inference mode, and
-    unlike `inference_mode(False)`, to no avail."""
-    return next((place for place, node, _ in _contexts(body, line) if grad_mode(node) == "on"), None)
-
-
-def is_switched_at(body: Body, line: int) -> bool:
-    """Whether a block or decorator enables or disables gradients at a line of a function, as its text shows."""
-    return _nearest(body, line, _MODES["no_grad"]) is not None
-
-
-def _nearest(body: Body, line: int, modes: Sequence[str]) -> Disabled | Literal[False] | None:
-    """The innermost that disables gradients; False where the innermost of all enables them."""
-    for place, node, is_decorator in _contexts(body, line):
-        disables = _disables(body, node, modes)
-        if disables is not None:
-            return disables and Disabled(place, body.text(node), body, is_decorator, None)
-    return None
+def is_sure(level: Variables, off: Disabled) -> bool:
+    """Whether a context has disabled gradients, whatever it was told: not in `torch.set_grad_enabled(training)`."""
+    node = parsed(off.text)
+    if node is None:
+        return False
+    if isinstance(node, ast.Call):
+        told = [*node.args, *(each.value for each in node.keywords)]
+        wanted = callee(node)[1] == "inference_mode"
+        if callee(node)[1] == "no_grad" or (wanted and not told):
+            return True
+        return len(told) == 1 and truth_of(level, told[0]) is wanted
+    held = level.value(dotted(node) or "")
+    return off.is_decorator or type(held) in (torch.no_grad, torch.inference_mode)
 
 
 def _contexts(body: Body, line: int) -> Iterator[tuple[Place, ast.expr, bool]]:
@@ -131,7 +151,7 @@ def inference_seen(tensor: torch.Tensor) -> Block | None:
     """Return the block or function in which a watch has seen a tensor made, or what it is a view of."""
     watch = current()
     made = inferred(watch, tensor) if watch is not None else None
-    off = disabled_by(made) if made is not None else None
+    off = next(disabled_by(made), None) if made is not None else None
     if made is None or made.line is None or off is None:
         return None
     return Block(off.place, "its block", made.line.place)

@@ -1,26 +1,14 @@
-"""What to do instead, for each way to lose a history."""
+"""What to do instead, for each way in which a gradient's way ends."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.in_pytorch import in_pytorch
-from backsight.diagnosis.errors.no_grad.asked import every_call
-from backsight.diagnosis.errors.no_grad.attached import (
-    in_one_piece,
-    kept,
-    of_second_class,
-    passed_through,
-    probabilities,
-    soft,
-)
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded
-from backsight.diagnosis.evidence.first_order import with_graph
-from backsight.diagnosis.wording import listed
 from backsight.source import Body, Place, assignments, parsed, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
@@ -35,25 +23,60 @@ from backsight.source.body import (
     last_name,
     statements,
 )
+from backsight.source.cut_rules import Kind
 from backsight.source.definitions import gathers, values_of
+from backsight.story.asked import every_call
+from backsight.story.attached import (
+    in_one_piece,
+    kept,
+    of_second_class,
+    passed_through,
+    probabilities,
+    soft,
+    with_graph,
+)
+from backsight.story.cuts import CutOff, node_of, operands, unrecorded
+from backsight.story.in_pytorch import in_pytorch
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
+from backsight.text import listed
 
 
-def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivative: Place | None = None) -> str:
-    """Return the fix for what a suspect does; never `loss.requires_grad_()`. `copied`: where its numbers went;
-    `derivative`: the statement that asks autograd.grad, which evaluation may need too."""
-    place, text = suspect.cut.place, suspect.cut.place.text
+class Mend(NamedTuple):
+    """How a cut is mended: what to write, without a full stop, and the end of the sentence, which says why.
+
+    lines: further lines that this writes anew.
+    """
+
+    edit: str
+    why: str = "."
+    lines: tuple[int, ...] = ()
+
+
+def fix(
+    cut: CutOff,
+    loss: str,
+    copied: CutOff | None = None,
+    further: Sequence[CutOff] = (),
+    *,
+    derivative: Place | None = None,
+) -> str:
+    """Return the fix for what ends a gradient's way; never `loss.requires_grad_()`.
+
+    copied: where its numbers went. further: what else ends it on the same way. derivative: the statement that asks
+    autograd.grad, which evaluation may need too.
+    """
+    place, text = cut.cut.place, cut.cut.place.text
     ungraded = _INFERENCE.sub("torch.no_grad()", text)  # of inference mode, the tensors stay without a graph
-    if suspect.enabled is not None:
+    if cut.enabled is not None:
         write = f"Write `{ungraded}`" if ungraded != text else "Use torch.no_grad() instead of inference mode"
-        enabled = f"torch.enable_grad() on line {suspect.enabled.line}"
+        enabled = f"torch.enable_grad() on line {cut.enabled.line}"
         return f"{write} on line {place.line}: {enabled} overrides that, but not inference mode. {silenced(loss)}"
-    trains = suspect.trains if suspect.trains and not (text.startswith("@") and _of_a_caller(suspect)) else None
-    if (derivative or trains) and suspect.cut.kind == "no_grad" and text.startswith(("@", "with ")):
+    trains = cut.trains if cut.trains and not (text.startswith("@") and _of_a_caller(cut)) else None
+    if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
         remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or"
         if text.startswith("@"):
-            remove = f"Remove @{suspect.cut.expression} from {getattr(suspect.section.body.node, 'name', '')}, or"
+            remove = f"Remove @{cut.cut.expression} from {getattr(cut.section.body.node, 'name', '')}, or"
         if ungraded != text:
             remove += f" write `{ungraded}` on line {place.line}, and"
         if derivative:
@@ -65,7 +88,22 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
     also = f" {in_one_piece(copied)}." if copied and in_one_piece(copied) else ""
     if copied and not also:
         also = f" Replace {copied.cut.expression} with {_stacked(copied)}."
-    return f"{_fix(suspect)}{also} {silenced(loss)}"
+    mend = mended(cut, *further)
+    return f"{mend.edit}{mend.why}{also} {silenced(loss)}"
+
+
+def mended(cut: CutOff, *further: CutOff) -> Mend:
+    """Return how a cut is mended, and with it others on the same way, whoever asks."""
+    mend = _mended(cut)
+    others = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
+    first, *rest = list(dict.fromkeys((mend, *others)))
+    if not rest:
+        return first
+    edits = listed([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)], len(rest) + 1)
+    if all(each.cut.kind == "gradient" for each in (cut, *further)):
+        others = "With a graph for only some of them, the others would stay constants."
+        return Mend(edits, f", so that each gradient has its own graph. {others}")
+    return Mend(edits, first.why)
 
 
 _INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
@@ -78,7 +116,7 @@ def _enabled(derivative: Place, loss: str) -> str:
     return f"put `with torch.enable_grad():` around the derivative and what computes {loss}"
 
 
-def _stacked(copied: Suspect) -> str:
+def _stacked(copied: CutOff) -> str:
     """The call that joins tensors where numbers were copied: `torch.stack([s.loss for s in steps])`."""
     names = operands(copied.section, copied.cut)
     node = node_of(copied.section, copied.cut)
@@ -130,53 +168,75 @@ def silenced(loss: str) -> str:
     return f"{name}.requires_grad_() would only silence the error: nothing would be trained."
 
 
-def _fix(suspect: Suspect) -> str:
-    if suspect.cut.kind == "no_grad":
-        return _of_block(suspect)
-    if suspect.behind is not None:
-        return _of_numbers(suspect)
-    operand = (
-        suspect.held if suspect.operand else next(iter(operands(suspect.section, suspect.cut)), "") or "the values"
+def _mended(cut: CutOff) -> Mend:
+    if cut.cut.kind == "no_grad":
+        return Mend(_of_block(cut))
+    if cut.behind is not None:
+        return Mend(_of_numbers(cut))
+    operand = cut.held if cut.operand else next(iter(operands(cut.section, cut.cut)), "") or "the values"
+    return _MENDS[cut.cut.kind](cut, operand, _function(cut.cut.expression))
+
+
+def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
+    spread, lines = _of_classes(cut, function)
+    written = _one_hot(cut) or spread or _cross_entropy(cut, operand) or of_second_class(cut)
+    return Mend(written or of_positions(operand, function), lines=lines)
+
+
+def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
+    if written := soft(cut):
+        return Mend(written, f". The comparison of {operand} jumps from 0 to 1, and has no gradient.")
+    return Mend(
+        f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
+        "soft step, use torch.sigmoid"
     )
-    expression, function = suspect.cut.expression, _function(suspect.cut.expression)
-    match suspect.cut.kind:
-        case "index":
-            return (
-                _one_hot(suspect)
-                or _of_classes(suspect, function)
-                or _cross_entropy(suspect, operand)
-                or of_second_class(suspect)
-                or of_positions(operand, function)
-            )
-        case "comparison":
-            return of_comparison(operand, soft(suspect))
-        case "integer":
-            return f"{passed_through(suspect) or of_integers(operand)}."
-        case "detach":
-            used = listed([operand, *(each.held for each in suspect.beside if each.held)], 3)
-            written = kept(suspect.section.body, suspect.cuts) or f"Use {used}"
-            return f"{written}, without {_functions(suspect)}: that is for logging and for what must not be trained."
-        case "copy" if is_several(suspect.section, operand, suspect.cut.place.line):
-            return (
-                f"Replace {expression} with {_stacked(suspect)}: it joins tensors and keeps their graphs. {operand} "
-                "must hold the tensors themselves, not their numbers."
-            )
-        case "copy":
-            whole = in_one_piece(suspect)
-            return f"{whole}: it keeps its graph." if whole else of_copy(operand, expression)
-        case "frozen":
-            return f"Make some input of {expression} require grad."
-        case "gradient":
-            every = list(dict.fromkeys(each for one in (suspect, *suspect.likewise) for each in _graphs(one)))
-            own = "this gradient has its own graph" if len(every) == 1 else "each gradient has its own graph"
-            alone = "" if len(every) == 1 else " With a graph for only some of them, the others would stay constants."
-            return f"{_capital(listed(every, len(every)))}, so that {own}.{alone}"
-        case "number":
-            return _of_number(suspect, operand, function)
-    return f"Compute the loss without {expression}."
 
 
-def _graphs(suspect: Suspect) -> Iterator[str]:
+def _of_integers(cut: CutOff, operand: str, function: str) -> Mend:
+    whole = f"Keep {operand} in floating point here; integers are for labels and indices"
+    return Mend(passed_through(cut) or whole)
+
+
+def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:
+    used = listed([operand, *(each.held for each in cut.beside if each.held)], 3)
+    written = kept(cut.section.body, cut.cuts) or f"Use {used}"
+    return Mend(f"{written}{_without(cut, written)}", ": that is for logging and for what must not be trained.")
+
+
+def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
+    expression = cut.cut.expression
+    if is_several(cut.section, operand, cut.cut.place.line):
+        return Mend(
+            f"Replace {expression} with {_stacked(cut)}",
+            f": it joins tensors and keeps their graphs. {operand} must hold the tensors themselves, not their numbers.",
+        )
+    if whole := in_one_piece(cut):
+        return Mend(whole, ": it keeps its graph.")
+    if expression.startswith(_OF_SEVERAL):
+        values = expression.partition("(")[2]
+        return Mend(f"Write torch.stack({values} there", ": it joins tensors and keeps their graphs.")
+    return Mend(
+        f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
+    )
+
+
+def _of_frozen(cut: CutOff, operand: str, function: str) -> Mend:
+    return Mend(f"Make some input of {cut.cut.expression} require grad")
+
+
+def _of_rounding(cut: CutOff, operand: str, function: str) -> Mend:
+    return Mend(f"Compute the loss without {cut.cut.expression}")
+
+
+def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
+    every = list(dict.fromkeys(_graphs(cut)))
+    own = "this gradient has its own graph" if len(every) == 1 else "each gradient has its own graph"
+    alone = "" if len(every) == 1 else " With a graph for only some of them, the others would stay constants."
+    edit = listed(every, len(every))
+    return Mend(f"{edit[0].upper()}{edit[1:]}", f", so that {own}.{alone}")
+
+
+def _graphs(suspect: CutOff) -> Iterator[str]:
     """How each statement that takes a gradient keeps its graph."""
     calls = list(every_call(suspect))
     for call in calls:
@@ -191,19 +251,15 @@ def _graphs(suspect: Suspect) -> Iterator[str]:
     yield f"{line}, write `{new}`" if new else f"pass create_graph=True where the gradient is computed {line}"
 
 
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
-
-
 def of_positions(operand: str, function: str) -> str:
     """What to do instead of taking the position of the largest, and the like."""
     return (
         f"Compute the loss from {operand} itself, as F.cross_entropy does for class scores; keep {function} for the "
-        "accuracy."
+        "accuracy"
     )
 
 
-def _one_hot(suspect: Suspect) -> str:
+def _one_hot(suspect: CutOff) -> str:
     """Where the classes are spread out again in the same statement, `pred = one_hot(probs.argmax(1), n)`: their
     probabilities instead."""
     body = suspect.section.body
@@ -220,13 +276,13 @@ def _one_hot(suspect: Suspect) -> str:
     library = suspect.section.value(dotted(calls[0].func) or "") is torch.nn.functional.one_hot  # the classes come last
     if library and axis != "-1" and not any(callee(each)[1] in _MOVING for each in calls_in(made)):
         soft = f"{soft}.movedim({axis}, -1)"
-    return f"Use the probabilities instead of one-hot classes: write {target} = {soft}. argmax is for the accuracy."
+    return f"Use the probabilities instead of one-hot classes: write {target} = {soft}. argmax is for the accuracy"
 
 
 _MOVING = ("permute", "movedim", "moveaxis", "transpose")
 
 
-def _cross_entropy(suspect: Suspect, operand: str) -> str:
+def _cross_entropy(suspect: CutOff, operand: str) -> str:
     """The loss as cross entropy of the scores, where a variable holds them and the classes of each row."""
     section, body = suspect.section, suspect.section.body
     made, scores = statement_at(body, *suspect.cut.place.position), section.value(operand)
@@ -246,7 +302,7 @@ def _cross_entropy(suspect: Suspect, operand: str) -> str:
                 loss, value = ("nll_loss", f"{operand}.clamp(min=1e-8).log()") if known else ("cross_entropy", operand)
                 return (
                     f"On line {losses[-1].line}, write {goal} = torch.nn.functional.{loss}({value}, {labels}), which "
-                    f"takes integer classes. Keep {next(each for each in given if each in names)} for the accuracy."
+                    f"takes integer classes. Keep {next(each for each in given if each in names)} for the accuracy"
                 )
     return ""
 
@@ -260,7 +316,7 @@ def _compared(statement: ast.stmt) -> Iterator[list[ast.expr]]:
             yield [node.left, node.right]
 
 
-def _of_classes(suspect: Suspect, function: str) -> str:
+def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
     """Where classes that were picked are spread out again, by one_hot or compared with each: their probabilities
     instead, as a soft score of overlap has them; empty where nothing spreads them."""
     body, line = suspect.section.body, suspect.cut.place.line
@@ -268,7 +324,7 @@ def _of_classes(suspect: Suspect, function: str) -> str:
     call = made.value if isinstance(made, ast.Assign) and isinstance(made.value, ast.Call) else None
     target = dotted(made.targets[0]) if isinstance(made, ast.Assign) else None
     if call is None or target is None or callee(call)[1] != "argmax" or not (given := given_to(call)):
-        return ""
+        return "", ()
     scores, dim = given[0], keyword(call, "dim") or next(iter(given[1:]), None)
     axis, text = body.text(dim) if dim is not None else "", body.text(scores)
     soft = probabilities(body, text, axis, line)
@@ -277,11 +333,12 @@ def _of_classes(suspect: Suspect, function: str) -> str:
             new = _spread(body, node, target, axis)
             if new:
                 drop = f"remove line {line}" if soft == target else f"write {target} = {soft} on line {line}"
-                return (
+                told = (
                     f"Use the probabilities instead of {function}, which is for the accuracy: {drop}, and "
-                    f"write {new} instead of {body.text(node)} on line {each.lineno}."
+                    f"write {new} instead of {body.text(node)} on line {each.lineno}"
                 )
-    return ""
+                return told, (each.lineno,)
+    return "", ()
 
 
 def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
@@ -292,31 +349,6 @@ def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[other]) if dotted(left) == name:
             return f"{name}[:, {body.text(other)}]" if axis == "1" else f"{name}.select({axis}, {body.text(other)})"
     return ""
-
-
-def of_comparison(operand: str, written: str) -> str:
-    """What to do instead of comparing."""
-    if written:
-        return f"{written}. The comparison of {operand} jumps from 0 to 1, and has no gradient."
-    return (
-        f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
-        "soft step, use torch.sigmoid."
-    )
-
-
-def of_integers(operand: str) -> str:
-    """What to do instead of casting."""
-    return f"Keep {operand} in floating point here; integers are for labels and indices"
-
-
-def of_copy(operand: str, expression: str) -> str:
-    """What to do instead of making a new tensor of values."""
-    if expression.startswith(_OF_SEVERAL):
-        values = expression.partition("(")[2]
-        return f"Write torch.stack({values} there: it joins tensors and keeps their graphs."
-    return (
-        f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them."
-    )
 
 
 _OF_SEVERAL = ("torch.tensor([", "torch.as_tensor([", "torch.Tensor([")
@@ -330,7 +362,7 @@ def is_several(section: Section, name: str, line: int) -> bool:
     return any(gathers(each) for each in values_of(section.body, name, line))
 
 
-def leaves_pytorch(suspect: Suspect) -> bool:
+def leaves_pytorch(suspect: CutOff) -> bool:
     """Whether all the computing goes on elsewhere from here: in NumPy, or with a list of numbers."""
     return _function(suspect.cut.expression) in (*_NUMPY, "tolist")
 
@@ -338,74 +370,72 @@ def leaves_pytorch(suspect: Suspect) -> bool:
 _NUMPY = ("numpy", "array", "asarray")
 
 
-def _of_number(suspect: Suspect, operand: str, function: str) -> str:
+def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
     if function == "tolist":
-        return (
+        return Mend(
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
-            "torch.stack([...]) instead of torch.tensor([...])."
+            "torch.stack([...]) instead of torch.tensor([...])"
         )
     if function in _NUMPY:
-        lines = in_pytorch(suspect.section.body, suspect.cut.place.line, operand)
+        lines = in_pytorch(cut.section.body, cut.cut.place.line, operand)
         how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
-        return f"Stay in PyTorch, because NumPy records no graph: {how}."
-    written = kept(suspect.section.body, suspect.cuts)
-    written = f"{written}, without {_functions(suspect)}" if written else f"Remove {_functions(suspect)} here"
-    return f"{written}: convert to a number only to print or log it."
+        return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}")
+    written = kept(cut.section.body, cut.cuts)
+    written = f"{written}{_without(cut, written)}" if written else f"Remove {_functions(cut)} here"
+    return Mend(written, ": convert to a number only to print or log it.")
 
 
-def _of_numbers(suspect: Suspect) -> str:
-    assert suspect.behind is not None
-    names = operands(suspect.section, suspect.cut)
-    function = _function(suspect.behind.cut.expression)
+def _of_numbers(cut: CutOff) -> str:
+    assert cut.behind is not None
+    names = operands(cut.section, cut.cut)
+    function = _function(cut.behind.cut.expression)
     return (
         f"Remove .{function}() there, so {names[0] if names else 'the list'} holds tensors with their graphs, and "
-        f"replace {suspect.cut.expression} with {_stacked(suspect)}."
+        f"replace {cut.cut.expression} with {_stacked(cut)}"
     )
 
 
-def _of_block(suspect: Suspect) -> str:
-    expression = suspect.cut.expression
-    if suspect.seen and not suspect.inside:
+def _of_block(cut: CutOff) -> str:
+    expression = cut.cut.expression
+    if cut.seen and not cut.inside:
         return (
             f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "
-            "for torch.set_grad_enabled(False)."
+            "for torch.set_grad_enabled(False)"
         )
-    if suspect.cut.place.text.startswith("@"):
-        if (given := _of_a_caller(suspect)) is not None:
-            return (
-                f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}."
-            )
-        name = suspect.section.body.name
-        return f"Remove @{expression} from {name}{_other_calls(suspect, name, expression)}."
-    if suspect.seen:
-        what, block = (suspect.calling or suspect.inside[0][0]).text, suspect.cut.place.text.rstrip(":")
-        return f"Compute `{what}` outside the block `{block}` when it should be trained."
+    if cut.cut.place.text.startswith("@"):
+        if (given := _of_a_caller(cut)) is not None:
+            return f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}"
+        name = cut.section.body.name
+        return f"Remove @{expression} from {name}{_other_calls(cut, name, expression)}"
+    if cut.seen:
+        what, block = (cut.calling or cut.inside[0][0]).text, cut.cut.place.text.rstrip(":")
+        return f"Compute `{what}` outside the block `{block}` when it should be trained"
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
-            "is training, make sure that it is true."
+            "is training, make sure that it is true"
         )
-    if not suspect.inside and suspect.verdict:
-        return f"Compute the loss outside the {expression} block."
-    if not suspect.inside:
+    if not cut.inside and cut.verdict:
+        return f"Compute the loss outside the {expression} block"
+    if not cut.inside:
         return (
             f"Move what the loss depends on out of the {expression} block. Weights that the block updates must be "
-            "modified in place (w -= lr * w.grad), so they stay leaves."
+            "modified in place (w -= lr * w.grad), so they stay leaves"
         )
-    places = [place for place, _ in suspect.inside]
+    places = [place for place, _ in cut.inside]
     texts = listed([f"`{place.text}`" for place in places], 2)
-    held = [each for each in unrecorded(suspect.section, suspect.cut) if not isinstance(each, ast.Expr)]
+    held = [each for each in unrecorded(cut.section, cut.cut) if not isinstance(each, ast.Expr)]
     if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
         rest = [each for each in held if each.lineno not in {place.line for place in places}]
         made = {name for each in held if each not in rest for name in bound(each)}
         if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
-            return f"Remove line {suspect.cut.place.line}, `{suspect.cut.place.text}`, and dedent the lines inside it."
-        return f"Move {texts} above line {suspect.cut.place.line}, dedented one level."
+            return f"Remove line {cut.cut.place.line}, `{cut.cut.place.text}`, and dedent the lines inside it"
+        return f"Move {texts} above line {cut.cut.place.line}, dedented one level"
     belong = "belongs" if len(places) == 1 else "belong"
-    return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level."
+    return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level"
 
 
-def _other_calls(suspect: Suspect, name: str, expression: str) -> str:
+def _other_calls(suspect: CutOff, name: str, expression: str) -> str:
     """What to do with the other calls of a decorated function, which would require grad then: a target has to stay
     without, and what only evaluates is cheaper without."""
     trained = suspect.called
@@ -502,7 +532,7 @@ def _only_numbers(statement: ast.stmt) -> bool:
     return any(callee(call)[1] in ("int", "float", "item", "argmax", "tolist", "numpy") for call in calls_in(statement))
 
 
-def _of_a_caller(suspect: Suspect) -> Place | None:
+def _of_a_caller(suspect: CutOff) -> Place | None:
     """Return the statement of a decorated function that calls what it was given, as `step(closure)` does."""
     body, level = suspect.section.body, suspect.section.level
     line = suspect.calling.line if suspect.calling is not None else level.line if level is not None else 0
@@ -517,7 +547,11 @@ def _read_by(found: list[ast.stmt]) -> set[str]:
     return {use.name for each in found for use in uses(each) if not use.binds}
 
 
-def _functions(suspect: Suspect) -> str:
+def _without(cut: CutOff, written: str) -> str:
+    return "" if written.startswith("Remove line") else f", without {_functions(cut)}"
+
+
+def _functions(suspect: CutOff) -> str:
     """What cuts in the statement: `.detach() and .item()`."""
     return listed(list(dict.fromkeys(_dotted(_function(each.expression)) for each in suspect.cuts)), 3)
 
@@ -538,3 +572,17 @@ def _function(expression: str) -> str:
     if isinstance(node, ast.Call):
         return callee(node)[1]
     return f".{node.attr}" if isinstance(node, ast.Attribute) else "it"
+
+
+_MENDS: dict[Kind, Callable[[CutOff, str, str], Mend]] = {
+    "detach": _of_detached,
+    "number": _of_number,
+    "copy": _of_copy,
+    "index": _of_index,
+    "integer": _of_integers,
+    "comparison": _of_comparison,
+    "rounding": _of_rounding,
+    "gradient": _of_gradient,
+    "frozen": _of_frozen,
+}
+"""How each kind of cut is mended."""

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
 from backsight.source import Body, Cut, assignments, statement_at
 from backsight.source.bindings import bound, uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.cuts import CutOff, node_of
 from backsight.story.evaluated import value_of
 
 _CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "long", "int"})
@@ -56,7 +56,7 @@ def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr
     return changes
 
 
-def _statement(suspect: Suspect) -> ast.stmt | None:
+def _statement(suspect: CutOff) -> ast.stmt | None:
     return statement_at(suspect.section.body, *suspect.cut.place.position)
 
 
@@ -75,7 +75,7 @@ def _bare(body: Body, node: ast.expr) -> str:
                 return body.text(inner) if inner is not node else ""
 
 
-def in_one_piece(suspect: Suspect) -> str:
+def in_one_piece(suspect: CutOff) -> str:
     """The statement with what `torch.tensor(x)` copies itself, where that is surely one tensor."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
@@ -88,7 +88,7 @@ def in_one_piece(suspect: Suspect) -> str:
     return f"On line {statement.lineno}, write `{new}`" if new else ""
 
 
-def soft(suspect: Suspect) -> str:
+def soft(suspect: CutOff) -> str:
     """A comparison as the step of a sigmoid, with what takes its result for a condition; empty where the text does not
     show what the result is for."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
@@ -178,7 +178,7 @@ def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[in
                     yield each.lineno, rewritten(body, each, {node: f"({name} * {a} + (1 - {name}) * {b})"})
 
 
-def passed_through(suspect: Suspect) -> str:
+def passed_through(suspect: CutOff) -> str:
     """A rounding to integers with the gradient of what is rounded, `x + (x.round().int() - x).detach()`; empty for what
     selects entries."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
@@ -197,7 +197,7 @@ def passed_through(suspect: Suspect) -> str:
     return f"On line {statement.lineno}, write `{new}`: the same values, with the gradient of {value}" if new else ""
 
 
-def of_second_class(suspect: Suspect) -> str:
+def of_second_class(suspect: CutOff) -> str:
     """`mask = prob[:, 1]` for `mask = prob.argmax(dim=1).float()`, where the result is computed with and selects
     nothing: right for two classes, and for each of several."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
@@ -217,7 +217,7 @@ def of_second_class(suspect: Suspect) -> str:
     new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}"})
     return (
         f"On line {statement.lineno}, write `{new}`, the probability of the second of two classes. For more classes, "
-        f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c."
+        f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c"
     )
 
 
@@ -225,3 +225,14 @@ def probabilities(body: Body, text: str, dim: str, line: int) -> str:
     """What holds probabilities: the scores themselves if a softmax has made them."""
     known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
     return text if known else f"torch.softmax({text}, dim={dim})"
+
+
+def with_graph(body: Body, statement: ast.stmt, call: ast.Call) -> str:
+    """Return a statement that calls `autograd.grad` as it is with `create_graph=True`."""
+    given = keyword(call, "create_graph")
+    if given is not None:
+        return rewritten(body, statement, {given: "True"})
+    text = body.text(call)
+    return (
+        rewritten(body, statement, {call: f"{text[:-1].rstrip(', ')}, create_graph=True)"}) if "…" not in text else ""
+    )

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of
 from backsight.source import Place, statement_at
 from backsight.source.body import dotted, is_constant, keyword
 from backsight.source.rewriting import rewritten
+from backsight.story.cuts import CutOff, node_of
 from backsight.story.sections import function_called, passed
 
 
@@ -29,12 +29,12 @@ class Asked(NamedTuple):
     wanted: str
 
 
-def asked(suspect: Suspect) -> Asked | None:
+def asked(suspect: CutOff) -> Asked | None:
     """Return the first call that left out the graph of a gradient, where a parameter of its function decides on it."""
     return next(every_call(suspect), None)
 
 
-def every_call(suspect: Suspect) -> Iterator[Asked]:
+def every_call(suspect: CutOff) -> Iterator[Asked]:
     """Yield all such calls on the way to the failing tensor: a difference of gradients makes two of one function."""
     section, node = suspect.section, node_of(suspect.section, suspect.cut)
     if suspect.cut.kind != "gradient" or section.caller is None or not isinstance(node, ast.Call):
