@@ -130,7 +130,7 @@ for _ in range(2):
 """
         finding = watched(source)
         assert finding.title.startswith(
-            'state["h"], a tensor of shape 5×4, carries the graph of one pass into the next'
+            'state["h"], a tensor of shape 5×4, carries the graph of one iteration into the next'
         )
         assert finding.source == at(source)
 

@@ -375,6 +375,11 @@ def held_by(function: object, owner: object) -> dict[str, object]:
     return {**found, **bound_to(function, owner)}
 
 
+def is_user_function(function: object) -> bool:
+    """Whether a function is the program's own."""
+    return not _is_foreign(function)
+
+
 def _is_foreign(function: object) -> bool:
     code = getattr(function, "__code__", None)
     return code is None or is_library(code.co_filename) or is_ours(code.co_filename)
