@@ -35,7 +35,7 @@ class Way:
         self._running = {level.body.node for level in failure.users if level.body is not None}
         self._queue: deque[tuple[Section, Read, object]] = deque()
         self._later: deque[tuple[Section, Read, object]] = deque()
-        self._seen: set[tuple[object, int, Read]] = set()
+        self._seen: set[tuple[object, ...]] = set()
 
     def enter(self, section: Section, read: Sequence[Read], behind: object = None) -> None:
         """Go on from what a function reads, `behind` a cut."""
@@ -47,7 +47,7 @@ class Way:
             if not self._queue:
                 self._queue.append(self._later.popleft())
             section, read, behind = self._queue.popleft()
-            key = section.body.node, id(section.value("self")), read
+            key = section.body.node, id(section.value("self")), section.call, read
             if key in self._seen or len(self._seen) >= _MOST:
                 continue
             self._seen.add(key)

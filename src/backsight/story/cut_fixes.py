@@ -95,15 +95,15 @@ def fix(
 def mended(cut: CutOff, *further: CutOff) -> Mend:
     """Return how a cut is mended, and with it others on the same way, whoever asks."""
     mend = _mended(cut)
-    others = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
-    first, *rest = list(dict.fromkeys((mend, *others)))
+    written = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
+    first, *rest = list(dict.fromkeys((mend, *written)))
     if not rest:
         return first
     edits = listed([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)], len(rest) + 1)
     if all(each.cut.kind == "gradient" for each in (cut, *further)):
         others = "With a graph for only some of them, the others would stay constants."
         return Mend(edits, f", so that each gradient has its own graph. {others}")
-    return Mend(edits, first.why)
+    return Mend(edits, first.why if {first.why} == {each.why for each in rest} else ".")
 
 
 _INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
@@ -193,8 +193,10 @@ def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_integers(cut: CutOff, operand: str, function: str) -> Mend:
-    whole = f"Keep {operand} in floating point here; integers are for labels and indices"
-    return Mend(passed_through(cut) or whole)
+    written, value = passed_through(cut)
+    if written:
+        return Mend(written, f": the same values, with the gradient of {value}.")
+    return Mend(f"Keep {operand} in floating point here; integers are for labels and indices")
 
 
 def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:

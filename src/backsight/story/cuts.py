@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import numpy
@@ -24,7 +23,7 @@ from backsight.story.behind import Read, Way, comes_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
 from backsight.story.modes import Disabled, disabled_by, in_force
-from backsight.story.sections import Section, section_of, sections
+from backsight.story.sections import Section, section_of
 from backsight.story.trained import Trained
 from backsight.tracing import Line, Severed, current
 
@@ -47,8 +46,7 @@ class CutOff:
     trains: of a block around the whole of a function that runs backward, that function.
     enabled: of a block under inference mode, the block inside that enables gradients in vain.
     around: of a block, what disables gradients further out, and would do so still.
-    before: the cuts that a gradient meets before it comes to this one, by the way with the fewest; None where it is not
-        known to come here at all.
+    before: the cuts that a gradient meets before it comes to this one, by the way with the fewest.
     arrives: whether it comes to something that is trained behind this one, and meets no other.
     """
 
@@ -65,7 +63,7 @@ class CutOff:
     trains: Place | None = None
     enabled: Place | None = None
     around: tuple[CutOff, ...] = ()
-    before: tuple[Cut, ...] | None = ()
+    before: tuple[Cut, ...] = ()
     arrives: bool = False
 
     def is_at(self, place: Place) -> bool:
@@ -94,13 +92,9 @@ class CutOff:
             inside = (getattr(each, "value", None) for each in unrecorded(self.section, self.cut))
             return [(body.text(each), each.lineno) for each in inside if isinstance(each, ast.expr)]
         node = node_of(self.section, self.cut)
-        parts = (
-            [node.left, *node.comparators]
-            if isinstance(node, ast.Compare)
-            else map(itemgetter(0), carriers(node))
-            if node
-            else ()
-        )
+        parts = [each for each, _ in carriers(node)] if node is not None else []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
         return [(body.text(each), self.cut.place.line) for each in parts]
 
     @property
@@ -137,17 +131,15 @@ def cuts(
                     each = replace(each, before=before)
                 found[key] = each
                 way.enter(section, each.read, each)
-    for section in () if goals else sections(failure):
-        wanted = list(section.goals)
-        for goal, line in wanted:  # grows as we go
-            for cut in written(section.body, goal, line, section.enabled):
-                key = (cut.place.file, cut.place.line, cut.expression)
-                if key not in found:
-                    each = found[key] = replace(_weighed(section, cut, trained), before=None)
-                    if not each.verdict:  # what it cuts may have been cut off before
-                        wanted += each.read
+    spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
+    spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
     every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
+    every = [_without(each, spread) for each in every if each.cut not in spread]
     return _beside([replace(each, arrives=bool(each.verdict) or each.cut in arrived) for each in every])
+
+
+def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:
+    return replace(cut, before=tuple(each for each in cut.before if each not in others))
 
 
 _LEFT_OUT = ("detach", "number")
@@ -162,7 +154,7 @@ def _beside(every: Sequence[CutOff]) -> list[CutOff]:
 def _with(cut: CutOff, every: Sequence[CutOff]) -> Iterator[CutOff]:
     kinds = _LEFT_OUT if cut.cut.kind in _LEFT_OUT else () if cut.cut.kind == "no_grad" else (cut.cut.kind,)
     here = [each for each in every if each.cut.place == cut.cut.place and each.cut.kind in kinds]
-    here = [each for each in here if cut.cut not in (each.before or ()) and each.cut not in (cut.before or ())]
+    here = [each for each in here if cut.cut not in each.before and each.cut not in cut.before]
     sure = {each.cut.expression: each for each in here if each.verdict is cut.verdict}
     return (each for expression, each in sure.items() if expression != cut.cut.expression)
 
@@ -177,11 +169,11 @@ def _is_skipped(section: Section, cut: Cut) -> bool:
 
 
 def along(cut: CutOff, every: Sequence[CutOff]) -> list[CutOff]:
-    """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives without them."""
-    known = (each for each in every if each.is_at(cut.cut.place) and each.before is not None)
+    """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives otherwise."""
+    known = (each for each in every if each.is_at(cut.cut.place))
     cut = next(known, cut)  # of one that was seen, what was read
     others = [each for each in every if not each.is_at(cut.cut.place)]
-    told = [each for each in others if each.cut in (cut.before or ())]
+    told = [each for each in others if each.cut in cut.before]
     if cut.arrives or cut.behind is not None:
         return told
     return told + [each for each in others if each.before and each.before[-1] == cut.cut]

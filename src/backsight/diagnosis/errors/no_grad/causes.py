@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
@@ -17,19 +18,17 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import namespace
-from backsight.source import Cut, Place, assignments, statement_at
-from backsight.source.bindings import bound, uses
-from backsight.source.body import callee, dotted
-from backsight.source.cut_rules import reads_form, rule_of
+from backsight.source import Cut, Place, assignments
+from backsight.source.bindings import uses
+from backsight.source.body import callee
 from backsight.story.asked import asked
 from backsight.story.attached import in_one_piece
 from backsight.story.cut_fixes import fix, leaves_pytorch, silenced
-from backsight.story.cuts import CutOff, along, node_of, operands, unrecorded, why
+from backsight.story.cuts import CutOff, along, node_of, why
 from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
 from backsight.story.modes import in_force, is_sure, nearest_at
-from backsight.story.sections import Section, run_by, section_of, sections
-from backsight.story.trained import Trained
+from backsight.story.sections import run_by, section_of, sections
 from backsight.tape import modules_in
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
@@ -83,46 +82,34 @@ def _is_enabled(failure: Failure) -> bool:
 
 
 def cut_off(scene: Scene) -> Finding | None:
-    """A statement turned a tensor that has a history into one that has none."""
-    proven = [suspect for suspect in scene.suspects if suspect.verdict]
-    if (gradient := _asked_after(scene, proven)) is not None:
-        return _finding(scene, gradient, [gradient])
-    blocks = all(suspect.cut.kind == "no_grad" for suspect in proven)
-    if not proven or (blocks and scene.sources.are_frozen and not scene.sources.require_grad):
-        return None  # of what is frozen anyway a block takes nothing away
-    if lost_in_call(scene.failure, scene.trained, [each for each in proven if each.cut.kind == "no_grad"]):
-        called = [each for each in scene.suspects if each.section.level is None and each.cut.kind != "frozen"]
-        inside = next((suspect for suspect in called if suspect.verdict is not False), None)
-        if inside is not None:
-            return _finding(scene, inside, [inside])
-        if blocks:  # a statement outside of them has lost it, too
-            return None
-    if blocks and (found := next((each for each in proven if _is_called_outside(scene, each, proven)), None)):
-        return _finding(scene, found, [found])
-    cutting = [suspect for suspect in proven if suspect.cut.kind != "no_grad"]
-    return _finding(scene, (cutting or proven)[0], proven)
+    """A statement cuts the loss off, and some is known to have lost what had a history."""
+    proven = [each for each in scene.suspects if each.verdict]
+    is_frozen = scene.sources.are_frozen and not scene.sources.require_grad
+    blocks = all(each.cut.kind == "no_grad" for each in proven)
+    if not proven or (blocks and (is_frozen or reentrant_call(scene.failure) is not None)):
+        return None  # of what has no gradient anyway a block takes nothing away
+    return _of_first(scene, [each for each in scene.suspects if each.verdict or each.section.level is None], proven)
 
 
-def _asked_after(scene: Scene, proven: Sequence[CutOff]) -> CutOff | None:
-    """The gradient that a call asked for without a graph, unless a statement below that call cuts off its result: what
-    it was taken of had a graph, whatever was cut off above."""
-    for each in scene.suspects:
-        call = asked(each) if each.verdict is not False else None
-        later = (one.cut.place for one in proven if one is not each)
-        if call and not any(place.file == call.place.file and place.line > call.place.line for place in later):
-            return each
-    return None
+def likely(scene: Scene) -> Finding | None:
+    """A statement cuts histories off, and nothing speaks against it."""
+    return _of_first(scene, scene.suspects, [])
 
 
-def _is_called_outside(scene: Scene, suspect: CutOff, blocks: Sequence[CutOff]) -> bool:
-    """Whether a function without gradients, which has returned, was called outside of the blocks that have none: what
-    they computed may be a target, and is so on purpose."""
-    name, off = suspect.section.body.name, _lines_off(blocks)
-    running = [each for each in sections(scene.failure) if each.level is not None] if off else []
-    calls = ((call, place) for each in running for call, place in each.calls())
-    return suspect.section.level is None and any(
-        callee(call)[1] == name and (place.file, place.line) not in off for call, place in calls
-    )
+def _of_first(scene: Scene, among: Sequence[CutOff], proven: list[CutOff]) -> Finding | None:
+    """The first that a gradient meets, of those that are the likeliest to be a mistake."""
+    found = (each for each in among if each.verdict is not False and each.cut.kind != "frozen")
+    first = min(found, key=partial(_is_meant, scene), default=None)
+    if first is None:
+        return None
+    return _finding(scene, first, proven if first.section.level is not None else [])
+
+
+def _is_meant(scene: Scene, cut: CutOff) -> int:
+    """How likely a cut is no mistake: of labels, around a target, or of what may have no gradient anyway."""
+    is_block = cut.cut.kind == "no_grad" and not cut.cut.place.text.startswith("@")
+    leads_on = cut.arrives or any(each.before and each.before[-1] == cut.cut for each in scene.suspects)
+    return 4 * (not leads_on) + 2 * (not cut.cut.always) + is_block
 
 
 def cut_as_seen(scene: Scene) -> Finding | None:
@@ -145,23 +132,6 @@ def _runs(block: CutOff, line: Place) -> bool:
             if each.body.file == line.file and getattr(node, "lineno", 0) <= line.line <= last:
                 return True
     return False
-
-
-def likely(scene: Scene) -> Finding | None:
-    """A statement cuts histories off, and nothing speaks against it."""
-    possible = [suspect for suspect in scene.suspects if suspect.verdict is None and suspect.cut.kind != "frozen"]
-    if not possible:
-        return None
-    first = possible[0]
-    if "one_hot(" in first.cut.expression:  # what it spreads out has lost its history before
-        read = set(operands(first.section, first.cut))
-        first = next((each for each in possible if read & _binds(each)), first)
-    return _finding(scene, first, [first])
-
-
-def _binds(suspect: CutOff) -> set[str]:
-    statement = statement_at(suspect.section.body, suspect.cut.place.line)
-    return bound(statement) if statement is not None else set()
 
 
 def nothing_requires_grad(scene: Scene) -> Finding | None:
@@ -372,57 +342,6 @@ def _fails_again(scene: Scene) -> Iterator[Fact]:
     else:
         name = getattr(users[0].body.node, "name", "")
         yield shown(users[1].place, f"runs {name}() on what was computed from them, which has no graph either.")
-
-
-def lost_in_call(failure: Failure, trained: Trained, blocks: Sequence[CutOff] = ()) -> bool:
-    """Whether a statement whose own text cuts nothing off has lost a history: then a function that it calls did. Those
-    in `blocks` without gradients do not count.
-
-    A `.detach()` elsewhere, on the target of the loss perhaps, is then not to blame.
-    """
-    here = next((section for section in sections(failure) if section.level is failure.user), None)
-    off = _lines_off(blocks)
-    if here is None or any((level.place.file, level.place.line) in off for level in failure.users):
-        return False
-    return any(_loses(here, line, trained) for line in here.lines() if (here.body.file, line) not in off)
-
-
-def _lines_off(blocks: Sequence[CutOff]) -> set[tuple[str, int]]:
-    """The lines of functions that still run which these blocks do not record."""
-    running = [each for each in blocks if each.section.level is not None]
-    return {(each.section.body.file, n.lineno) for each in running for n in unrecorded(each.section, each.cut)}
-
-
-def _loses(section: Section, line: int, trained: Trained) -> bool:
-    statement = statement_at(section.body, line)
-    if statement is None or any(trained.carries(section.value(name)) for name in bound(statement)):
-        return False
-    known = [name for name in bound(statement) if trained.carries(section.value(name)) is False]
-    is_goal = any(line == goal_line for _, goal_line in section.goals)
-    if not known and not is_goal:
-        return False
-    return any(trained.carries(section.value(name)) for name in _entering(statement))
-
-
-def _entering(statement: ast.stmt) -> Iterator[str]:
-    """The names in the arguments of calls that the statement reads in full, those apart that it cuts off itself."""
-    stack: list[tuple[ast.AST, bool]] = [(statement, False)]
-    while stack:
-        node, in_call = stack.pop()
-        rule = rule_of(node) if isinstance(node, ast.expr) else None
-        if (rule and rule.always) or (isinstance(node, ast.expr) and reads_form(node)):
-            continue
-        name = dotted(node)
-        if name is not None:
-            if in_call:
-                yield name
-        elif isinstance(node, ast.Call):
-            if (function := dotted(node.func)) is not None:
-                yield function
-            stack += [(each, True) for each in (*node.args, *(given.value for given in node.keywords))]
-            stack.append((node.func, in_call))
-        else:
-            stack += [(each, in_call) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
 
 
 _SILENT = "With use_reentrant=True, checkpoint records nothing if no input requires grad, as here."
