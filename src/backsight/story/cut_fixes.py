@@ -208,10 +208,8 @@ def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:
 def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
     expression = cut.cut.expression
     if is_several(cut.section, operand, cut.cut.place.line):
-        return Mend(
-            f"Replace {expression} with {_stacked(cut)}",
-            f": it joins tensors and keeps their graphs. {operand} must hold the tensors themselves, not their numbers.",
-        )
+        why = f"it joins tensors and keeps their graphs. {operand} must hold the tensors themselves, not their numbers."
+        return Mend(f"Replace {expression} with {_stacked(cut)}", f": {why}")
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
     if expression.startswith(_OF_SEVERAL):

@@ -11,13 +11,12 @@ from functools import partial
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.reentrant import reentrant_call
+from backsight.diagnosis.evidence.reentrant import checkpointing, reentrant_call, without_reentry
 from backsight.diagnosis.evidence.settings import Setting, setting
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.naming.plain import namespace
 from backsight.source import Cut, Place, assignments
 from backsight.source.bindings import uses
 from backsight.source.body import callee
@@ -29,7 +28,6 @@ from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
 from backsight.story.modes import in_force, is_sure, nearest_at
 from backsight.story.sections import run_by, section_of, sections
-from backsight.tape import modules_in
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
@@ -350,19 +348,15 @@ _SILENT = "With use_reentrant=True, checkpoint records nothing if no input requi
 def reentrant(scene: Scene) -> Finding | None:
     """The result came through a reentrant checkpoint whose inputs are plain data."""
     call = reentrant_call(scene.failure)
-    place = call.place if call else None
-    model = None if place else _checkpointing_model(scene)
-    if place is None and model is None:
+    fix = without_reentry(scene.failure, call)
+    if not fix:
         return None
-    user = scene.failure.user
-    where = shown(place, "computes it.") if place else f"{model}.gradient_checkpointing is on."
-    enable = f"{model}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{'use_reentrant': False}})"
-    of_model = f"Call {enable}, or {model}.enable_input_require_grads()."
+    where = shown(call.place, "computes it.") if call else f"{checkpointing(scene.failure)} checkpoints its layers."
     return explanation(
         scene.title("it went through a checkpoint whose inputs do not require grad"),
-        (where, _SILENT, *((shown(user.place, "has nothing to backpropagate through."),) if user else ())),
-        "Pass use_reentrant=False to checkpoint." if place else of_model,
-        source=str(place) if place else scene.failure.source,
+        (where, _SILENT, *failing(scene.failure, "has nothing to backpropagate through.")),
+        fix,
+        source=str(call.place) if call else scene.failure.source,
         exact=_is_seen(scene),
     )
 
@@ -370,11 +364,3 @@ def reentrant(scene: Scene) -> Finding | None:
 def _is_seen(scene: Scene) -> bool:
     """Whether a watch has seen gradients switched off by no block of the program's: checkpoint does it by itself."""
     return bool(scene.seen) and scene.seen[0].cut.kind == "no_grad" and not scene.seen[0].inside
-
-
-def _checkpointing_model(scene: Scene) -> str | None:
-    """A model of the transformers library that checkpoints its layers."""
-    for name, module in scene.sources.modules.items():
-        if any((namespace(each) or {}).get("gradient_checkpointing") is True for _, each in modules_in(module)):
-            return name
-    return None
