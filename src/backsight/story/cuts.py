@@ -15,7 +15,6 @@ import numpy
 import torch
 
 from backsight.source import Cut, Place, statement_at
-from backsight.source import cuts as written
 from backsight.source.bindings import spots, uses
 from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.cut_rules import Kind, carriers, rule_of
@@ -38,10 +37,8 @@ class CutOff:
     verdict: True if it has cut off a history that is there, False if there was none; None where that is not known.
     operand: the name that holds the history, if there is one.
     inside: of a block that records nothing, the statements that would have had a history, and what they read.
-    behind: where the values that were copied had lost their history before.
     seen: whether a watch has seen it happen.
     calling: the statement in the block through which what is `inside` ran, in another function.
-    called: the statement that calls the function on which a decorator stands.
     beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
     trains: of a block around the whole of a function that runs backward, that function.
     enabled: of a block under inference mode, the block inside that enables gradients in vain.
@@ -55,16 +52,22 @@ class CutOff:
     verdict: bool | None
     operand: str = ""
     inside: tuple[tuple[Place, str], ...] = ()
-    behind: CutOff | None = None
     seen: bool = False
     calling: Place | None = None
-    called: Place | None = None
     beside: tuple[CutOff, ...] = ()
     trains: Place | None = None
     enabled: Place | None = None
     around: tuple[CutOff, ...] = ()
     before: tuple[Cut, ...] = ()
     arrives: bool = False
+
+    @property
+    def called(self) -> Place | None:
+        """The statement that called the function on which a decorator stands."""
+        caller, call = self.section.caller, self.section.call
+        is_read = self.cut.place.text.startswith("@") and caller is not None and call is not None
+        statement = statement_at(caller.body, call.lineno, call.col_offset) if is_read and caller and call else None
+        return caller.body.place(statement) if statement is not None and caller is not None else None
 
     def is_at(self, place: Place) -> bool:
         return (self.cut.place.file, self.cut.place.line) == (place.file, place.line)
@@ -168,13 +171,20 @@ def _is_skipped(section: Section, cut: Cut) -> bool:
     return False
 
 
+def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:
+    """Return what had made numbers of the values that a cut copies: it is that which has lost them."""
+    numbers = (each for each in every if each.cut.kind == "number" and each.before)
+    wanted = (each for each in numbers if each.before[-1].kind == "copy" and cut.is_at(each.before[-1].place))
+    return next(wanted, cut) if cut.cut.kind == "copy" and (cut.seen or not cut.verdict) else cut
+
+
 def along(cut: CutOff, every: Sequence[CutOff]) -> list[CutOff]:
     """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives otherwise."""
     known = (each for each in every if each.is_at(cut.cut.place))
     cut = next(known, cut)  # of one that was seen, what was read
     others = [each for each in every if not each.is_at(cut.cut.place)]
     told = [each for each in others if each.cut in cut.before]
-    if cut.arrives or cut.behind is not None:
+    if cut.arrives:
         return told
     return told + [each for each in others if each.before and each.before[-1] == cut.cut]
 
@@ -188,9 +198,6 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> CutOff:
     operand = next((name for name, carries in held.items() if carries), "")
     known = [carries for carries in held.values() if carries is not None]
     verdict = True if operand else False if known else None
-    behind = _behind(section, cut, names, trained) if verdict is None and cut.kind in ("copy", "number") else None
-    if behind is not None:
-        return CutOff(section, cut, behind.verdict, behind.operand, behind=behind)
     return CutOff(section, cut, verdict, operand)
 
 
@@ -259,15 +266,6 @@ def _known_part(section: Section, name: str) -> str:
             return part
         part = part.rpartition(".")[0]
     return name.rpartition(".")[0] or name
-
-
-def _behind(section: Section, cut: Cut, names: list[str], trained: Trained) -> CutOff | None:
-    """Where the values of a list were made into numbers, before they were made into a tensor again."""
-    for name in names:
-        for other in written(section.body, name, cut.place.line):
-            if other.expression != cut.expression:
-                return _weighed(section, other, trained)
-    return None
 
 
 def _unrecorded(section: Section, cut: Cut, trained: Trained) -> CutOff:

@@ -19,15 +19,13 @@ from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Cut, Place, assignments
 from backsight.source.bindings import uses
-from backsight.source.body import callee
 from backsight.story.asked import asked
-from backsight.story.attached import in_one_piece
-from backsight.story.cut_fixes import fix, leaves_pytorch, silenced
-from backsight.story.cuts import CutOff, along, node_of, why
-from backsight.story.failure import Failure, function_of
+from backsight.story.cut_fixes import fix, silenced
+from backsight.story.cuts import CutOff, along, node_of, origin, why
+from backsight.story.failure import Failure
 from backsight.story.handed import handed
 from backsight.story.modes import in_force, is_sure, nearest_at
-from backsight.story.sections import run_by, section_of, sections
+from backsight.story.sections import section_of, sections
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
@@ -112,24 +110,13 @@ def _is_meant(scene: Scene, cut: CutOff) -> int:
 
 def cut_as_seen(scene: Scene) -> Finding | None:
     """A watch has seen where the history ended. How a line was reached that runs often, it does not know: then the text
-    may show the block or decorator around it."""
+    may show what disables gradients."""
     if not scene.seen:
         return None
     first = scene.seen[0]
     unknown = first.cut.kind == "no_grad" and not first.inside
-    blocks = (each for each in scene.suspects if unknown and each.cut.kind == "no_grad" and each.verdict)
-    around = next((each for each in blocks if _runs(each, first.cut.place)), None)
-    return _finding(scene, (around and replace(around, seen=True)) or first, scene.seen if around is None else [around])
-
-
-def _runs(block: CutOff, line: Place) -> bool:
-    """Whether what a block uses may run a line, in another function."""
-    for value in (block.section.value(name) for _, name in block.inside):
-        for each in run_by(function_of(value), value) if value is not None else ():
-            node, last = each.body.node, getattr(each.body.node, "end_lineno", None) or 0
-            if each.body.file == line.file and getattr(node, "lineno", 0) <= line.line <= last:
-                return True
-    return False
+    around = next((each for each in scene.suspects if unknown and each.cut.kind == "no_grad" and each.verdict), None)
+    return _finding(scene, first, scene.seen) if around is None else _finding(scene, replace(around, seen=True), [])
 
 
 def nothing_requires_grad(scene: Scene) -> Finding | None:
@@ -170,32 +157,34 @@ def _tensors(found: Sources) -> Iterator[Fact]:
 
 
 def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Finding:
-    suspect = replace(suspect, called=_calling(scene, suspect))
+    suspect = origin(suspect, scene.suspects)
     further = [*suspect.around, *_likewise(scene, suspect), *along(suspect, scene.suspects)]
     told = {each.cut.place for each in (suspect, *further)}
     apart = [each for each in all_of_them if each.cut.place not in told]
     if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
         apart = [each for each in apart if each.cut.kind != "no_grad"]
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
-    culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     held = bool(suspect.verdict) and suspect.section.level is not None
-    chosen, copied = _setting(scene, culprit), _copied_later(scene, culprit)
-    further = [each for each in further if copied is None or each.cut.place != copied.cut.place]
+    chosen = _setting(scene, suspect)
     seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
     return explanation(
-        scene.title(_because(culprit)),
+        scene.title(_because(suspect)),
         (
             *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
             *(shown(each.cut.place, f"{_again(each)}.", None if seen else "read") for each in further),
-            *([shown(suspect.called, f"calls {_name(suspect)}().")] if suspect.called and not suspect.calling else []),
+            *(
+                [shown(suspect.called, f"calls {suspect.section.body.name}().")]
+                if suspect.called and not suspect.calling
+                else []
+            ),
             *(_fails_again(scene) if asked(suspect) else fails(scene)),
             *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
         f"{chosen.fix}, so that this gradient has its own graph. {silenced(scene.loss)}"
         if chosen
-        else fix(culprit, scene.loss, copied, further, derivative=_derivative(scene)),
-        source=str(chosen.place if chosen else call.place if (call := asked(culprit)) else culprit.cut.place),
+        else fix(suspect, scene.loss, further, derivative=_derivative(scene)),
+        source=str(chosen.place if chosen else call.place if (call := asked(suspect)) else suspect.cut.place),
         exact=seen,
     )
 
@@ -220,20 +209,6 @@ def _derivative(scene: Scene) -> Place | None:
     return scene.failure.user.place if scene.failure.user and scene.failure.call == "grad" else None
 
 
-def _calling(scene: Scene, suspect: CutOff) -> Place | None:
-    """The statement that calls the function which a decorator stands on."""
-    name = _name(suspect)
-    if not suspect.cut.place.text.startswith("@") or suspect.section.level is not None:
-        return None
-    running = (section for section in sections(scene.failure) if section.level is not None)
-    calls = (place for section in running for call, place in section.calls() if callee(call)[1] == name)
-    return next(calls, None)
-
-
-def _name(suspect: CutOff) -> str:
-    return suspect.section.body.name
-
-
 def _likewise(scene: Scene, suspect: CutOff) -> list[CutOff]:
     """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
     it would run, and take the others for constants."""
@@ -253,24 +228,10 @@ def _is_given(scene: Scene, gradient: CutOff) -> bool:
     return {True, False} & {scene.trained.carries(each) for each in values if each is not None} == {False}
 
 
-def _copied_later(scene: Scene, culprit: CutOff) -> CutOff | None:
-    """The place where the numbers, kept in a list or added up, were made into one tensor again."""
-    if culprit.cut.kind not in ("detach", "number"):
-        return None
-    copies = (each for each in scene.suspects if each.cut.kind == "copy" and each.cut.place != culprit.cut.place)
-    if not culprit.seen:  # a step nearer to the loss, in the same function
-        copies = (
-            each for each in copies if each.section is culprit.section and not each.verdict and in_one_piece(each)
-        )
-    return next((each for each in copies if ".item()" in culprit.cut.expression), None)
-
-
 def _places(suspect: CutOff) -> Iterator[Place]:
     """Where a watch may have seen that it happened."""
     yield suspect.cut.place
     yield from (place for place, _ in suspect.inside)
-    if suspect.behind:
-        yield from _places(suspect.behind)
 
 
 def _because(suspect: CutOff) -> str:
@@ -296,8 +257,6 @@ def _because(suspect: CutOff) -> str:
 
 def _steps(suspect: CutOff, certainty: Certainty | None, derivative: bool = False) -> Iterator[Fact]:
     """What happened to the history, in the order in which it happened; `derivative`: autograd.grad was asked for it."""
-    if suspect.behind:
-        yield from _steps(suspect.behind, certainty)
     weighed = suspect.operand and suspect.verdict and not suspect.seen
     had = f" {_attached(suspect)}" if weighed else ""
     if suspect.cut.kind == "no_grad" and (suspect.inside or not suspect.seen):
@@ -316,7 +275,7 @@ def _steps(suspect: CutOff, certainty: Certainty | None, derivative: bool = Fals
         if (call := asked(suspect)) is not None:
             yield shown(call.place, f"{call.does}.", certainty)
         does = listed(list(dict.fromkeys(map(why, suspect.cuts))), 3)
-        yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)
+        yield shown(suspect.cut.place, f"{does}.{had}", certainty)
 
 
 def _attached(suspect: CutOff) -> str:
