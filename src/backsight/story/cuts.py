@@ -24,7 +24,8 @@ from backsight.story.failure import Failure, Level
 from backsight.story.modes import Disabled, disabled_by, in_force
 from backsight.story.sections import Section, section_of
 from backsight.story.trained import Trained
-from backsight.tracing import Line, Severed, current
+from backsight.tape import Graph
+from backsight.tracing import Line, Severed, current, met
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, numpy.ndarray, numpy.generic)
 _NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
@@ -308,6 +309,16 @@ def _covers_level(section: Section, cut: Cut) -> bool:
     """Whether a function still runs inside a block."""
     line = section.level.line if section.level is not None else -1
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
+
+
+def met_in(graph: Graph, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[CutOff, Place]]:
+    """Yield what an exact watch has seen to cut what a graph computes with off from tensors, and where it does."""
+    watch, wanted = current(), {id(each) for each in tensors}
+    numbers = [number for node in graph.nodes if (number := node.sequence) is not None]
+    for each in met(watch, numbers).values() if watch is not None and watch.level == "exact" else ():
+        for cut, leaves, _ in each.cuts:
+            if cut.line is not None and cut.by != "frozen" and any(id(ref()) in wanted for ref in leaves):
+                yield _suspect(cut, cut.line), each.line.place
 
 
 _ONLY_SHAPES = frozenset(
