@@ -347,7 +347,7 @@ def column(name):
         assert "(h - k).pow(2).mean().item() and h.abs().mean().item() detached it from the graph" in finding.title
         assert finding.source == at(source)
         assert "write `rows.append(Row((h - k).pow(2).mean(), h.abs().mean()))`, without .item()" in finding.fix
-        assert f"Replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
+        assert f"replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
         assert finding.exact
 
 

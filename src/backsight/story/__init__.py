@@ -2,7 +2,8 @@
 
 An explanation asks for events (`changes`) and puts them into words; it never asks where they come from.
 
-Offered to other rooms: `carrier`, `carriers`, `case`, `changes`, `evaluated`, `failure`, `files`, `fixes`, `handed`,
-`holders`, `injected`, `joints`, `memory`, `recomputing`, `renewing`, `routes`, `scenes`, `sections`, `spelling`,
-`stale`, `stepping`, `subject`, `unmatched`.
+Offered to other rooms: `asked`, `behind`, `carrier`, `carriers`, `case`, `changes`, `cut_fixes`, `cuts`, `evaluated`,
+`failure`, `files`, `fixes`, `handed`, `hardened`, `holders`, `in_pytorch`, `injected`, `joints`, `memory`, `modes`,
+`recomputing`, `renewing`, `routes`, `scenes`, `sections`, `spelling`, `stale`, `stepping`, `subject`, `trained`,
+`unmatched`.
 """
