@@ -360,8 +360,9 @@ _NUMPY = ("numpy", "array", "asarray")
 
 
 def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
+    written = kept(cut.section.body, cut.cuts)
     later = tuple(each.lineno for each in statements(cut.section.body.node) if each.lineno >= cut.cut.place.line)
-    if function == "tolist":
+    if function == "tolist" and "torch.stack" not in written:
         return Mend(
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
             "torch.stack([...]) instead of torch.tensor([...])",
@@ -371,7 +372,6 @@ def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
         lines = in_pytorch(cut.section.body, cut.cut.place.line, operand)
         how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
         return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}", lines=later)
-    written = kept(cut.section.body, cut.cuts)
     written = f"{written}{_without(cut, written)}" if written else f"Remove {_functions(cut)} here"
     return Mend(written, ": convert to a number only to print or log it.")
 
@@ -390,7 +390,7 @@ def _of_block(cut: CutOff) -> str:
         return f"Remove @{expression} from {name}{_other_calls(cut, name, expression)}"
     if cut.seen:
         what, block = (cut.calling or cut.inside[0][0]).text, cut.cut.place.text.rstrip(":")
-        return f"Compute `{what}` outside the block `{block}` when it should be trained"
+        return f"Compute `{what}` outside the block `{block}`"
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "

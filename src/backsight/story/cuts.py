@@ -318,7 +318,7 @@ def met_in(graph: Graph, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[CutO
     for each in met(watch, numbers).values() if watch is not None and watch.level == "exact" else ():
         for cut, leaves, _ in each.cuts:
             if cut.line is not None and cut.by != "frozen" and any(id(ref()) in wanted for ref in leaves):
-                yield _suspect(cut, cut.line), each.line.place
+                yield as_seen(cut, cut.line), each.line.place
 
 
 _ONLY_SHAPES = frozenset(
@@ -345,7 +345,7 @@ def seen(root: torch.Tensor | None) -> tuple[list[CutOff], frozenset[tuple[str, 
     every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
     departures = () if any(each.by != "detach" for each in every) else watch.departures
     lines = (each.line for each in (*every, *departures) if each.line)
-    found = [_suspect(each, each.line) for each in every if each.line]
+    found = [as_seen(each, each.line) for each in every if each.line]
     return _beside(found), frozenset((at.file, at.line) for at in lines)
 
 
@@ -353,7 +353,8 @@ def _takes_only_shapes(cut: Severed) -> bool:
     return cut.op in _ONLY_SHAPES and cut.by != "integer"
 
 
-def _suspect(cut: Severed, line: Line) -> CutOff:
+def as_seen(cut: Severed, line: Line) -> CutOff:
+    """Return what a watch has seen cut a gradient off at a line."""
     body = body_around(line.file, line.line)
     expression, operand = line.segment or cut.op, cut.operand
     section = Section(body or Body(line.file, ast.Module([], []), ()), (), {}, {})
@@ -393,4 +394,4 @@ def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
             )
         case "not differentiable":
             return "rounding", f"has no gradient with respect to {what} ({cut.op})"
-    return "detach", f"detaches {what}"
+    return "number" if cut.by in ("item", "numpy") else "detach", f"detaches {what}"
