@@ -100,7 +100,10 @@ FIXES = [
         "On line 25, write `fast = {n: (p - 0.1 * g).requires_grad_() for (n, p), g in zip(fast.items(), grads)}`, "
         "without .detach(), so the copies stay attached to the originals.",
     ),
-    ("BS115 a model of which the loss only has a slope without a graph", "On line 21, write `(slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)`."),
+    (
+        "BS115 a model of which the loss only has a slope without a graph",
+        "On line 21, write `(slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)`.",
+    ),
     (
         "BS152 no mask, and keys of a cache",
         "Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = q.size(-2) "

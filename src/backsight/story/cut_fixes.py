@@ -73,17 +73,19 @@ def fix(
         return f"{write} on line {place.line}: {enabled} overrides that, but not inference mode. {silenced(loss)}"
     trains = cut.trains if cut.trains and not (text.startswith("@") and _of_a_caller(cut)) else None
     if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
-        remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or"
+        remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or "
         if text.startswith("@"):
-            remove = f"Remove @{cut.cut.expression} from {getattr(cut.section.body.node, 'name', '')}, or"
+            remove = f"Remove @{cut.cut.expression} from {getattr(cut.section.body.node, 'name', '')}, or "
         if ungraded != text:
-            remove += f" write `{ungraded}` on line {place.line}, and"
+            remove += f"write `{ungraded}` on line {place.line}, and "
+        elif cut.around:  # to remove one of them would leave the other
+            remove = ""
         if derivative:
-            return f"{remove} {_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
-        return (
-            f"{remove} put `@torch.enable_grad()` above line {trains.line if trains else 0}: what runs "
-            f"backward needs a graph. {silenced(loss)}"
-        )
+            why = f"{_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
+        else:
+            above = f"put `@torch.enable_grad()` above line {trains.line if trains else 0}"
+            why = f"{above}: what runs backward needs a graph. {silenced(loss)}"
+        return f"{remove}{why}" if remove else f"{why[0].upper()}{why[1:]}"
     mend = mended(cut, *further)
     return f"{mend.edit}{mend.why} {silenced(loss)}"
 

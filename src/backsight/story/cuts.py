@@ -138,6 +138,8 @@ def cuts(
     spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
     spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
     every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
+    met = {cut for each in every for cut in each.before}  # on the way to those
+    every = [each for each in found.values() if each in every or each.cut in met]
     every = [_without(each, spread) for each in every if each.cut not in spread]
     return _beside([replace(each, arrives=bool(each.verdict) or each.cut in arrived) for each in every])
 

@@ -166,7 +166,7 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     held = bool(suspect.verdict) and suspect.section.level is not None
     chosen = _setting(scene, suspect)
-    seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
+    seen = held or suspect.seen or any(scene.saw(place) for each in (suspect, *further) for place in _places(each))
     return explanation(
         scene.title(_because(suspect)),
         (
