@@ -1,5 +1,5 @@
 # code: BS203
-# variable: objective(w)
+# variable: loss
 # cause: features = backbone(images).detach()
 # fix: write `features = backbone(images)`, without .detach()
 """Hyperparameter search: an inner function reads features that the outer one has detached."""
@@ -19,10 +19,10 @@ def search(images, labels):
         scores = features @ weight
         return nn.functional.cross_entropy(scores, labels)
 
-    for w in torch.randn(3, 12, 4):
-        opt.zero_grad()
-        objective(w).backward()
-        opt.step()
+    opt.zero_grad()
+    loss = objective(torch.randn(12, 4))
+    loss.backward()
+    opt.step()
 
 
 search(torch.randn(10, 6), torch.randint(4, (10,)))
