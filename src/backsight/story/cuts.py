@@ -21,7 +21,7 @@ from backsight.source.cut_rules import Kind, carriers, rule_of
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
-from backsight.story.modes import Disabled, disabled_by, in_force
+from backsight.story.modes import Disabled, disabled_by, in_force, is_sure
 from backsight.story.sections import Section, section_of
 from backsight.story.trained import Trained
 from backsight.tape import Graph
@@ -172,6 +172,23 @@ def _is_skipped(section: Section, cut: Cut) -> bool:
         if isinstance(arm, ast.If) and truth_of(section, arm.test) is (label != "body"):
             return True
     return False
+
+
+def around(stack: Sequence[tuple[Level, int]], by: str = "no_grad") -> list[CutOff]:
+    """Return the blocks and decorators that surely disable gradients around lines of functions that run, the innermost
+    first; `by`: "inference" for those that make inference tensors."""
+    here = [(level, line, level.body) for level, line in stack if level.body is not None]
+    found: list[CutOff] = []
+    for off in in_force([(body, line) for _, line, body in here], by):
+        level = here[off.depth][0]
+        section = section_of(level)
+        if section is None or not is_sure(level, off):
+            break
+        apart = off.depth and level.line > off.place.line  # what stands on the line of the block is seen there
+        cut = Cut("no_grad", off.place, off.text, "records nothing")
+        inside = ((level.place, ""),) if apart else ()
+        found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled))
+    return found
 
 
 def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:

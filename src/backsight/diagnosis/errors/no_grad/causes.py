@@ -17,15 +17,15 @@ from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Cut, Place, assignments
+from backsight.source import Place, assignments
 from backsight.source.bindings import uses
 from backsight.story.asked import asked
 from backsight.story.cut_fixes import fix, silenced
-from backsight.story.cuts import CutOff, along, node_of, origin, why
+from backsight.story.cuts import CutOff, along, around, node_of, origin, why
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
-from backsight.story.modes import in_force, is_sure, nearest_at
-from backsight.story.sections import section_of, sections
+from backsight.story.modes import nearest_at
+from backsight.story.sections import sections
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
@@ -36,14 +36,14 @@ def off_around(scene: Scene) -> Finding | None:
 
     Whatever else cuts histories off there, `.detach()` at the start of a chain, also runs where gradients are enabled.
     """
-    around = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
-    if not around:
+    blocks = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
+    if not blocks:
         return None
-    suspect = block = around[0]
+    suspect = block = blocks[0]
     if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
         same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
         suspect = replace(next(same, block), trains=block.trains, enabled=block.enabled)
-    return _finding(scene, replace(suspect, around=tuple(around[1:])), [suspect])
+    return _finding(scene, replace(suspect, around=tuple(blocks[1:])), [suspect])
 
 
 def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
@@ -54,27 +54,17 @@ def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
         return []
     is_name = all(part.isidentifier() for part in user.receiver.split("."))
     made = assignments(user.body, user.receiver, before=user.line) if is_name else (user.place,)
-    levels = [level for level in failure.users if level.body is not None] if made else []
-    stack = [(level.body, made[-1].line if level is user else level.line) for level in levels if level.body is not None]
-    found: list[CutOff] = []
-    for off in in_force(stack, "inference" if is_inference else "no_grad"):
-        level = levels[off.depth]
-        here = section_of(level)
-        if here is None or not is_sure(level, off):
-            break
-        apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
-        calling = ((level.place, ""),) if apart else ()
-        cut = Cut("no_grad", off.place, off.text, "records nothing")
-        node = user.body.node if apart and failure.call == "backward" else None
-        trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
-        found.append(CutOff(here, cut, True, inside=calling, trains=trains, enabled=off.enabled))
-    return found
+    stack = [(level, made[-1].line if level is user else level.line) for level in failure.users] if made else []
+    found = around(stack, "inference" if is_inference else "no_grad")
+    node = user.body.node if failure.call == "backward" else None
+    trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
+    return [replace(each, trains=trains if each.inside else None) for each in found]
 
 
 def _is_enabled(failure: Failure) -> bool:
     """Whether the innermost block or decorator around the failing call enables gradients."""
-    around = (nearest_at(level.body, level.line) for level in failure.users if level.body)
-    return next((each for each in around if each is not None), None) is False
+    modes = (nearest_at(level.body, level.line) for level in failure.users if level.body)
+    return next((each for each in modes if each is not None), None) is False
 
 
 def cut_off(scene: Scene) -> Finding | None:
@@ -115,8 +105,8 @@ def cut_as_seen(scene: Scene) -> Finding | None:
         return None
     first = scene.seen[0]
     unknown = first.cut.kind == "no_grad" and not first.inside
-    around = next((each for each in scene.suspects if unknown and each.cut.kind == "no_grad" and each.verdict), None)
-    return _finding(scene, first, scene.seen) if around is None else _finding(scene, replace(around, seen=True), [])
+    block = next((each for each in scene.suspects if unknown and each.cut.kind == "no_grad" and each.verdict), None)
+    return _finding(scene, first, scene.seen) if block is None else _finding(scene, replace(block, seen=True), [])
 
 
 def nothing_requires_grad(scene: Scene) -> Finding | None:
