@@ -18,7 +18,6 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Place, assignments
-from backsight.source.bindings import uses
 from backsight.story.asked import asked
 from backsight.story.cut_fixes import fix, silenced
 from backsight.story.cuts import CutOff, along, around, node_of, origin, why
@@ -199,23 +198,11 @@ def _derivative(scene: Scene) -> Place | None:
     return scene.failure.user.place if scene.failure.user and scene.failure.call == "grad" else None
 
 
-def _likewise(scene: Scene, suspect: CutOff) -> list[CutOff]:
+def _likewise(scene: Scene, cut: CutOff) -> list[CutOff]:
     """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
     it would run, and take the others for constants."""
-    found = (scene.seen if suspect.seen else scene.suspects) if suspect.cut.kind == "gradient" else ()
-    sure = (each for each in found if each.cut.kind == "gradient" and each.verdict is suspect.verdict)
-    sure = (each for each in sure if not _is_given(scene, each))
-    return list({each.cut.place: each for each in sure if each.cut.place != suspect.cut.place}.values())
-
-
-def _is_given(scene: Scene, gradient: CutOff) -> bool:
-    """Whether a gradient that a watch has seen taken is one of data alone, as one that is to be matched: a constant."""
-    try:
-        names = {use.name for use in uses(ast.parse(gradient.operand, mode="eval")) if gradient.seen}
-    except (SyntaxError, ValueError):  # a text that was shortened
-        return False
-    values = [level.value(name) for level in scene.failure.users for name in names]
-    return {True, False} & {scene.trained.carries(each) for each in values if each is not None} == {False}
+    others = (each for each in scene.suspects if each.cut.kind == cut.cut.kind == "gradient" and each.arrives)
+    return [each for each in others if not each.is_at(cut.cut.place)]
 
 
 def _places(suspect: CutOff) -> Iterator[Place]:
