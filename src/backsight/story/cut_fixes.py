@@ -172,7 +172,7 @@ def _mended(cut: CutOff) -> Mend:
     if cut.cut.kind == "no_grad":
         return Mend(_of_block(cut))
     if cut.behind is not None:
-        return Mend(_of_numbers(cut))
+        return _of_numbers(cut, cut.behind)
     operand = cut.held if cut.operand else next(iter(operands(cut.section, cut.cut)), "") or "the values"
     return _MENDS[cut.cut.kind](cut, operand, _function(cut.cut.expression))
 
@@ -213,8 +213,7 @@ def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
     if expression.startswith(_OF_SEVERAL):
-        values = expression.partition("(")[2]
-        return Mend(f"Write torch.stack({values} there", ": it joins tensors and keeps their graphs.")
+        return Mend(f"Write {_stacked(cut)} there", ": it joins tensors and keeps their graphs.")
     return Mend(
         f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
     )
@@ -385,11 +384,15 @@ def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
     return Mend(written, ": convert to a number only to print or log it.")
 
 
-def _of_numbers(cut: CutOff) -> str:
-    assert cut.behind is not None
+def _of_numbers(cut: CutOff, behind: CutOff) -> Mend:
     names = operands(cut.section, cut.cut)
-    function = _function(cut.behind.cut.expression)
-    return (
+    if names and not is_several(cut.section, names[0], cut.cut.place.line):
+        whole, written = in_one_piece(cut), kept(behind.section.body, behind.cuts)
+        if whole and written:
+            line = behind.cut.place.line
+            return Mend(f"{written}{_without(behind, written)}, and {whole[0].lower()}{whole[1:]}", lines=(line,))
+    function = _function(behind.cut.expression)
+    return Mend(
         f"Remove .{function}() there, so {names[0] if names else 'the list'} holds tensors with their graphs, and "
         f"replace {cut.cut.expression} with {_stacked(cut)}"
     )
