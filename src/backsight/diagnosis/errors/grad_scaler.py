@@ -458,8 +458,8 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
         [*lines, *asked],
         skipping
         if skipped or out or not alone
-        else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor(...) and "
-        "torch.no_grad(). To skip the step would train nothing.",
+        else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
+        "and torch.no_grad(). To skip the step would train nothing.",
         exact=skipped is not None or (out is not None and out.sure),
     )
 
