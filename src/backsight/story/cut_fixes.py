@@ -209,8 +209,7 @@ def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
     if expression.startswith(_OF_SEVERAL):
-        values = expression.partition("(")[2]
-        return Mend(f"Write torch.stack({values} there", ": it joins tensors and keeps their graphs.")
+        return Mend(f"Write {_stacked(cut)} there", ": it joins tensors and keeps their graphs.")
     return Mend(
         f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
     )

@@ -21,6 +21,7 @@ from backsight.diagnosis.errors.no_grad.causes import (
     off_around,
     reentrant,
 )
+from backsight.diagnosis.errors.no_grad.constant_derivative import constant_derivative
 from backsight.diagnosis.errors.no_grad.forward_hook import by_forward_hook
 from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, frozen_in_optimizer, rebound
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
@@ -42,6 +43,7 @@ CLUES: tuple[Clue, ...] = (
     switched_off,
     off_around,
     rebound,
+    constant_derivative,
     frozen_in_optimizer,
     cut_off,
     cut_from_itself,
