@@ -23,7 +23,6 @@ from backsight.story.cut_fixes import fix, silenced
 from backsight.story.cuts import CutOff, along, around, node_of, origin, why
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
-from backsight.story.modes import nearest_at
 from backsight.story.sections import sections
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
@@ -58,12 +57,6 @@ def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
     node = user.body.node if failure.call == "backward" else None
     trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
     return [replace(each, trains=trains if each.inside else None) for each in found]
-
-
-def _is_enabled(failure: Failure) -> bool:
-    """Whether the innermost block or decorator around the failing call enables gradients."""
-    modes = (nearest_at(level.body, level.line) for level in failure.users if level.body)
-    return next((each for each in modes if each is not None), None) is False
 
 
 def cut_off(scene: Scene) -> Finding | None:
@@ -149,9 +142,7 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     suspect = origin(suspect, scene.suspects)
     further = [*suspect.around, *_likewise(scene, suspect), *along(suspect, scene.suspects)]
     told = {each.cut.place for each in (suspect, *further)}
-    apart = [each for each in all_of_them if each.cut.place not in told]
-    if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
-        apart = [each for each in apart if each.cut.kind != "no_grad"]
+    apart = [each for each in all_of_them if each.cut.place not in told and each.cut.kind != "no_grad"]
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     held = bool(suspect.verdict) and suspect.section.level is not None
     chosen = _setting(scene, suspect)
@@ -161,7 +152,7 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
         (
             *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
-            *(shown(each.cut.place, f"{_again(each)}.", None if seen else "read") for each in further),
+            *(_again(each, None if seen else "read") for each in further),
             *(
                 [shown(suspect.called, f"calls {suspect.section.body.name}().")]
                 if suspect.called and not suspect.calling
@@ -178,10 +169,14 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     )
 
 
-def _again(cut: CutOff) -> str:
+def _again(cut: CutOff, certainty: Certainty | None) -> Fact:
+    """What else ends the same way."""
     if cut.cut.kind == "no_grad":
-        return "disables gradients as well"
-    return "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
+        return shown(cut.cut.place, "disables gradients as well.", certainty)
+    if (call := asked(cut)) is not None:
+        return shown(call.place, f"{call.does}.", certainty)
+    too = "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
+    return shown(cut.cut.place, f"{too}.", certainty)
 
 
 def _setting(scene: Scene, suspect: CutOff) -> Setting | None:
@@ -202,7 +197,8 @@ def _likewise(scene: Scene, cut: CutOff) -> list[CutOff]:
     """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
     it would run, and take the others for constants."""
     others = (each for each in scene.suspects if each.cut.kind == cut.cut.kind == "gradient" and each.arrives)
-    return [each for each in others if not each.is_at(cut.cut.place)]
+    call = cut.section.call
+    return [each for each in others if not each.is_at(cut.cut.place) or each.section.call not in (call, None)]
 
 
 def _places(suspect: CutOff) -> Iterator[Place]:
