@@ -180,8 +180,9 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
-    if written := soft(cut):
-        return Mend(written, f". The comparison of {operand} jumps from 0 to 1, and has no gradient.")
+    written, stays = soft(cut)
+    if written:
+        return Mend(written, f"{stays}. The comparison of {operand} jumps from 0 to 1, and has no gradient.")
     return Mend(
         f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
         "soft step, use torch.sigmoid"
