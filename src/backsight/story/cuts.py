@@ -142,7 +142,12 @@ def cuts(
     met = {cut for each in every for cut in each.before}  # on the way to those
     every = [each for each in found.values() if each in every or each.cut in met]
     every = [_without(each, spread) for each in every if each.cut not in spread]
-    return _beside([replace(each, arrives=bool(each.verdict) or each.cut in arrived) for each in every])
+    return _beside(
+        [
+            replace(each, arrives=each.cut in arrived or (each.verdict is True and each.cut.kind != "no_grad"))
+            for each in every
+        ]
+    )
 
 
 def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:

@@ -80,7 +80,8 @@ def _of_first(scene: Scene, among: Sequence[CutOff], proven: list[CutOff]) -> Fi
     first = min(found, key=partial(_is_meant, scene), default=None)
     if first is None:
         return None
-    return _finding(scene, first, proven if first.section.level is not None else [])
+    beside = [each for each in scene.suspects if each.arrives and not each.before and each.cut.always]
+    return _finding(scene, first, proven if first.section.level is not None else beside)
 
 
 def _is_meant(scene: Scene, cut: CutOff) -> int:
