@@ -25,7 +25,7 @@ from backsight.source.body import (
 )
 from backsight.source.cut_rules import Kind
 from backsight.source.definitions import gathers, values_of
-from backsight.story.asked import every_call
+from backsight.story.asked import asked
 from backsight.story.attached import (
     in_one_piece,
     kept,
@@ -180,8 +180,9 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
-    if written := soft(cut):
-        return Mend(written, f". The comparison of {operand} jumps from 0 to 1, and has no gradient.")
+    written, stays = soft(cut)
+    if written:
+        return Mend(written, f"{stays}. The comparison of {operand} jumps from 0 to 1, and has no gradient.")
     return Mend(
         f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
         "soft step, use torch.sigmoid"
@@ -224,26 +225,19 @@ def _of_rounding(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
-    every = list(dict.fromkeys(_graphs(cut)))
-    own = "this gradient has its own graph" if len(every) == 1 else "each gradient has its own graph"
-    alone = "" if len(every) == 1 else " With a graph for only some of them, the others would stay constants."
-    edit = listed(every, len(every))
-    return Mend(f"{edit[0].upper()}{edit[1:]}", f", so that {own}.{alone}")
-
-
-def _graphs(suspect: CutOff) -> Iterator[str]:
-    """How each statement that takes a gradient keeps its graph."""
-    calls = list(every_call(suspect))
-    for call in calls:
+    why = ", so that this gradient has its own graph."
+    if (call := asked(cut)) is not None:
         line = f"on line {call.place.line}"
-        yield f"{line}, write `{call.mended}`" if call.mended else f"pass {call.wanted} to {call.text} {line}"
-    if calls:
-        return
-    body, node = suspect.section.body, node_of(suspect.section, suspect.cut)
-    statement = statement_at(body, *suspect.cut.place.position)
+        return Mend(
+            f"O{line[1:]}, write `{call.mended}`" if call.mended else f"Pass {call.wanted} to {call.text} {line}", why
+        )
+    body, node = cut.section.body, node_of(cut.section, cut.cut)
+    statement = statement_at(body, *cut.cut.place.position)
     new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
-    line = f"on line {suspect.cut.place.line}"
-    yield f"{line}, write `{new}`" if new else f"pass create_graph=True where the gradient is computed {line}"
+    line = f"on line {cut.cut.place.line}"
+    return Mend(
+        f"O{line[1:]}, write `{new}`" if new else f"Pass create_graph=True where the gradient is computed {line}", why
+    )
 
 
 def of_positions(operand: str, function: str) -> str:

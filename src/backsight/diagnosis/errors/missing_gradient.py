@@ -226,8 +226,8 @@ def _is_zeroed(failure: Failure) -> bool:
 def _was_seen(failure: Failure, read: Read, reason: Reason) -> bool:
     """Whether a watch has seen that statement, or another of the same way, cut off what a loss was computed from."""
     places = [each.place for each in map(evidence_of, reason.evidence) if each.place is not None]
-    for level, receiver in ((level, root) for level in failure.users for root, _ in backward_roots(level.body)):
-        loss = level.value(receiver)
+    losses = [each.value(root) for each in failure.users for root, _ in backward_roots(each.body)]
+    for loss in losses:
         if is_tensor(loss) and maker_of(loss) is not None:
             met = met_in(survey((loss,), frames=failure.frames).graph, [read.tensor])
             if any(cut.is_at(place) for cut, _ in met for place in places):
@@ -248,8 +248,7 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
-    """The loss was computed from other leaves: copies, perhaps, that were detached on the way."""
-    watch = current()
+    """The loss was computed from other leaves."""
     for level in failure.users:
         for receiver, call in backward_roots(level.body):
             loss = level.value(receiver)
@@ -258,19 +257,13 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
             leaves = survey((loss,), frames=failure.frames).graph.leaves
             if not leaves or any(leaf.tensor() is read.tensor for leaf in leaves):
                 continue
-            tensors = [tensor for leaf in leaves if (tensor := leaf.tensor()) is not None]
-            lost = [each.line for tensor in tensors for each in (watch.severed(tensor) if watch else ()) if each.line]
-            goes = shown(call, "stops backpropagating there.")
-            if lost and "detach" in lost[0].text:
-                made = shown(lost[0].place, "creates a new leaf, detached from what it was computed from.")
-                return Reason((made, goes), lost[0].place, "Use the result itself there, without detaching it.")
             if not all(leaf.name for leaf in leaves):
                 continue
             names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
-            copied = [shown(lost[0].place, "creates new leaves with the same values.")] if lost else []
+            goes = shown(call, "stops backpropagating there.")
             return Reason(
-                (*copied, f"{receiver} is computed from {names}, and not from {read.name}.", goes),
-                lost[0].place if lost else call,
+                (f"{receiver} is computed from {names}, and not from {read.name}.", goes),
+                call,
                 f"{_skipping(read)} If {receiver} should train {read.name}, compute it from {read.name}.",
             )
     return None
