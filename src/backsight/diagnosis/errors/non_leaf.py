@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis._torch import ADD_PARAMETERS
+from backsight.diagnosis.errors.leaf_parts import parts_in_groups
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.parametrized import Parametrized, parametrized
@@ -52,6 +53,8 @@ class Refused:
 @explains("BS206", r"can't optimize a non-leaf Tensor")
 def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     """Name each tensor that is no leaf, the statement that computes it, and how to make it a leaf."""
+    if (of_groups := parts_in_groups(failure)) is not None:
+        return of_groups
     tensors = _refused_tensors(failure)
     names = names_of(failure, tensors)
     refused = [_refused(failure, tensor, name) for tensor, name in zip(tensors[:MOST], names, strict=False)]
