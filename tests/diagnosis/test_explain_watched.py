@@ -130,7 +130,7 @@ for _ in range(2):
 """
         finding = watched(source)
         assert finding.title.startswith(
-            'state["h"], a tensor of shape 5×4, carries the graph of one pass into the next'
+            'state["h"], a tensor of shape 5×4, carries the graph of one iteration into the next'
         )
         assert finding.source == at(source)
 
@@ -347,7 +347,7 @@ def column(name):
         assert "(h - k).pow(2).mean().item() and h.abs().mean().item() detached it from the graph" in finding.title
         assert finding.source == at(source)
         assert "write `rows.append(Row((h - k).pow(2).mean(), h.abs().mean()))`, without .item()" in finding.fix
-        assert f"Replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
+        assert f"replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
         assert finding.exact
 
 

@@ -26,7 +26,7 @@ from backsight.source.definitions import Definition, Flow, flow_of, reaching
 
 @dataclass(frozen=True)
 class Cut:
-    """An expression that ends the way of a gradient, where it stands, and why it does.
+    """An expression that ends the way of a gradient, where it stands, and why it does; `always` or of some values.
 
     >>> cut.place.line, cut.expression, cut.why
     (12, 'logits.argmax(1)', 'argmax returns integer indices, which have no gradient')
@@ -36,6 +36,7 @@ class Cut:
     place: Place
     expression: str
     why: str
+    always: bool = True
 
 
 def cuts(body: Body | None, name: str, line: int, enabled: frozenset[int] = frozenset()) -> tuple[Cut, ...]:
@@ -171,7 +172,7 @@ class _Walk:
     def _add(self, rule: Rule, node: ast.expr | ast.stmt, where: ast.expr | ast.stmt) -> None:
         expression = self._body.text(node)
         place = self._body.place(where, f"@{expression}" if isinstance(where, ast.expr) else None)  # a decorator
-        cut = Cut(rule.kind, place, expression, rule.why)
+        cut = Cut(rule.kind, place, expression, rule.why, rule.always)
         self._found.setdefault((where.lineno, expression), cut)
 
 

@@ -178,23 +178,23 @@ def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[in
                     yield each.lineno, rewritten(body, each, {node: f"({name} * {a} + (1 - {name}) * {b})"})
 
 
-def passed_through(suspect: CutOff) -> str:
+def passed_through(suspect: CutOff) -> tuple[str, str]:
     """A rounding to integers with the gradient of what is rounded, `x + (x.round().int() - x).detach()`; empty for what
-    selects entries."""
+    selects entries. And what the gradient is that of."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
     if statement is None or not isinstance(node, ast.Call) or callee(node)[0] is None:
-        return ""
+        return "", ""
     inner = callee(node)[0]
     while isinstance(inner, ast.Call) and callee(inner)[1] in ("round", "floor", "ceil", "trunc", "sign", "detach"):
         inner = next(iter(given_to(inner)), None)
     if isinstance(suspect.section.value(dotted(inner) or ""), ModuleType) or isinstance(inner, ast.Constant):
-        return ""
+        return "", ""
     if inner is None or any(_selects(body, statement, name) for name in bound(statement)) or _is_index(statement, node):
-        return ""
+        return "", ""
     value = simple(body.text(inner))
     through = f"{value} + ({body.text(node)} - {value}).detach()"
     new = rewritten(body, statement, {node: through if getattr(statement, "value", None) is node else f"({through})"})
-    return f"On line {statement.lineno}, write `{new}`: the same values, with the gradient of {value}" if new else ""
+    return (f"On line {statement.lineno}, write `{new}`", value) if new else ("", "")
 
 
 def of_second_class(suspect: CutOff) -> str:

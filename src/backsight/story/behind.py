@@ -35,7 +35,7 @@ class Way:
         self._running = {level.body.node for level in failure.users if level.body is not None}
         self._queue: deque[tuple[Section, Read, object]] = deque()
         self._later: deque[tuple[Section, Read, object]] = deque()
-        self._seen: set[tuple[object, int, Read]] = set()
+        self._seen: set[tuple[object, ...]] = set()
 
     def enter(self, section: Section, read: Sequence[Read], behind: object = None) -> None:
         """Go on from what a function reads, `behind` a cut."""
@@ -47,7 +47,7 @@ class Way:
             if not self._queue:
                 self._queue.append(self._later.popleft())
             section, read, behind = self._queue.popleft()
-            key = section.body.node, id(section.value("self")), read
+            key = section.body.node, id(section.value("self")), section.call, read
             if key in self._seen or len(self._seen) >= _MOST:
                 continue
             self._seen.add(key)
@@ -79,20 +79,31 @@ def _is_of(value: object, wanted: Collection[int]) -> bool:
 
 
 def _giver(failure: Failure, section: Section, read: AbstractSet[str]) -> Iterator[Section]:
-    """The function that called one, with what it gave for the parameters that are read."""
-    caller, given = section.caller, section.given
+    """The function that called one, with what it gave for the parameters that are read, and the variables of its own
+    that are read as they are: from a closure, or from the module."""
     if section.previous is not None:
-        yield from [section.previous] if read & given.keys() else ()
+        yield from [section.previous] if read & section.given.keys() else ()
         return
+    caller, given, call = section.caller, section.given, section.call
     if section.level is not None and section.level in failure.users:
         at = failure.users.index(section.level) + 1
         outer = failure.users[at] if at < len(failure.users) else None
         caller = section_of(outer) if outer is not None else None
-        for call in calls_in(outer.statement) if outer is not None else ():
-            function, owner = function_called(outer, call) if outer is not None else (None, None)
+        for each in calls_in(outer.statement) if outer is not None else ():
+            function, owner = function_called(outer, each) if outer is not None else (None, None)
             function = undecorated(function)
             if getattr(function, "__code__", None) is section.level.frame.f_code:
-                given = passed(function, owner, call)
-    for name, value in given.items() if caller is not None else ():
-        if caller is not None and name in read and getattr(value, "lineno", None) is not None:  # no default
+                given, call = passed(function, owner, each), each
+    if caller is None or call is None:
+        return
+    for name in read:
+        value = given.get(name)
+        if value is not None and getattr(value, "lineno", None) is not None:  # no default
             yield replace(caller, goals=((caller.body.text(value), value.lineno),), whole=False)
+        elif value is None and name not in section.own and _is_shared(section.value(name), caller.value(name)):
+            yield replace(caller, goals=((name, call.lineno),), whole=False)
+
+
+def _is_shared(value: object, other: object) -> bool:
+    """Whether two functions have the same value by a name, and it may hold a gradient."""
+    return value is other and value is not None and not callable(value)

@@ -31,10 +31,18 @@ from backsight.source.body import Body, blocks, body_around, callee, calls_in, d
 from backsight.source.keeping import Keeping, is_cached
 from backsight.story.case import Case, loops
 from backsight.story.failure import Level
-from backsight.story.holders import attributes_held, below, made_in, needs_saved, structure
+from backsight.story.holders import (
+    attributes_held,
+    below,
+    made_in,
+    needs_saved,
+    results_in,
+    results_of_object,
+    structure,
+)
 from backsight.story.joints import Joint, assigned, joint_of, passed_on, stored
 from backsight.story.memory import is_tensor
-from backsight.story.sections import function_called, undecorated
+from backsight.story.sections import function_called, sections, undecorated
 from backsight.story.stores import Store, apart, emptied, first_read, held_as, spellings, stores
 from backsight.tracing import Line
 
@@ -124,7 +132,18 @@ class Carrier:
 def carriers(case: Case) -> Iterator[Carrier]:
     """Yield what may have brought an earlier graph into this pass, what fits best first; nothing that leads elsewhere
     than to the node at which the backward fails, if that is known."""
-    for query in (_once, _by_loop, _by_function, _by_object, _suspended, _upstream, _by_closure, _held, _by_joint):
+    for query in (
+        _once,
+        _by_loop,
+        _by_function,
+        _by_section,
+        _by_object,
+        _suspended,
+        _upstream,
+        _by_closure,
+        _held,
+        _by_joint,
+    ):
         for found in query(case):
             if case.towards is None or not found.nodes or case.towards in below(case.graph, found.nodes):
                 yield replace(found, dropped=_dropped(found))
@@ -150,10 +169,35 @@ def _once(case: Case, upstream: bool = False) -> Iterator[Carrier]:
                 if anew or value is case.root or _is_namespace(value) or _acts(level, ancestor):
                     continue
                 nodes = [i for i in made_in(case.graph, value) if needs_saved(case.graph, i)]
+                if (passed := _passed_inside(case, name, value)) is not None:
+                    yield passed
+                    continue
                 if not nodes or (joints and not set(nodes) & joints):
                     continue
                 if not upstream or name in facts.outside or ancestor.read == facts.loop:
                     yield _put_together(case, level, ancestor, nodes) or _computed(case, level, facts, ancestor, nodes)
+
+
+def _passed_inside(case: Case, name: str, value: object) -> Carrier | None:
+    """It is a container in which a statement passes entries on: `memory["h"][k] = cell(x, memory["h"][k])`."""
+    if is_tensor(value) or type(value) is tuple or not results_in(value) or not case.is_joint(value):
+        return None
+    every = (each for each in stores(case.failure, name) if each.inside and each.again and not each.once)
+    store = next(every, None)
+    if store is None:
+        return None
+    path = _with_known_keys(passed_on(store.body, store.place.line)) or name
+    level = case.failure.users[0]
+    span = "iteration" if level.body is not None and store.body.node is level.body.node else "call"
+    return Carrier(case, "carried", level, (path,), store.place, store.place, span=span)
+
+
+def _with_known_keys(path: str) -> str:
+    """As much of a path as the text knows the keys of: `memory["h"]` of `memory["h"][k]`."""
+    node = parsed(path)
+    every = [each for each in ast.walk(node) if isinstance(each, ast.Subscript)] if node is not None else []
+    unknown = [each for each in every if not isinstance(each.slice, ast.Constant)]
+    return ast.unparse(unknown[-1].value) if unknown else path
 
 
 def _put_together(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> Carrier | None:
@@ -275,6 +319,23 @@ def _declared(body: Body) -> set[str]:
     return {
         name for each in statements(body.node) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
     }
+
+
+def _by_section(case: Case) -> Iterator[Carrier]:
+    """What outlives a function that has returned, on the way to the loss: a variable of a closure, or a global."""
+    for section in sections(case.failure):
+        if section.level is not None:
+            continue
+        for name in sorted(_declared(section.body)):
+            every = [p for p in assignments(section.body, name) if may_have_history(read_at(p)[1] or ast.Pass())]
+            read = first_read(section.body, name)
+            value = section.value(name)
+            known = made_in(case.graph, value) or (results_of_object(value) and case.joints)
+            cached = all(is_cached(section.body, name, each) for each in every)
+            enters = bool(every and read and read.position <= every[-1].position and not cached)
+            if enters and known and case.is_joint(value):
+                level, function = case.failure.users[0], section.body.name
+                yield Carrier(case, "carried", level, (name,), read, every[-1], span="call", function=function)
 
 
 def _by_object(case: Case) -> Iterator[Carrier]:

@@ -56,15 +56,14 @@ class Mend(NamedTuple):
 def fix(
     cut: CutOff,
     loss: str,
-    copied: CutOff | None = None,
     further: Sequence[CutOff] = (),
     *,
     derivative: Place | None = None,
 ) -> str:
     """Return the fix for what ends a gradient's way; never `loss.requires_grad_()`.
 
-    copied: where its numbers went. further: what else ends it on the same way. derivative: the statement that asks
-    autograd.grad, which evaluation may need too.
+    further: what else ends it on the same way. derivative: the statement that asks autograd.grad, which evaluation may
+    need too.
     """
     place, text = cut.cut.place, cut.cut.place.text
     ungraded = _INFERENCE.sub("torch.no_grad()", text)  # of inference mode, the tensors stay without a graph
@@ -85,25 +84,22 @@ def fix(
             f"{remove} put `@torch.enable_grad()` above line {trains.line if trains else 0}: what runs "
             f"backward needs a graph. {silenced(loss)}"
         )
-    also = f" {in_one_piece(copied)}." if copied and in_one_piece(copied) else ""
-    if copied and not also:
-        also = f" Replace {copied.cut.expression} with {_stacked(copied)}."
     mend = mended(cut, *further)
-    return f"{mend.edit}{mend.why}{also} {silenced(loss)}"
+    return f"{mend.edit}{mend.why} {silenced(loss)}"
 
 
 def mended(cut: CutOff, *further: CutOff) -> Mend:
     """Return how a cut is mended, and with it others on the same way, whoever asks."""
     mend = _mended(cut)
-    others = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
-    first, *rest = list(dict.fromkeys((mend, *others)))
+    written = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
+    first, *rest = list(dict.fromkeys((mend, *written)))
     if not rest:
         return first
     edits = listed([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)], len(rest) + 1)
     if all(each.cut.kind == "gradient" for each in (cut, *further)):
         others = "With a graph for only some of them, the others would stay constants."
         return Mend(edits, f", so that each gradient has its own graph. {others}")
-    return Mend(edits, first.why)
+    return Mend(edits, first.why if {first.why} == {each.why for each in rest} else ".")
 
 
 _INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
@@ -171,8 +167,6 @@ def silenced(loss: str) -> str:
 def _mended(cut: CutOff) -> Mend:
     if cut.cut.kind == "no_grad":
         return Mend(_of_block(cut))
-    if cut.behind is not None:
-        return Mend(_of_numbers(cut))
     operand = cut.held if cut.operand else next(iter(operands(cut.section, cut.cut)), "") or "the values"
     return _MENDS[cut.cut.kind](cut, operand, _function(cut.cut.expression))
 
@@ -193,8 +187,10 @@ def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_integers(cut: CutOff, operand: str, function: str) -> Mend:
-    whole = f"Keep {operand} in floating point here; integers are for labels and indices"
-    return Mend(passed_through(cut) or whole)
+    written, value = passed_through(cut)
+    if written:
+        return Mend(written, f": the same values, with the gradient of {value}.")
+    return Mend(f"Keep {operand} in floating point here; integers are for labels and indices")
 
 
 def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:
@@ -206,10 +202,8 @@ def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:
 def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
     expression = cut.cut.expression
     if is_several(cut.section, operand, cut.cut.place.line):
-        return Mend(
-            f"Replace {expression} with {_stacked(cut)}",
-            f": it joins tensors and keeps their graphs. {operand} must hold the tensors themselves, not their numbers.",
-        )
+        why = f"it joins tensors and keeps their graphs. {operand} must hold the tensors themselves, not their numbers."
+        return Mend(f"Replace {expression} with {_stacked(cut)}", f": {why}")
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
     if expression.startswith(_OF_SEVERAL):
@@ -362,37 +356,24 @@ def is_several(section: Section, name: str, line: int) -> bool:
     return any(gathers(each) for each in values_of(section.body, name, line))
 
 
-def leaves_pytorch(suspect: CutOff) -> bool:
-    """Whether all the computing goes on elsewhere from here: in NumPy, or with a list of numbers."""
-    return _function(suspect.cut.expression) in (*_NUMPY, "tolist")
-
-
 _NUMPY = ("numpy", "array", "asarray")
 
 
 def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
+    later = tuple(each.lineno for each in statements(cut.section.body.node) if each.lineno >= cut.cut.place.line)
     if function == "tolist":
         return Mend(
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
-            "torch.stack([...]) instead of torch.tensor([...])"
+            "torch.stack([...]) instead of torch.tensor([...])",
+            lines=later,
         )
     if function in _NUMPY:
         lines = in_pytorch(cut.section.body, cut.cut.place.line, operand)
         how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
-        return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}")
+        return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}", lines=later)
     written = kept(cut.section.body, cut.cuts)
     written = f"{written}{_without(cut, written)}" if written else f"Remove {_functions(cut)} here"
     return Mend(written, ": convert to a number only to print or log it.")
-
-
-def _of_numbers(cut: CutOff) -> str:
-    assert cut.behind is not None
-    names = operands(cut.section, cut.cut)
-    function = _function(cut.behind.cut.expression)
-    return (
-        f"Remove .{function}() there, so {names[0] if names else 'the list'} holds tensors with their graphs, and "
-        f"replace {cut.cut.expression} with {_stacked(cut)}"
-    )
 
 
 def _of_block(cut: CutOff) -> str:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import numpy
 import torch
 
 from backsight.source import Cut, Place, statement_at
-from backsight.source import cuts as written
 from backsight.source.bindings import spots, uses
 from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.cut_rules import Kind, carriers, rule_of
@@ -24,9 +22,10 @@ from backsight.story.behind import Read, Way, comes_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
 from backsight.story.modes import Disabled, disabled_by, in_force
-from backsight.story.sections import Section, section_of, sections
+from backsight.story.sections import Section, section_of
 from backsight.story.trained import Trained
-from backsight.tracing import Line, Severed, current
+from backsight.tape import Graph
+from backsight.tracing import Line, Severed, current, met
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, numpy.ndarray, numpy.generic)
 _NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
@@ -39,16 +38,13 @@ class CutOff:
     verdict: True if it has cut off a history that is there, False if there was none; None where that is not known.
     operand: the name that holds the history, if there is one.
     inside: of a block that records nothing, the statements that would have had a history, and what they read.
-    behind: where the values that were copied had lost their history before.
     seen: whether a watch has seen it happen.
     calling: the statement in the block through which what is `inside` ran, in another function.
-    called: the statement that calls the function on which a decorator stands.
     beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
     trains: of a block around the whole of a function that runs backward, that function.
     enabled: of a block under inference mode, the block inside that enables gradients in vain.
     around: of a block, what disables gradients further out, and would do so still.
-    before: the cuts that a gradient meets before it comes to this one, by the way with the fewest; None where it is not
-        known to come here at all.
+    before: the cuts that a gradient meets before it comes to this one, by the way with the fewest.
     arrives: whether it comes to something that is trained behind this one, and meets no other.
     """
 
@@ -57,16 +53,22 @@ class CutOff:
     verdict: bool | None
     operand: str = ""
     inside: tuple[tuple[Place, str], ...] = ()
-    behind: CutOff | None = None
     seen: bool = False
     calling: Place | None = None
-    called: Place | None = None
     beside: tuple[CutOff, ...] = ()
     trains: Place | None = None
     enabled: Place | None = None
     around: tuple[CutOff, ...] = ()
-    before: tuple[Cut, ...] | None = ()
+    before: tuple[Cut, ...] = ()
     arrives: bool = False
+
+    @property
+    def called(self) -> Place | None:
+        """The statement that called the function on which a decorator stands."""
+        caller, call = self.section.caller, self.section.call
+        is_read = self.cut.place.text.startswith("@") and caller is not None and call is not None
+        statement = statement_at(caller.body, call.lineno, call.col_offset) if is_read and caller and call else None
+        return caller.body.place(statement) if statement is not None and caller is not None else None
 
     def is_at(self, place: Place) -> bool:
         return (self.cut.place.file, self.cut.place.line) == (place.file, place.line)
@@ -94,13 +96,9 @@ class CutOff:
             inside = (getattr(each, "value", None) for each in unrecorded(self.section, self.cut))
             return [(body.text(each), each.lineno) for each in inside if isinstance(each, ast.expr)]
         node = node_of(self.section, self.cut)
-        parts = (
-            [node.left, *node.comparators]
-            if isinstance(node, ast.Compare)
-            else map(itemgetter(0), carriers(node))
-            if node
-            else ()
-        )
+        parts = [each for each, _ in carriers(node)] if node is not None else []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
         return [(body.text(each), self.cut.place.line) for each in parts]
 
     @property
@@ -137,17 +135,15 @@ def cuts(
                     each = replace(each, before=before)
                 found[key] = each
                 way.enter(section, each.read, each)
-    for section in () if goals else sections(failure):
-        wanted = list(section.goals)
-        for goal, line in wanted:  # grows as we go
-            for cut in written(section.body, goal, line, section.enabled):
-                key = (cut.place.file, cut.place.line, cut.expression)
-                if key not in found:
-                    each = found[key] = replace(_weighed(section, cut, trained), before=None)
-                    if not each.verdict:  # what it cuts may have been cut off before
-                        wanted += each.read
+    spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
+    spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
     every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
+    every = [_without(each, spread) for each in every if each.cut not in spread]
     return _beside([replace(each, arrives=bool(each.verdict) or each.cut in arrived) for each in every])
+
+
+def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:
+    return replace(cut, before=tuple(each for each in cut.before if each not in others))
 
 
 _LEFT_OUT = ("detach", "number")
@@ -162,7 +158,7 @@ def _beside(every: Sequence[CutOff]) -> list[CutOff]:
 def _with(cut: CutOff, every: Sequence[CutOff]) -> Iterator[CutOff]:
     kinds = _LEFT_OUT if cut.cut.kind in _LEFT_OUT else () if cut.cut.kind == "no_grad" else (cut.cut.kind,)
     here = [each for each in every if each.cut.place == cut.cut.place and each.cut.kind in kinds]
-    here = [each for each in here if cut.cut not in (each.before or ()) and each.cut not in (cut.before or ())]
+    here = [each for each in here if cut.cut not in each.before and each.cut not in cut.before]
     sure = {each.cut.expression: each for each in here if each.verdict is cut.verdict}
     return (each for expression, each in sure.items() if expression != cut.cut.expression)
 
@@ -176,13 +172,20 @@ def _is_skipped(section: Section, cut: Cut) -> bool:
     return False
 
 
+def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:
+    """Return what had made numbers of the values that a cut copies: it is that which has lost them."""
+    numbers = (each for each in every if each.cut.kind == "number" and each.before)
+    wanted = (each for each in numbers if each.before[-1].kind == "copy" and cut.is_at(each.before[-1].place))
+    return next(wanted, cut) if cut.cut.kind == "copy" and (cut.seen or not cut.verdict) else cut
+
+
 def along(cut: CutOff, every: Sequence[CutOff]) -> list[CutOff]:
-    """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives without them."""
-    known = (each for each in every if each.is_at(cut.cut.place) and each.before is not None)
+    """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives otherwise."""
+    known = (each for each in every if each.is_at(cut.cut.place))
     cut = next(known, cut)  # of one that was seen, what was read
     others = [each for each in every if not each.is_at(cut.cut.place)]
-    told = [each for each in others if each.cut in (cut.before or ())]
-    if cut.arrives or cut.behind is not None:
+    told = [each for each in others if each.cut in cut.before]
+    if cut.arrives:
         return told
     return told + [each for each in others if each.before and each.before[-1] == cut.cut]
 
@@ -196,9 +199,6 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> CutOff:
     operand = next((name for name, carries in held.items() if carries), "")
     known = [carries for carries in held.values() if carries is not None]
     verdict = True if operand else False if known else None
-    behind = _behind(section, cut, names, trained) if verdict is None and cut.kind in ("copy", "number") else None
-    if behind is not None:
-        return CutOff(section, cut, behind.verdict, behind.operand, behind=behind)
     return CutOff(section, cut, verdict, operand)
 
 
@@ -269,15 +269,6 @@ def _known_part(section: Section, name: str) -> str:
     return name.rpartition(".")[0] or name
 
 
-def _behind(section: Section, cut: Cut, names: list[str], trained: Trained) -> CutOff | None:
-    """Where the values of a list were made into numbers, before they were made into a tensor again."""
-    for name in names:
-        for other in written(section.body, name, cut.place.line):
-            if other.expression != cut.expression:
-                return _weighed(section, other, trained)
-    return None
-
-
 def _unrecorded(section: Section, cut: Cut, trained: Trained) -> CutOff:
     """Weigh a `with torch.no_grad():` or a decorator: does it cover what is to be trained?"""
     inside = tuple(_trained_inside(section, cut, trained))
@@ -318,6 +309,16 @@ def _covers_level(section: Section, cut: Cut) -> bool:
     """Whether a function still runs inside a block."""
     line = section.level.line if section.level is not None else -1
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
+
+
+def met_in(graph: Graph, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[CutOff, Place]]:
+    """Yield what an exact watch has seen to cut what a graph computes with off from tensors, and where it does."""
+    watch, wanted = current(), {id(each) for each in tensors}
+    numbers = [number for node in graph.nodes if (number := node.sequence) is not None]
+    for each in met(watch, numbers).values() if watch is not None and watch.level == "exact" else ():
+        for cut, leaves, _ in each.cuts:
+            if cut.line is not None and cut.by != "frozen" and any(id(ref()) in wanted for ref in leaves):
+                yield _suspect(cut, cut.line), each.line.place
 
 
 _ONLY_SHAPES = frozenset(

@@ -49,7 +49,24 @@ def _cut(found: Carrier) -> str:
             f"{change or f'{name}.copy_(...)'}`. Or give the result another name. {name}.detach() won't help: "
             f"{leaf.owner} does not hold the new tensor."
         )
+    if found.function:
+        return _in_function(found)
     return _all_that_is_trained(case) or _values_alone(found) or _after_step(found)
+
+
+def _in_function(found: Carrier) -> str:
+    """What to write in the function whose variable it is: nobody else can reach it."""
+    body, statement = read_at(found.stored)
+    value = getattr(statement, "value", None)
+    if body is None or found.stored is None or found.read is None:
+        return _after_step(found)
+    after = (each for each in statements(body.node) if each.lineno >= found.stored.line)
+    if not any(Use(found.name, False) in uses(each) for each in after) and dotted(value) and statement:
+        held = found.level.value(dotted(value) or "")
+        cut = _without_history(dotted(value) or "", held) or f"{dotted(value)}.detach()"
+        return f"Keep its values alone: on line {statement.lineno}, write `{found.name} = {cut}`."
+    at = min(found.read.line, found.stored.line)
+    return f"Detach it where {found.function}() begins with it: put `{detached(found)}` above line {at}."
 
 
 def detached(found: Carrier) -> str:
@@ -173,29 +190,34 @@ def _of_container(found: Carrier) -> str:
                 f"Keep what {value} is computed from, and compute {found.names[-1]} from it inside the loop: the loss "
                 "trains through it, so it needs a new graph in every iteration."
             )
-        return _put_detached(container, keeping) + _too(case, container)
+        return _put_detached(found, container, keeping) + _too(found, container)
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
         steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
-        put = keeping.with_value(f"{simple(keeping.value)}.detach()") if keeping.value else ""
+        put = _cut_in(found, keeping)
         other = f" Or write `{put}`, if no step should train through it." if put else ""
         cut = _detached_as(container, held_as(case.failure, container))
         return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
     if keeping.replaces:
-        return _put_detached(container, keeping)
+        return _put_detached(found, container, keeping)
     return (
         f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "
-        f"ones, put them into it detached: {_cut_in(keeping) or 'append x.detach(), not x'}."
+        f"ones, put them into it detached: {_cut_in(found, keeping) or 'x.detach(), not x'}."
     )
 
 
-def _put_detached(container: str, keeping: Keeping) -> str:
-    return f"Put results into {container} detached: {_cut_in(keeping) or 'x.detach(), not x'}."
+def _put_detached(found: Carrier, container: str, keeping: Keeping) -> str:
+    return f"Put results into {container} detached: {_cut_in(found, keeping) or 'x.detach(), not x'}."
 
 
-def _cut_in(keeping: Keeping) -> str:
-    cut = _detached(keeping.value) if keeping.value else ""
-    return keeping.with_value(cut) if cut else ""
+def _cut_in(found: Carrier, keeping: Keeping) -> str:
+    """The statement that keeps a value, with it detached; empty where that is not a tensor, or a tuple of some."""
+    body, statement = read_at(keeping.place)
+    target = statement.targets[-1] if isinstance(statement, ast.Assign) else None
+    deep = sum(isinstance(each, ast.Subscript) for each in ast.walk(target)) if target is not None else 0
+    entries = apart(found.name)[1].count("[")
+    cut = _detached(keeping.value) if keeping.value and (not deep or entries <= deep) else ""
+    return keeping.with_value(cut) if cut and body else ""
 
 
 def _detached(value: str) -> str:
@@ -206,9 +228,9 @@ def _detached(value: str) -> str:
     return f"{simple(value)}.detach()" if node is not None else ""
 
 
-def _too(case: Case, container: str) -> str:
+def _too(found: Carrier, container: str) -> str:
     """What to do about the other containers of an object that keep results from before: the next errors."""
-    owner, others = container.rpartition(".")[0], dict[str, Keeping]()
+    case, owner, others = found.case, container.rpartition(".")[0], dict[str, Keeping]()
     for path, node in reversed(case.held):
         variable, entries = apart(path)
         if entries and variable != container and variable.rpartition(".")[0] == owner and case.is_old(node):
@@ -216,7 +238,7 @@ def _too(case: Case, container: str) -> str:
             keeping = next(inside, None) if variable not in others and (not case.old or node in case.old) else None
             if keeping is not None:
                 others[variable] = keeping
-    return "".join(f" {_put_detached(variable, keeping)}" for variable, keeping in others.items())
+    return "".join(f" {_put_detached(found, variable, keeping)}" for variable, keeping in others.items())
 
 
 def _is_read_below(keeping: Keeping) -> bool:
@@ -280,7 +302,7 @@ def _cached(found: Carrier) -> str:
     value, (body, statement) = keeping.value or "it", read_at(keeping.place)
     through, beside = _owners(found.case, found.nodes)
     if not through and beside:
-        cut = _cut_in(keeping)
+        cut = _cut_in(found, keeping)
         how = f"On line {keeping.place.line}, write `{cut}`" if cut else "Compute it under torch.no_grad()"
         return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
     every = every_time(body, statement, keeping.name) if body and statement else ""

@@ -31,7 +31,7 @@ class Section:
     level: the level of the traceback, if its frame is still there; its variables then are the real ones.
     own: the names that are the function's own, whatever a global of the same name is.
     whole: whether every statement counts, not only those on the way to the goals.
-    caller: the function that called it, where it has returned. given: what that gave for each parameter.
+    caller: the function that called it, where it has returned, by which `call`, and what that gave for each parameter.
     previous: the function whose result it was given instead, of modules that run one after the other.
     """
 
@@ -43,6 +43,7 @@ class Section:
     own: frozenset[str] = frozenset()
     whole: bool = False
     caller: Section | None = None
+    call: ast.Call | None = None
     given: Mapping[str, ast.expr] = field(default_factory=dict, repr=False)
     previous: Section | None = None
 
@@ -136,7 +137,8 @@ def called_by(section: Section, call: ast.Call, running: Collection[ast.AST]) ->
     found = [each for each in every if each is not None]
     statement = statement_at(section.body, call.lineno, call.col_offset)
     given = {use.name for each in call.args for use in uses(ast.Expr(each))}
-    if not isinstance(section.value(dotted(call.func) or ""), torch.nn.Sequential) and not given & bound(statement):
+    takes_again = statement is not None and bool(given & bound(statement))
+    if not takes_again and not isinstance(section.value(dotted(call.func) or ""), torch.nn.Sequential):
         return found
     chain: list[Section] = []
     for each in reversed(found):
@@ -152,7 +154,7 @@ def _section_called(
         return None
     given = _given(section, function, owner, call)
     called = _of_function(function, owner, body, section.whole, given, taken(section, call))
-    return replace(called, caller=section, given=passed(function, owner, call))
+    return replace(called, caller=section, call=call, given=passed(function, owner, call))
 
 
 def _ran_before(section: Section, call: ast.Call) -> bool:
@@ -373,6 +375,11 @@ def held_by(function: object, owner: object) -> dict[str, object]:
         except ValueError:  # not bound yet
             continue
     return {**found, **bound_to(function, owner)}
+
+
+def is_user_function(function: object) -> bool:
+    """Whether a function is the program's own."""
+    return not _is_foreign(function)
 
 
 def _is_foreign(function: object) -> bool:

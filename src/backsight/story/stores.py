@@ -11,14 +11,33 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict, class_name
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, assignments, lets_through, loop_facts, may_have_history, parsed, statement_at
+from backsight.source import (
+    Body,
+    Place,
+    assignments,
+    function_at,
+    lets_through,
+    loop_facts,
+    may_have_history,
+    parsed,
+    statement_at,
+)
 from backsight.source.bindings import Use, bound, parameters_of, uses
-from backsight.source.body import SCOPES, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
-from backsight.story.sections import methods_of
+from backsight.story.sections import (
+    Section,
+    arguments,
+    function_called,
+    held_by,
+    is_user_function,
+    methods_of,
+    section_of,
+    undecorated,
+)
 
 _ENTRIES = re.compile(r"(.*?)((?:\[(?:'[^']*'|\"[^\"]*\"|[^\]]*)\])*)")
 
@@ -101,7 +120,30 @@ def spellings(failure: Failure, path: str) -> list[Spelled]:
         found += [Spelled(body, f"self.{attribute}") for body in methods_of(cls)]
         found += [Spelled(body, attribute) for body in _classes(failure, cls)]
         found += [Spelled(body, name) for body in _functions(failure) for name in _attributes(body, attribute)]
+    for level in failure.users:
+        section = section_of(level)
+        found += _given(section, path, _DEEP) if section is not None else ()
     return list({(id(body.node), name): Spelled(body, name) for body, name in found}.values())
+
+
+def _given(section: Section, name: str, depth: int) -> Iterator[Spelled]:
+    """The functions that are given something by the calls in a function, and what each of them calls it."""
+    every = [call for each in statements(section.body.node) for call in calls_in(each)] if depth else []
+    for call in every:
+        if name not in (dotted(each) for each in (*call.args, *(given.value for given in call.keywords))):
+            continue
+        function, owner = function_called(section, call)
+        function = undecorated(function)
+        body = function_at(function.__code__) if function is not None and is_user_function(function) else None
+        for parameter, text in arguments(function, owner, call).items() if body is not None else ():
+            if text == name and body is not None:
+                yield Spelled(body, parameter)
+                inside = Section(body, (), held_by(function, owner), function.__globals__)
+                yield from _given(inside, parameter, depth - 1)
+
+
+_DEEP = 3
+"""How far something is followed that one function hands to the next."""
 
 
 def _functions(failure: Failure) -> Iterator[Body]:

@@ -17,7 +17,6 @@ from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
-from backsight.diagnosis.evidence.first_order import first_order
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
@@ -30,8 +29,9 @@ from backsight.source.body import callee, calls_in, dotted, expressions, keyword
 from backsight.source.definitions import values_of
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.rewriting import rewritten
+from backsight.story.behind import comes_of
 from backsight.story.cut_fixes import mended
-from backsight.story.cuts import CutOff, cuts, why
+from backsight.story.cuts import CutOff, cuts, met_in, why
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
@@ -318,35 +318,6 @@ def _axis(index: str) -> int | None:
     return cut[0] if len(cut) == 1 and ":" in parts[cut[0]] else None
 
 
-def without_graph(case: Unused) -> Finding | None:
-    """The output was computed with a gradient that depends on the input, and that was taken without a graph."""
-    found = first_order(case.failure, case.graph, case.tensors)
-    if found is None:
-        return None
-    every = zip(case.tensors, case.names, strict=True)
-    names = listed([name for tensor, name in every if any(tensor is each for each in found.lost)])
-    return explanation(
-        f"{case.output} does not depend on {names}: it is computed with a gradient that has no graph.",
-        (
-            shown(
-                found.place,
-                f"takes a gradient that depends on {names}. Without create_graph=True, it is a constant.",
-                None if found.used else "read",
-            ),
-            *([shown(found.used, "computes with it.")] if found.used and found.used != found.place else []),
-            case.asked,
-        ),
-        (
-            f"On line {found.place.line}, write `{found.mended}`."
-            if found.mended
-            else f"Pass create_graph=True on line {found.place.line}."
-        )
-        + f" {_HIDES}",
-        source=str(found.place),
-        exact=found.used is not None,
-    )
-
-
 def is_linear(case: Unused) -> Finding | None:
     """The output is itself a gradient, and the first derivative does not depend on the input."""
     place = case.made
@@ -390,13 +361,28 @@ def replaced(case: Unused) -> Finding | None:
 
 def cut_off(case: Unused) -> Finding | None:
     """The input takes part by its values only: it was detached on the way, or nothing was recorded."""
-    found = cuts(case.failure, trained(case.failure), of=case.tensors)
-    for cut in (each for each in found if each.cut.place != case.at and not _makes_it(case, each)):
+    read = ((each, None) for each in cuts(case.failure, trained(case.failure), of=case.tensors))
+    for cut, used in (*met_in(case.graph, case.tensors), *read):
+        if cut.cut.place == case.at or _makes_it(case, cut):
+            continue
+        one = [each for each in case.tensors if used is None and comes_of(case.failure, cut.section, cut.read, [each])]
+        pairs = zip(case.tensors, case.names, strict=True)
+        names = listed([name for tensor, name in pairs if not one or any(tensor is each for each in one)])
+        title = f"{case.output} is computed from detached values of {names}: {cut.cut.expression} detaches it."
+        does = why(cut.cut)
+        if cut.cut.kind == "gradient":
+            title = f"{case.output} does not depend on {names}: it is computed with a gradient that has no graph."
+            does = f"takes a gradient that depends on {names}. Without create_graph=True, it is a constant"
         return explanation(
-            f"{case.output} is computed from detached values of {case.name}: {cut.cut.expression} detaches it.",
-            (shown(cut.cut.place, f"{why(cut.cut)}."), case.asked),
+            title,
+            (
+                shown(cut.cut.place, f"{does}.", "read" if used is None and cut.cut.kind == "gradient" else None),
+                *([shown(used, "computes with it.")] if used and used != cut.cut.place else []),
+                case.asked,
+            ),
             f"{mended(cut).edit}.{_too_late(case, cut.cut.place)} {_HIDES}",
             source=str(cut.cut.place),
+            exact=used is not None or cut.cut.kind != "gradient",
         )
     return None
 
@@ -542,9 +528,8 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     made_beside,
     replaced,
     of_copies,
-    without_graph,
-    is_linear,
     cut_off,
+    is_linear,
     enabled_late,
     ignored,
     another_model,
