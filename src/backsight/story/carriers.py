@@ -28,7 +28,7 @@ from backsight.source import (
 from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import Use, bound, prefixes, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.keeping import Keeping, is_cached
+from backsight.source.keeping import Keeping, decorator_that_keeps, is_cached
 from backsight.story.case import Case, loops
 from backsight.story.failure import Level
 from backsight.story.holders import (
@@ -529,8 +529,14 @@ def _by_joint(case: Case) -> Iterator[Carrier]:
         yield Carrier(
             case, "written", level, (name,), None, joint.made.place, nodes=nodes, keeping=keeping, span="pass"
         )
-    name = joint.holder or stored(joint) or operand(case, joint) or assigned(joint)
     used = joint.used.place if joint.used else None
+    inner = body_around(joint.made.file, joint.made.line) if joint.made else None
+    memo = decorator_that_keeps(inner) if inner else None
+    if inner is not None and memo is not None and memo[1] is not None:
+        names, place = (f"{inner.name}()",), memo[1].place
+        yield Carrier(case, "cached", level, names, used, place, joint.made, nodes, keeping=memo[1])
+    name = joint.holder or stored(joint) or operand(case, joint) or assigned(joint)
+    name = name or f"the result of {joint.old.op.lower()}"
     yield Carrier(case, "once", level, (name,), used, joint.made.place if joint.made else None, joint.made, nodes)
 
 
