@@ -293,8 +293,7 @@ CALL
         finding = watched(source)
         assert finding.source == at(source)
         assert finding.fix.startswith(
-            'Compute `loss = losses["score"](x)` outside the block `with torch.set_grad_enabled(False)` when '
-            "it should be trained."
+            'Compute `loss = losses["score"](x)` outside the block `with torch.set_grad_enabled(False)`.'
         )
 
     def test_a_block_that_enables_them_ends_the_search(self):

@@ -45,7 +45,8 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
 
 def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
     """What to replace by what, so that these expressions keep their graph, and what makes a new tensor of them, too."""
-    changes = {node: simple(text) for node, text in bare.items()}
+    whole = getattr(statement, "value", None)
+    changes = {node: text if node is whole else simple(text) for node, text in bare.items()}
     for call in calls_in(statement):
         copies = library(call.func) == "torch" and callee(call)[1] in _COPYING
         given = call.args[0] if copies and call.args else None

@@ -52,7 +52,8 @@ class Way:
                 continue
             self._seen.add(key)
             inner: list[Section] = []
-            found = carried(section.body, *read, section.enabled, partial(self._opens, section, inner))
+            here = replace(section, goals=(read,))  # of a tuple that a call returns, the part that is read here
+            found = carried(section.body, *read, section.enabled, partial(self._opens, here, inner))
             yield section, found, behind
             for each in (*inner, *_giver(self._failure, section, found.entering)):
                 self._queue.extend((each, goal, behind) for goal in each.goals)

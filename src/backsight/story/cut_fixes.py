@@ -73,17 +73,19 @@ def fix(
         return f"{write} on line {place.line}: {enabled} overrides that, but not inference mode. {silenced(loss)}"
     trains = cut.trains if cut.trains and not (text.startswith("@") and _of_a_caller(cut)) else None
     if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
-        remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or"
+        remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or "
         if text.startswith("@"):
-            remove = f"Remove @{cut.cut.expression} from {getattr(cut.section.body.node, 'name', '')}, or"
+            remove = f"Remove @{cut.cut.expression} from {getattr(cut.section.body.node, 'name', '')}, or "
         if ungraded != text:
-            remove += f" write `{ungraded}` on line {place.line}, and"
+            remove += f"write `{ungraded}` on line {place.line}, and "
+        elif cut.around:  # to remove one of them would leave the other
+            remove = ""
         if derivative:
-            return f"{remove} {_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
-        return (
-            f"{remove} put `@torch.enable_grad()` above line {trains.line if trains else 0}: what runs "
-            f"backward needs a graph. {silenced(loss)}"
-        )
+            why = f"{_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
+        else:
+            above = f"put `@torch.enable_grad()` above line {trains.line if trains else 0}"
+            why = f"{above}: what runs backward needs a graph. {silenced(loss)}"
+        return f"{remove}{why}" if remove else f"{why[0].upper()}{why[1:]}"
     mend = mended(cut, *further)
     return f"{mend.edit}{mend.why} {silenced(loss)}"
 
@@ -207,8 +209,7 @@ def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
     if expression.startswith(_OF_SEVERAL):
-        values = expression.partition("(")[2]
-        return Mend(f"Write torch.stack({values} there", ": it joins tensors and keeps their graphs.")
+        return Mend(f"Write {_stacked(cut)} there", ": it joins tensors and keeps their graphs.")
     return Mend(
         f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
     )
@@ -360,8 +361,9 @@ _NUMPY = ("numpy", "array", "asarray")
 
 
 def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
+    written = kept(cut.section.body, cut.cuts)
     later = tuple(each.lineno for each in statements(cut.section.body.node) if each.lineno >= cut.cut.place.line)
-    if function == "tolist":
+    if function == "tolist" and "torch.stack" not in written:
         return Mend(
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
             "torch.stack([...]) instead of torch.tensor([...])",
@@ -371,7 +373,6 @@ def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
         lines = in_pytorch(cut.section.body, cut.cut.place.line, operand)
         how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
         return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}", lines=later)
-    written = kept(cut.section.body, cut.cuts)
     written = f"{written}{_without(cut, written)}" if written else f"Remove {_functions(cut)} here"
     return Mend(written, ": convert to a number only to print or log it.")
 
@@ -390,7 +391,7 @@ def _of_block(cut: CutOff) -> str:
         return f"Remove @{expression} from {name}{_other_calls(cut, name, expression)}"
     if cut.seen:
         what, block = (cut.calling or cut.inside[0][0]).text, cut.cut.place.text.rstrip(":")
-        return f"Compute `{what}` outside the block `{block}` when it should be trained"
+        return f"Compute `{what}` outside the block `{block}`"
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "

@@ -467,9 +467,12 @@ def _calls(body: Body) -> list[ast.Call]:
     return [node for node in inside if isinstance(node, ast.Call)]
 
 
-def every_time(body: Body, statement: ast.stmt, name: str) -> str:
+def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = True) -> str:
     """How a statement that keeps a value runs each time, though `if self.cache is None:` is around it: which line to
-    remove; empty where there is no such condition, or another branch."""
+    remove; empty where there is no such condition, or another branch.
+
+    asking: whether the condition has to ask for what is kept there.
+    """
     if (above := early_return(body, name, statement.lineno)) is not None:
         first, last = above.lineno, above.end_lineno
         lines = f"line {first}" if first == last else f"lines {first} {'and' if last == first + 1 else 'to'} {last}"
@@ -480,7 +483,8 @@ def every_time(body: Body, statement: ast.stmt, name: str) -> str:
         return ""
     inside = (each for each in statements(body.node) if around.lineno <= each.lineno <= (around.end_lineno or 0))
     kept = {name, *(each for other in inside for each in bound(other))}
-    if not any(use.name in kept and not use.binds for use in uses(around.test)) or reads(statement.value, name):
+    asks = not asking or any(use.name in kept and not use.binds for use in uses(around.test))
+    if not asks or reads(statement.value, name):
         return ""
     if around.lineno == statement.lineno:
         return f"write `{body.text(statement)}` on line {statement.lineno}, without the condition"

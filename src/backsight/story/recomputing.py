@@ -17,10 +17,11 @@ from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted,
 from backsight.source.definitions import values_of
 from backsight.source.keeping import decorator_that_keeps
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.carriers import Carrier
+from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.fixes import every_time
 from backsight.story.holders import below, made_in, results_in, terms
 from backsight.story.joints import is_of_this_pass, joint_of, passes_before
 from backsight.story.memory import is_module, is_tensor
@@ -61,8 +62,8 @@ def recomputed(found: Carrier) -> str:
     if without := _untrained(found):
         return without
     other = once_without_graph(case, nodes)
-    if anew := uncached(made):
-        return f"Recompute {name} each time it is read: {anew}.{other}"
+    if every := uncached(made):
+        return f"Recompute {name} each time it is read: {every}.{other}"
     used = _in_method_of(found)
     again = computed_again(case, name, "self") if used else ""
     if used and again:
@@ -322,6 +323,11 @@ def _inside_loop(found: Carrier) -> str:
     case, level, facts, name, nodes = found.case, found.level, found.facts, found.name, found.nodes
     assert facts is not None
     made = found.stored
+    if found.when == "only in some iterations":
+        body, statement = read_at(made)
+        every = every_time(body, statement, name, asking=False) if body and statement else ""
+        how = f": {every}" if every else ""
+        return f"Compute {name} in every iteration{how}.{once_without_graph(case, nodes)}"
     if facts.loop == found.read and (again := each_again(level, case.loss)):
         return again
     own = made is not None and level.body is not None and made.file == level.body.file

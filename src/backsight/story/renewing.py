@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Any, cast
 
+from backsight.naming.plain import class_dict
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import Use, uses
 from backsight.source.body import body_around, callee, dotted, expressions, statements
 from backsight.source.in_place import in_place
 from backsight.source.keeping import Keeping
 from backsight.source.rewriting import simple
-from backsight.story.carriers import Carrier
+from backsight.story.carrier import Carrier
 from backsight.story.case import Case
 from backsight.story.fixes import every_time
-from backsight.story.holders import below
+from backsight.story.holders import below, results_in
 from backsight.story.joints import joint_of
 from backsight.story.memory import is_tensor
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
@@ -157,6 +159,12 @@ def _without_history(name: str, held: object, inner: str = "each") -> str | None
     """Return the expression for `held` without its history; None where it is not one line."""
     if is_tensor(held):
         return f"{name}.detach()"
+    if issubclass(type(held), tuple) and "_fields" in class_dict(type(held)):
+        fields: Any = class_dict(type(held))["_fields"]
+        own = zip(fields, tuple.__iter__(cast("tuple[object, ...]", held)), strict=True)
+        inside = {field: _without_history(f"{name}.{field}", value) for field, value in own if results_in(value)}
+        given = ", ".join(f"{field}={cut}" for field, cut in inside.items())
+        return f"{name}._replace({given})" if inside and all(inside.values()) else None
     if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
         return None  # of a class of the user's, whose own code would run
     values = [*held.values()] if isinstance(held, dict) else [*held]
@@ -306,7 +314,7 @@ def _cached(found: Carrier) -> str:
         cut = _cut_in(found, keeping)
         how = f"On line {keeping.place.line}, write `{cut}`" if cut else "Compute it under torch.no_grad()"
         return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
-    every = every_time(body, statement, keeping.name) if body and statement else ""
+    every = (every_time(body, statement, keeping.name) if body and statement else "") or uncached(keeping.place)
     made = found.made.place if isinstance(found.made, Line) else found.made
     inner = body_around(made.file, made.line) if made else None
     if inner is not None and (anew := uncached(made)):

@@ -256,7 +256,8 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
     receiver = level.receiver if level is failure.user else None
     statement = level.statement
     if receiver is None and statement is not None:
-        receiver = next((level.body.text(node) for node in calls_in(statement)), None)
+        call = level.running or next(calls_in(statement), None)  # what stands around it has not run yet
+        receiver = level.body.text(call) if call is not None else None
     return section_of(level, ((receiver, level.line),) if receiver else ())
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from backsight.naming.plain import class_dict, class_name
+from backsight.naming.plain import class_dict, class_name, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import (
     Body,
@@ -26,7 +26,7 @@ from backsight.source.bindings import Use, bound, parameters_of, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure
+from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
 from backsight.story.sections import (
     Section,
@@ -39,7 +39,7 @@ from backsight.story.sections import (
     undecorated,
 )
 
-_ENTRIES = re.compile(r"(.*?)((?:\[(?:'[^']*'|\"[^\"]*\"|[^\]]*)\])*)")
+_ENTRIES = re.compile(r"(.*?(?:\.__defaults__\[\d+\])?)((?:\[(?:'[^']*'|\"[^\"]*\"|[^\]]*)\])*)")
 
 
 def apart(path: str) -> tuple[str, str]:
@@ -113,6 +113,9 @@ def spellings(failure: Failure, path: str) -> list[Spelled]:
     found = [Spelled(level.body, path) for level in failure.users if level.body]
     owner, _, attribute = path.rpartition(".")
     held = held_as(failure, owner)
+    if attribute.startswith("__defaults__[") and (parameter := default_of(failure, path)) and held is not None:
+        body = function_at(function_of(held).__code__)
+        return [Spelled(body, parameter)] if body is not None else []
     cls = held if isinstance(held, type) else type(held)
     if not owner:
         found += [Spelled(body, path) for body in _functions(failure) if path in _outer(body)]
@@ -144,6 +147,17 @@ def _given(section: Section, name: str, depth: int) -> Iterator[Spelled]:
 
 _DEEP = 3
 """How far something is followed that one function hands to the next."""
+
+
+def default_of(failure: Failure, variable: str) -> str:
+    """The parameter whose default a path leads to, `made` for `table.__defaults__[0]`; empty for any other path."""
+    owner, _, number = variable.rpartition(".__defaults__[")
+    function = function_of(held_as(failure, owner)) if owner else None
+    if function is None or not is_user_function(function):
+        return ""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount][-len(function.__defaults__ or ()) :]
+    return str(names[int(number[:-1])]) if int(number[:-1]) < len(names) else ""
 
 
 def _functions(failure: Failure) -> Iterator[Body]:
@@ -178,6 +192,8 @@ def _classes(failure: Failure, cls: type) -> Iterator[Body]:
 def stores(failure: Failure, path: str) -> list[Store]:
     """The statements that store what a variable or an attribute holds, or put something into that."""
     found: dict[tuple[str, tuple[int, int]], Store] = {}
+    if path.endswith(".<cached>"):
+        return list(_returned(failure, path))
     for body, name in spellings(failure, path):
         inside = [Store(body, each, not each.sums) for each in keepings(body, name)]
         whole = [
@@ -187,6 +203,16 @@ def stores(failure: Failure, path: str) -> list[Store]:
         for each in (*whole, *inside):
             found.setdefault((body.file, each.place.position), each)
     return list(found.values())
+
+
+def _returned(failure: Failure, path: str) -> Iterator[Store]:
+    """What a function returns whose results a decorator keeps."""
+    wrapped = (namespace(held_as(failure, path.rpartition(".")[0])) or {}).get("__wrapped__")
+    function = function_of(wrapped)
+    body = function_at(function.__code__) if function is not None else None
+    for each in statements(body.node) if body is not None else ():
+        if body is not None and isinstance(each, ast.Return) and each.value is not None:
+            yield Store(body, Keeping(body.place(each), path, body.text(each.value), cached=True), inside=True)
 
 
 def _results(body: Body, place: Place) -> list[Place]:

@@ -428,12 +428,20 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     held = owner or f"the parameters of {argument}"
     skipped = _skipped(misused)
     reason = detached(misused.failure, misused.parameters) if skipped is None or _has_run(skipped[1]) else None
+    alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
+    skipping = (
+        f"Step only an optimizer that has gradients: "
+        f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
+        f"{name}.step({argument})`."
+    )
     if reason is not None:
+        because = "it ran with gradients disabled" if reason.sometimes else "its result is detached from the loss"
+        or_not = "" if alone else f" If it should not learn from this loss, leave {name}.step({argument}) out."
         return misused.told(
-            f"{name}.step({argument}): {held} got no gradient in this step, as its result is detached from the loss.",
+            f"{name}.step({argument}): {held} got no gradient in this step, as {because}.",
             reason.place,
             [*reason.evidence, *asked],
-            f"{reason.fix} If it should not learn from this loss, leave {name}.step({argument}) out.",
+            f"{skipping} {reason.fix}" if reason.sometimes else f"{reason.fix}{or_not}",
         )
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
     lines: Sequence[Fact]
@@ -448,9 +456,10 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
         f"{name}.step({argument}): {held} got no gradient in this step.",
         condition,
         [*lines, *asked],
-        f"Step only an optimizer that has gradients: "
-        f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
-        f"{name}.step({argument})`.",
+        skipping
+        if skipped or out or not alone
+        else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
+        "and torch.no_grad(). To skip the step would train nothing.",
         exact=skipped is not None or (out is not None and out.sure),
     )
 

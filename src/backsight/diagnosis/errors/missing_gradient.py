@@ -16,11 +16,11 @@ from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, param
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
-from backsight.findings.evidence import Fact, as_read
+from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
-from backsight.source import Body, Place, backward_calls, backward_roots, statement_at
-from backsight.source.bindings import bound
+from backsight.source import Body, Place, backward_calls, backward_roots
 from backsight.source.body import callee, calls_in, functions, statements
+from backsight.story.cuts import met_in
 from backsight.story.failure import Failure, failure_of
 from backsight.story.files import user_files
 from backsight.story.fixes import too
@@ -161,7 +161,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters have one." if others else ""
     out = _left_out(failure, read) if others and reason is None else None
-    exact = others or (reason is not None and _was_seen(failure, reason))
+    exact = others or (reason is not None and _was_seen(failure, read, reason))
     evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
     exact = exact and (out is None or out.sure)
     since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""
@@ -193,7 +193,7 @@ def _for_one_of_several(failure: Failure, read: Read, reason: Reason) -> Reason:
     if not _take_turns(failure):
         return reason
     mended = reason.fix[:1].lower() + reason.fix[1:]
-    return replace(reason, fix=f"{_skipping(read)} If this loss should train {read.name}: {mended}")
+    return replace(reason, place=read.place, fix=f"{_skipping(read)} If this loss should train {read.name}: {mended}")
 
 
 def _take_turns(failure: Failure) -> bool:
@@ -223,17 +223,15 @@ def _is_zeroed(failure: Failure) -> bool:
     return any(True for level in failure.users if level.body for _ in _named(level.body, "zero_grad"))
 
 
-def _was_seen(failure: Failure, reason: Reason) -> bool:
-    """Whether a watch has seen that statement cut off a tensor which a variable still holds."""
-    watch = current()
-    for level in failure.users if watch is not None else ():
-        statement = statement_at(level.body, *reason.place.position)
-        if statement is None or level.body is None or level.body.file != reason.place.file or watch is None:
-            continue
-        tensors = [value for name in bound(statement) if is_tensor(value := level.value(name))]
-        cuts_seen = [each.line for tensor in tensors for each in watch.severed(tensor)]
-        if any(line is not None and line.line == reason.place.line for line in cuts_seen):
-            return True
+def _was_seen(failure: Failure, read: Read, reason: Reason) -> bool:
+    """Whether a watch has seen that statement, or another of the same way, cut off what a loss was computed from."""
+    places = [each.place for each in map(evidence_of, reason.evidence) if each.place is not None]
+    for level, receiver in ((level, root) for level in failure.users for root, _ in backward_roots(level.body)):
+        loss = level.value(receiver)
+        if is_tensor(loss) and maker_of(loss) is not None:
+            met = met_in(survey((loss,), frames=failure.frames).graph, [read.tensor])
+            if any(cut.is_at(place) for cut, _ in met for place in places):
+                return True
     return False
 
 

@@ -12,14 +12,14 @@ import torch
 from backsight.diagnosis.evidence.idle import Reason
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Place, backward_roots, function_at
+from backsight.source import Place, assignments, backward_roots, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, parameters_of, spots, targets, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
-from backsight.story.behind import Read
+from backsight.story.behind import Read, comes_of
 from backsight.story.cut_fixes import mended
-from backsight.story.cuts import cuts, why
+from backsight.story.cuts import CutOff, cuts, node_of, why
 from backsight.story.failure import Failure, Level, follow, function_of
 from backsight.story.memory import is_module
 from backsight.story.sections import Section, function_called, passed, sections_of
@@ -65,14 +65,40 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
 
 def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | None:
     """Return what ends the way from what the program runs backward on to parameters, none of which got a gradient."""
-    found = cuts(failure, trained(failure), parameters, _losses(failure))
-    places = {each.cut.place: each for each in found}
+    every = cuts(failure, trained(failure), goals=_losses(failure))
+    found = [each for each in every if comes_of(failure, each.section, each.read, parameters)]
     if not found:
         return None
+    before = {cut for each in found for cut in each.before or ()}  # what such a cut leads to is cut off again
+    places = {each.cut.place: each for each in every if each in found or each.cut in before}
+    if len(places) == 1 and (decides := _decides(found[0])) is not None:
+        return _sometimes(found[0], decides)
     return Reason(
         tuple(shown(place, f"{why(each.cut)}.") for place, each in list(places.items())[:3]),
         found[0].cut.place,
         f"{mended(*places.values()).edit}.",
+    )
+
+
+def _decides(cut: CutOff) -> ast.expr | None:
+    """What decides whether a block records: `updated` of `with torch.set_grad_enabled(updated):`."""
+    node = node_of(cut.section, cut.cut)
+    given = node.args[0] if isinstance(node, ast.Call) and callee(node)[1] == "set_grad_enabled" and node.args else None
+    return None if isinstance(given, ast.Constant) else given
+
+
+def _sometimes(cut: CutOff, decides: ast.expr) -> Reason:
+    """A block that records in some steps, and has not in this one."""
+    body, place, text = cut.section.body, cut.cut.place, cut.section.body.text(decides)
+    made = assignments(body, text, before=place.line)[-1:]
+    return Reason(
+        (
+            *(shown(each, f"computes {text}.") for each in made),
+            shown(place, f"records nothing inside it in this step: {text} was false."),
+        ),
+        place,
+        f"To train it in this step, {text} must be true on line {place.line}.",
+        sometimes=True,
     )
 
 
