@@ -1,7 +1,7 @@
 # code: BS201
-# variable: covariance()
+# variable: process.memory['_covariance']
 # cause: self.memory[key] = function(self)
-# fix: remove line 25, `@remembered`
+# fix: remove line 
 import torch
 from torch import nn
 
