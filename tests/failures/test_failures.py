@@ -54,6 +54,7 @@ MISSED = frozenset(
         "second_backward/average_beside_a_hook",
         "second_backward/average_out_of_sight",
         "second_backward/cached_parametrization",
+        "second_backward/distribution_of_a_memo",
         "second_backward/first_order_of_a_flag",
         "second_backward/generator_of_batches",
         "second_backward/gradient_on_the_way",

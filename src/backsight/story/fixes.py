@@ -15,6 +15,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import LOOPS, Body, blocks, body_around, callee, dotted, expressions, functions, statements
 from backsight.source.changes import changed_names, memory_of
+from backsight.source.keeping import early_return
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, shared_at, works_in_place
@@ -472,6 +473,10 @@ def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = Tru
 
     asking: whether the condition has to ask for what is kept there.
     """
+    if (above := early_return(body, name, statement.lineno)) is not None:
+        first, last = above.lineno, above.end_lineno
+        lines = f"line {first}" if first == last else f"lines {first} {'and' if last == first + 1 else 'to'} {last}"
+        return f"remove {lines}, `{body.text(above)}`{' and its return' if first != last else ''}"
     arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
     around = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
     if around is None or around.orelse or not isinstance(statement, ast.Assign):

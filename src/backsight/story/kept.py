@@ -17,7 +17,7 @@ from backsight.source import (
 )
 from backsight.source.bindings import Use, uses
 from backsight.source.body import Body, body_around, dotted, statements
-from backsight.source.keeping import Keeping
+from backsight.source.keeping import Keeping, decorator_that_keeps
 from backsight.story.carrier import WRITES, Carrier, Kind
 from backsight.story.case import Case
 from backsight.story.failure import Level
@@ -191,8 +191,13 @@ def by_joint(case: Case) -> Iterator[Carrier]:
         yield Carrier(
             case, "written", level, (name,), None, joint.made.place, nodes=nodes, keeping=keeping, span="pass"
         )
-    name = joint.holder or stored(joint) or operand(case, joint) or assigned(joint) or "a result"
     used = joint.used.place if joint.used else None
+    inner = body_around(joint.made.file, joint.made.line) if joint.made else None
+    memo = decorator_that_keeps(inner) if inner else None
+    if inner is not None and memo is not None and memo[1] is not None:
+        names, place = (f"{inner.name}()",), memo[1].place
+        yield Carrier(case, "cached", level, names, used, place, joint.made, nodes, keeping=memo[1])
+    name = joint.holder or stored(joint) or operand(case, joint) or assigned(joint) or "a result"
     yield Carrier(case, "once", level, (name,), used, joint.made.place if joint.made else None, joint.made, nodes)
 
 

@@ -15,6 +15,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, stored_arguments, target_names, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
+from backsight.source.keeping import decorator_that_keeps
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
@@ -262,15 +263,10 @@ def _given_for(case: Case, init: Body, argument: str) -> str:
 def uncached(made: Place | None) -> str:
     """What to write instead of a decorator that keeps the result of the function in which the old result was made."""
     body = body_around(made.file, made.line) if made else None
-    for each in getattr(body.node, "decorator_list", []) if body else ():
-        name = (dotted(each.func if isinstance(each, ast.Call) else each) or "").rpartition(".")[2]
-        if name in ("cached_property", "cache", "lru_cache"):
-            return (
-                f"write `@property` on line {each.lineno}"
-                if name == "cached_property"
-                else f"remove line {each.lineno}"
-            )
-    return ""
+    if body is None or (keeping := decorator_that_keeps(body)) is None:
+        return ""
+    line, text = keeping[0].lineno, ast.unparse(keeping[0])
+    return f"write `@property` on line {line}" if "cached_property" in text else f"remove line {line}, `@{text}`"
 
 
 def _untrained(found: Carrier) -> str:

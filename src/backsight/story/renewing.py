@@ -24,6 +24,7 @@ from backsight.story.sections import methods_of
 from backsight.story.stepping import optimizer_steps
 from backsight.story.stores import apart, held_as, stores
 from backsight.text import listed
+from backsight.tracing import Line
 
 
 def renewed(found: Carrier, then: str = "") -> str:
@@ -314,7 +315,18 @@ def _cached(found: Carrier) -> str:
         how = f"On line {keeping.place.line}, write `{cut}`" if cut else "Compute it under torch.no_grad()"
         return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
     every = (every_time(body, statement, keeping.name) if body and statement else "") or uncached(keeping.place)
+    made = found.made.place if isinstance(found.made, Line) else found.made
+    inner = body_around(made.file, made.line) if made else None
+    if inner is not None and (anew := uncached(made)):
+        value, every = f"the result of {inner.name}()", anew
     how = f": {every}" if every else " instead of storing it"
+    behind = set(below(found.case.graph, found.nodes))
+    leaves = [each.name for each in found.case.graph.leaves if each.name]
+    if leaves and all(each.node in behind for each in found.case.graph.leaves):
+        return (
+            f"Recompute {value} in each step{how}. It cannot be detached: {found.case.loss} reaches "
+            f"{listed(leaves, 3)} through it alone."
+        )
     if not through:
         return (
             f"If the parameters that {value} depends on are trained, recompute it in each step{how}. If they should "

@@ -1,7 +1,7 @@
 # code: BS200
 # variable: loss.backward()
-# cause: loss = F.huber_loss(model(x).squeeze(1), target)
-# fix: target.to(
+# cause: loss = F.huber_loss(out, target)
+# fix: target.to(out.dtype)
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(2):
     x = torch.randn(6, 2)
     target = torch.as_tensor(table[:, 0])
-    loss = F.huber_loss(model(x).squeeze(1), target)
+    out = model(x).squeeze(1)
+    loss = F.huber_loss(out, target)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
