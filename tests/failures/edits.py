@@ -69,7 +69,9 @@ class Program:
 
     def whole(self, lines: list[int]) -> list[int]:
         """All lines of the statements with these lines."""
-        nodes = [self.at(line) for line in lines if self.text.splitlines()[line - 1].strip()]
+        nodes = [node for node in self.statements if any(_first(node) <= line <= _last_of_head(node) for line in lines)]
+        if not nodes:
+            raise Refused(f"no statement on line {lines[0]}")
         return sorted({n for node in nodes for n in range(_first(node), (node.end_lineno or 0) + 1)})
 
     def put(self, line: int, code: str, where: str, indent: int | None = None) -> None:
@@ -87,8 +89,7 @@ class Program:
     def write(self, lines: list[int], code: str) -> None:
         """Write code in place of statements; of the head of one, if it is a head, and of one line, if it is a part."""
         first, node = self.at(lines[0]), _parses(code)
-        if isinstance(node, ast.Expr) and not isinstance(first, ast.Expr):
-            self.replace_call(first, node.value, code)
+        if isinstance(node, ast.Expr) and self.replace_call(first, node.value, code):
             return
         if node is None and len(lines) == 1:
             head = [n for n in range(first.lineno, _last_of_head(first) + 1)] if code.endswith(":") else lines
@@ -99,16 +100,20 @@ class Program:
             self.own.pop(n, None)
         self.below.setdefault(head[0], [])[:0] = _indented(code, indent)
 
-    def replace_call(self, statement: ast.stmt, new: ast.expr, code: str) -> None:
-        """Write a call in place of the one of the same function in a statement."""
+    def replace_call(self, statement: ast.stmt, new: ast.expr, code: str) -> bool:
+        """Write a call in place of one of the same function within a statement; return whether there is one."""
         for node in ast.walk(statement):
+            if isinstance(statement, ast.Expr) and node is statement.value:
+                continue
             if isinstance(node, ast.Call) and isinstance(new, ast.Call) and _called(node) == _called(new):
+                if not {node.lineno, node.end_lineno} <= self.own.keys():
+                    raise Refused(f"two edits of line {node.lineno}")
                 lines = self.own[node.lineno], self.own[node.end_lineno or 0]
                 for n in range(node.lineno + 1, (node.end_lineno or 0) + 1):
                     del self.own[n]
                 self.own[node.lineno] = lines[0][: node.col_offset] + code + lines[1][node.end_col_offset :]
-                return
-        raise Refused(f"no place for {code}")
+                return True
+        return False
 
     def remove(self, lines: list[int]) -> None:
         for n in lines:
@@ -190,9 +195,14 @@ def _in_place_of_the_loop(code: str) -> Edit:
     return lambda program: program.write([program.loop.lineno], code)
 
 
-@says(rf"put {_CODE} (before) the loop", rf"{_CODE} (after) the loop")
+@says(rf"put {_CODE} (before) the loop(?! on)", rf"{_CODE} (after) the loop")
 def _beside_the_loop(code: str, where: str) -> Edit:
     return lambda program: program.put(program.loop.lineno, code, where, program.loop.col_offset)
+
+
+@says(rf"put {_CODE} (before) the loop on {_LINE}")
+def _before_that_loop(code: str, where: str, line: str) -> Edit:
+    return lambda program: program.put(int(line), code, where)
 
 
 @says(rf"(after) the loop[:,] {_CODE}")
@@ -215,7 +225,7 @@ def _read(new: str, old: str) -> Edit:
     return lambda program: program.replace([n for n in program.own if old in program.own[n]], old, new)
 
 
-@says(rf"(?:write )?{_CODE} on {_LINES}(?! overrides)")
+@says(rf"(?:write )?{_CODE} on {_LINES}\b(?! overrides)")
 def _write_on(code: str, lines: str) -> Edit:
     return lambda program: [program.write([n], code) for n in _numbers(lines)] and None
 
@@ -225,7 +235,7 @@ def _on_write(line: str, code: str) -> Edit:
     return lambda program: program.write([int(line)], code)
 
 
-@says(rf"(?:put|add|call) {_CODE} (above|before|below|after) {_LINE}")
+@says(rf"(?:put|add|call|;) {_CODE} (above|before|below|after) {_LINE}")
 def _put(code: str, where: str, line: str) -> Edit:
     return lambda program: program.put(int(line), code, where)
 
@@ -243,6 +253,26 @@ def _after(where: str, line: str, code: str) -> Edit:
 @says(rf"below the loop on {_LINE}(?:, {_CODE},?|,)?(?: (?:put|add)|[^.⟦]*:) {_CODE}")
 def _below_loop(line: str, _: str | None, code: str) -> Edit:
     return lambda program: program.put(int(line), code, "below", program.at(int(line)).col_offset)
+
+
+@says(rf"move {_LINES}(?:, the whole {_CODE},)?(?: and the clipping on {_LINES})? under the condition on {_LINE}, before {_CODE}")
+def _under(lines: str, _: str | None, more: str | None, line: str, following: str) -> Edit:
+    def edit(program: Program) -> None:
+        inside = [node for node in _body(program.at(int(line))) if following in ast.unparse(node)]
+        code = program.take([*_numbers(lines), *_numbers(more or "")])
+        program.put(inside[0].lineno, code, "above")
+
+    return edit
+
+
+@says(rf"move {_LINES}(?:, {_CODE},)?[^.⟦]* below the condition on {_LINE}")
+def _out_of(lines: str, _: str | None, line: str) -> Edit:
+    return lambda program: program.put(int(line), program.take(_numbers(lines)), "below", program.at(int(line)).col_offset)
+
+
+@says(rf"as the first line of the loop on {_LINE}, put {_CODE}")
+def _first_in_loop(line: str, code: str) -> Edit:
+    return lambda program: program.put(int(line), code, "below")
 
 
 @says(rf"move {_LINES}(?:, (?:the block around )?{_CODE},?)?[^.⟦]*? (above|below) {_LINE}")
@@ -300,7 +330,7 @@ def _not_in_place(line: str) -> Edit:
     return edit
 
 
-@says(rf"(?:: |write |^|with ){_CODE}(?! (?:is|on|above|below|before|after|instead))")
+@says(rf"(?:: |write |^){_CODE}(?! (?:is|on|above|below|before|after|instead))")
 def _in_place_of_the_culprit(code: str) -> Edit | None:
     """A statement without a line takes the place of the culprit's, if it assigns or calls the same."""
 
@@ -375,7 +405,7 @@ def _coded(text: str, codes: list[str]) -> str:
 
     text = re.sub(r"`([^`]+)`", lambda found: number(found[1]), text)
     parts, at = [], 0
-    for found in re.finditer(r"\b(?:put|write|with|add|call|loop,|instead:) |: |, (?=parts\\.|\\w+_parts\\.)", text, re.IGNORECASE):
+    for found in re.finditer(r"\b(?:put|write|with|add|call|loop,|instead:|before) |: |, (?=\w*parts\.)", text, re.IGNORECASE):
         if found.end() < at:
             continue
         rest = text[found.end() :]
