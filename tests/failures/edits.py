@@ -42,8 +42,10 @@ class Program:
         self.statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
 
     def __str__(self) -> str:
-        numbers = range(1, max(self.own) + 1 if self.own else 1)
-        each = ([*self.above.get(n, ()), *([self.own[n]] if n in self.own else ()), *self.below.get(n, ())] for n in numbers)
+        numbers = range(1, len(self.text.splitlines()) + 1)
+        each = (
+            [*self.above.get(n, ()), *([self.own[n]] if n in self.own else ()), *self.below.get(n, ())] for n in numbers
+        )
         return "\n".join(line for lines in each for line in lines) + "\n"
 
     def at(self, line: int) -> ast.stmt:
@@ -55,8 +57,11 @@ class Program:
 
     @property
     def loop(self) -> ast.stmt:
-        """The innermost loop around the culprit."""
-        loops = [n for n in self.statements if isinstance(n, ast.For | ast.While) and _has(n, self.culprit)]
+        return self.loop_around(self.culprit)
+
+    def loop_around(self, line: int) -> ast.stmt:
+        """The innermost loop with a line."""
+        loops = [n for n in self.statements if isinstance(n, ast.For | ast.While) and _has(n, line)]
         if not loops:
             raise Refused("no loop")
         return loops[-1]
@@ -89,10 +94,10 @@ class Program:
     def write(self, lines: list[int], code: str) -> None:
         """Write code in place of statements; of the head of one, if it is a head, and of one line, if it is a part."""
         first, node = self.at(lines[0]), _parses(code)
-        if isinstance(node, ast.Expr) and self.replace_call(first, node.value, code):
+        if isinstance(node, ast.Expr) and not _body(first) and self.replace_call(first, node.value, code):
             return
         if node is None and len(lines) == 1:
-            head = [n for n in range(first.lineno, _last_of_head(first) + 1)] if code.endswith(":") else lines
+            head = [*range(first.lineno, _last_of_head(first) + 1)] if code.endswith(":") else lines
             indent = first.col_offset if code.endswith(":") else _indent(self.own[lines[0]])
         else:
             head, indent = self.whole(lines), first.col_offset
@@ -200,6 +205,15 @@ def _beside_the_loop(code: str, where: str) -> Edit:
     return lambda program: program.put(program.loop.lineno, code, where, program.loop.col_offset)
 
 
+@says(rf"put {_CODE} below the loop, after {_LINE}")
+def _below_the_loop_with(code: str, line: str) -> Edit:
+    def edit(program: Program) -> None:
+        loop = program.loop_around(int(line))
+        program.put(loop.lineno, code, "below", loop.col_offset)
+
+    return edit
+
+
 @says(rf"put {_CODE} (before) the loop on {_LINE}")
 def _before_that_loop(code: str, where: str, line: str) -> Edit:
     return lambda program: program.put(int(line), code, where)
@@ -210,12 +224,12 @@ def _after_the_loop(where: str, code: str) -> Edit:
     return lambda program: program.put(program.loop.lineno, code, where, program.loop.col_offset)
 
 
-@says(rf"write {_CODE} instead of {_CODE} on {_LINES}")
+@says(rf"(?:write|use) {_CODE} instead of {_CODE} on {_LINES}")
 def _part(new: str, old: str, lines: str) -> Edit:
     return lambda program: program.replace(_numbers(lines), old, new)
 
 
-@says(rf"use (\S+) instead of (\S+) on {_LINES}", rf"use (\S+) instead of (\S+) in \S+\.py:(\d+)")
+@says(rf"use (\S+) instead of (\S+) on {_LINES}", r"use (\S+) instead of (\S+) in \S+\.py:(\d+)")
 def _use(new: str, old: str, lines: str) -> Edit:
     return lambda program: program.replace(_numbers(lines), old, new)
 
@@ -255,7 +269,10 @@ def _below_loop(line: str, _: str | None, code: str) -> Edit:
     return lambda program: program.put(int(line), code, "below", program.at(int(line)).col_offset)
 
 
-@says(rf"move {_LINES}(?:, the whole {_CODE},)?(?: and the clipping on {_LINES})? under the condition on {_LINE}, before {_CODE}")
+@says(
+    rf"move {_LINES}(?:, the whole {_CODE},)?(?: and the clipping on {_LINES})? under the condition on {_LINE}, "
+    rf"before {_CODE}"
+)
 def _under(lines: str, _: str | None, more: str | None, line: str, following: str) -> Edit:
     def edit(program: Program) -> None:
         inside = [node for node in _body(program.at(int(line))) if following in ast.unparse(node)]
@@ -267,7 +284,9 @@ def _under(lines: str, _: str | None, more: str | None, line: str, following: st
 
 @says(rf"move {_LINES}(?:, {_CODE},)?[^.⟦]* below the condition on {_LINE}")
 def _out_of(lines: str, _: str | None, line: str) -> Edit:
-    return lambda program: program.put(int(line), program.take(_numbers(lines)), "below", program.at(int(line)).col_offset)
+    return lambda program: program.put(
+        int(line), program.take(_numbers(lines)), "below", program.at(int(line)).col_offset
+    )
 
 
 @says(rf"as the first line of the loop on {_LINE}, put {_CODE}")
@@ -352,7 +371,9 @@ def _takes_the_place(new: ast.stmt, old: ast.stmt) -> bool:
         target = _target(new)
         if isinstance(old, ast.Assign | ast.AugAssign | ast.AnnAssign):
             return target == _target(old)
-        return isinstance(old, ast.Expr) and re.search(rf"(?<![\w.]){re.escape(target)}\b", ast.unparse(old)) is not None
+        return (
+            isinstance(old, ast.Expr) and re.search(rf"(?<![\w.]){re.escape(target)}\b", ast.unparse(old)) is not None
+        )
     return isinstance(new, ast.Return) and isinstance(old, ast.Return)
 
 
@@ -374,7 +395,7 @@ def edits_of(fix: str) -> Iterator[tuple[str, list[Edit]]]:
             for number, (pattern, make) in enumerate(_ROWS)
             for match in pattern.finditer(part)
         ]
-        edits, end, last = list[Edit](), 0, None
+        edits, end = list[Edit](), 0
         for start, _, match, make in sorted(found, key=lambda each: each[:2]):
             if start < end:
                 continue
@@ -382,7 +403,6 @@ def edits_of(fix: str) -> Iterator[tuple[str, list[Edit]]]:
             if edit is not None:
                 edits.append(edit)
                 end = match.end()
-                last = match
         yield _shown(part, codes), edits
 
 
@@ -405,11 +425,16 @@ def _coded(text: str, codes: list[str]) -> str:
 
     text = re.sub(r"`([^`]+)`", lambda found: number(found[1]), text)
     parts, at = [], 0
-    for found in re.finditer(r"\b(?:put|write|with|add|call|loop,|instead:|before) |: |, (?=\w*parts\.)", text, re.IGNORECASE):
+    for found in re.finditer(
+        r"\b(?:put|write|with|add|call|loop,|instead:|before) |: |, (?=\w*parts\.)", text, re.IGNORECASE
+    ):
         if found.end() < at:
             continue
         rest = text[found.end() :]
-        ends = [m.start() for m in re.finditer(r" (?:above|before|below|after|on|in|instead|there) |[.:;,](?: |$)| \(|$", rest)]
+        ends = [
+            m.start()
+            for m in re.finditer(r" (?:above|before|below|after|on|in|instead|there) |[.:;,](?: |$)| \(|$", rest)
+        ]
         code = next((rest[:k] for k in reversed(ends) if "⟦" not in rest[:k] and _is_statement(rest[:k])), None)
         if code is not None:
             parts += [text[at : found.end()], number(code)]

@@ -51,7 +51,9 @@ def advice(golden: str) -> Advice | None:
     fix = re.search(r"^  fix: (.*(?:\n  .*)*)", golden, re.MULTILINE)
     if fix is None:
         return None
-    at = re.search(r"^> (\S+\.py):(\d+)", golden, re.MULTILINE) or re.search(r"^  (?:at )?(\S+\.py):(\d+)", golden, re.MULTILINE)
+    at = re.search(r"^> (\S+\.py):(\d+)", golden, re.MULTILINE) or re.search(
+        r"^  (?:at )?(\S+\.py):(\d+)", golden, re.MULTILINE
+    )
     file, line = (Path(at[1]).name, int(at[2])) if at else ("", 0)
     return Advice(fix[1].replace("\n  ", " "), file, line)
 

@@ -355,11 +355,11 @@ def reads_itself(statement: ast.stmt, name: str) -> bool:
 def _from_copy(body: Body, statement: ast.stmt, name: str) -> str:
     """The same computed from a copy of what it reads, and which other statements need that."""
     assert isinstance(statement, ast.Assign)
-    value = _Copying(name).visit(copy.deepcopy(statement.value))
-    new = ast.unparse(ast.Assign(statement.targets, value, lineno=statement.lineno))
-    also = too([each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)])
+    every = [each for each in statements(body.node) if isinstance(each, ast.Assign) and reads_itself(each, name)]
+    copies = [(each, _Copying(name).visit(copy.deepcopy(each.value))) for each in every]
+    new = [f"`{ast.unparse(ast.Assign(e.targets, v, lineno=0))}` on line {e.lineno}" for e, v in copies]
     first = f"If the operation that created {name} saved it too, start with {name} = {name}.clone()."
-    return f"Compute it from a copy: {new}.{also} {first}"
+    return f"Compute it from a copy: write {listed(new)}. {first}"
 
 
 def too(lines: Sequence[int]) -> str:

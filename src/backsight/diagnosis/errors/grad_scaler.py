@@ -308,7 +308,7 @@ def _late(misused: Misused) -> Finding:
         f"{name}.unscale_({argument}) runs after {name}.step({argument}), which has already used the gradients.",
         misused.asked,
         lines,
-        f"Unscale before the step{_up(misused, step)}: {name}.unscale_({argument}), then clip or inspect the "
+        f"Unscale before the step{_up(misused, step)}: first {name}.unscale_({argument}), then clip or inspect the "
         f"gradients, then {name}.step({argument}) and {name}.update(). If you do neither, drop unscale_().",
     )
 
@@ -322,7 +322,7 @@ def _up(misused: Misused, step: Call | None) -> str:
     helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
     for each in (here, *helpers):
         if each.section.body.node is step.section.body.node and _is_before(step, each):
-            return f", moving line {each.place.line}, `{each.place.text}`, above line {step.place.line}"
+            return f" (move line {each.place.line}, `{each.place.text}`, above line {step.place.line})"
     return ""
 
 

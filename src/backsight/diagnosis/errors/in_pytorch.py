@@ -31,6 +31,7 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
         of each, "f" for floating point.
     """
     names, edits, edit = set[str](), dict[int, str](), _InPyTorch(converted, arrays or {})
+    left = dict[int, list[str]]()
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
         converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
@@ -38,13 +39,19 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
             continue
         names |= {name for name in bound(each) if "." not in name}
         edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in names}
+        edit.unknown = []
         new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
         if new and new != ast.unparse(each):
             edits[each.lineno] = new
+            left |= {each.lineno: edit.unknown} if edit.unknown else {}
     if not edits or len(edits) > _MOST:
         return ""
-    instead = f", with a PyTorch operation instead of {listed(edit.unknown, 3)}" if edit.unknown else ""
-    return "; ".join(f"on line {line}, write `{new}`" for line, new in edits.items()) + instead
+    return "; ".join(
+        f"on line {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
+        if line in left
+        else f"on line {line}, {'`' if left else 'write `'}{new}`{' will do' if left else ''}"
+        for line, new in edits.items()
+    )
 
 
 class _InPyTorch(ast.NodeTransformer):

@@ -36,6 +36,7 @@ from backsight.source.body import (
     statements,
 )
 from backsight.source.definitions import gathers, values_of
+from backsight.source.rewriting import rewritten
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
 
@@ -276,10 +277,12 @@ def _of_classes(suspect: Suspect, function: str) -> str:
         for node in expressions(each):
             new = _spread(body, node, target, axis)
             if new:
-                drop = f"remove line {line}" if soft == target else f"write {target} = {soft} on line {line}"
+                drop = f"remove line {line}" if soft == target else f"write `{target} = {soft}` on line {line}"
+                whole = rewritten(body, each, {node: new})
+                there = f"`{whole}`" if whole else f"{new} instead of {body.text(node)}"
                 return (
                     f"Use the probabilities instead of {function}, which is for the accuracy: {drop}, and "
-                    f"write {new} instead of {body.text(node)} on line {each.lineno}."
+                    f"write {there} on line {each.lineno}."
                 )
     return ""
 
@@ -392,17 +395,27 @@ def _of_block(suspect: Suspect) -> str:
             f"Move what the loss depends on out of the {expression} block. Weights that the block updates must be "
             "modified in place (w -= lr * w.grad), so they stay leaves."
         )
-    places = [place for place, _ in suspect.inside]
+    body, cut = suspect.section.body, suspect.cut.place
+    every = unrecorded(suspect.section, suspect.cut)
+    direct = [each for each in every if not any(_holds(other, each.lineno) for other in every if other is not each)]
+    inside = [each for each in direct if any(_holds(each, place.line) for place, _ in suspect.inside)]
+    places = [body.place(each) for each in inside] or [place for place, _ in suspect.inside]
     texts = listed([f"`{place.text}`" for place in places], 2)
-    held = [each for each in unrecorded(suspect.section, suspect.cut) if not isinstance(each, ast.Expr)]
+    held = [each for each in direct if not isinstance(each, ast.Expr)]
     if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
-        rest = [each for each in held if each.lineno not in {place.line for place in places}]
-        made = {name for each in held if each not in rest for name in bound(each)}
+        rest = [each for each in every if not any(_holds(top, each.lineno) for top in inside)]
+        made = {name for each in every if each not in rest for name in bound(each)}
         if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
-            return f"Remove line {suspect.cut.place.line}, `{suspect.cut.place.text}`, and dedent the lines inside it."
-        return f"Move {texts} above line {suspect.cut.place.line}, dedented one level."
-    belong = "belongs" if len(places) == 1 else "belong"
-    return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level."
+            return f"Remove line {cut.line}, `{cut.text}`, and dedent the lines inside it."
+        lines = listed([str(place.line) for place in places])
+        return f"Move line{'s' * (len(places) > 1)} {lines}, {texts}, above line {cut.line}, dedented one level."
+    first, last = places[0].line, max(each.end_lineno or each.lineno for each in direct)
+    which = f"line {first}, {texts}" if first == last else f"lines {first} to {last}, from {texts} on"
+    return f"End the block before line {first}: dedent {which}."
+
+
+def _holds(statement: ast.stmt, line: int) -> bool:
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
 def _other_calls(suspect: Suspect, name: str, expression: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.holders import below, identified, results_held
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.wording import listed
 from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
@@ -16,6 +17,7 @@ from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.failure import Level
 from backsight.story.fixes import every_time
 from backsight.story.sections import methods_of
+from backsight.story.stepping import optimizer_steps
 
 
 def filled(case: Case, container: str) -> Keeping | None:
@@ -67,12 +69,38 @@ def kept_detached(
         return _cached_detached(keeping, _owners(case, nodes) if case is not None else None)
     cut = _detached(keeping.value) if keeping.value else ""
     written = keeping.with_value(cut) if cut else ""
+    how = f"on line {keeping.place.line}, write `{written}`" if written else "x.detach(), not x"
     if keeping.replaces or emptied:
-        return f"Put results into {container} detached: {written or 'x.detach(), not x'}."
+        return f"Put results into {container} detached: {how}."
+    clear = _clearing(case.failure.user, container) if case is not None else ""
+    if case is not None and _trains_all(case, container):
+        return (
+            f"Let {container} hold the results of one step only, and empty it after each step{clear}. "
+            f"{case.loss.capitalize() if case.loss == 'the loss' else case.loss} trains through them alone: detached, "
+            "they would train nothing."
+        )
     return (
-        f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "
-        f"ones, put them into it detached: {written or 'append x.detach(), not x'}."
+        f"If {container} should hold the results of one step only, empty it after each step{clear}. If it should keep "
+        f"older ones, put them into it detached: {how}."
     )
+
+
+def _clearing(level: Level | None, container: str) -> str:
+    """Where a container is emptied: below the step that follows the failing backward."""
+    if level is None or type(level.value(container)) not in (list, dict, set, deque):
+        return ""
+    after = next((each for each in optimizer_steps(level) if each.line >= level.line), level.place)
+    return f": put `{container}.clear()` below line {after.line}"
+
+
+def _trains_all(case: Case, container: str) -> bool:
+    """Whether what optimizers hold is reached through the results in a container alone."""
+    graph, held = case.graph, results_held(case.failure.frames)
+    of = {its: index for index, its in enumerate(graph.identities)}
+    kept = [of.get(identified(each) or (-1, -1)) for each, name in held if name.path.startswith(f"{container}[")]
+    beside = below(graph, [root for root, _ in graph.root_edges], without=[each for each in kept if each is not None])
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    return bool(owned) and not owned & set(beside)
 
 
 class _Owners(NamedTuple):

@@ -28,6 +28,7 @@ from backsight.diagnosis.evidence.holders import (
     terms,
 )
 from backsight.diagnosis.evidence.joints import joint_of
+from backsight.diagnosis.evidence.ratios import ratio_of_one
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
@@ -265,7 +266,11 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
         if again := computed_again(case, name):
             inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}"
     plain = "" if summed else _without_graph(case, level, facts, name, made, nodes)
-    fix = f"{plain} Otherwise, {inside}." if plain else f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
+    fix = (
+        (plain if ratio_of_one(case.graph, nodes) else f"{plain} Otherwise, {inside}.")
+        if plain
+        else f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
+    )
     added = "" if summed or plain else _added(case, level, facts)
     fix = f"{added} Or {inside}." if added else fix
     fix = "" if summed else detached_for(case, nodes) or fix

@@ -486,10 +486,23 @@ def _allowed(case: Unused) -> str:
     if len(case.names) < len(case.failure.inputs) and all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
         skipped = _where_they_are_read(case) or "skip each None: `if g is not None`"
         them = "it" if one else "them"
+        if case.at and (written := _asked_with(case, "allow_unused=True")):
+            where = f": on line {case.at.line}, write `{written}`"
         return (
             f"Pass allow_unused=True{where}, which returns None for an unused input, and {skipped}. Or leave "
             f"{them} out of the inputs; if {case.output} should depend on {them}, compute it from {them}."
         )
+    return ""
+
+
+def _asked_with(case: Unused, argument: str) -> str:
+    """The statement that asks for the gradients, with another argument."""
+    level = case.failure.user
+    for call in calls_in(level.statement) if level is not None and level.statement is not None else ():
+        given = [*call.args, *(each.value for each in call.keywords)]
+        if is_gradient_call(call) and given and level is not None and level.body is not None and level.statement:
+            text = level.body.text(given[-1])
+            return rewritten(level.body, level.statement, {given[-1]: f"{text}, {argument}"}) if "…" not in text else ""
     return ""
 
 
