@@ -81,7 +81,7 @@ class Program:
 
     def put(self, line: int, code: str, where: str, indent: int | None = None) -> None:
         node = self.at(line)
-        if where in ("above", "before"):
+        if where.lower() in ("above", "before"):
             line = line if code.startswith("@") else _first(node)
             self.above.setdefault(line, []).extend(_indented(code, node.col_offset if indent is None else indent))
         elif _is_head(node) and indent is None:
@@ -94,8 +94,6 @@ class Program:
     def write(self, lines: list[int], code: str) -> None:
         """Write code in place of statements; of the head of one, if it is a head, and of one line, if it is a part."""
         first, node = self.at(lines[0]), _parses(code)
-        if isinstance(node, ast.Expr) and not _body(first) and self.replace_call(first, node.value, code):
-            return
         if node is None and len(lines) == 1:
             head = [*range(first.lineno, _last_of_head(first) + 1)] if code.endswith(":") else lines
             indent = first.col_offset if code.endswith(":") else _indent(self.own[lines[0]])
@@ -259,6 +257,25 @@ def _there(where: str, line: str, _: str | None, code: str) -> Edit:
     return lambda program: program.put(int(line), code, where)
 
 
+@says(rf"call {_CODE} at the end of each step, (below) {_LINE}", rf"{_CODE}[^⟦.]*? (below) {_LINE}, before backward")
+def _put_below(code: str, where: str, line: str) -> Edit:
+    return lambda program: program.put(int(line), code, where)
+
+
+@says(rf"detach after each step: {_CODE}")
+def _after_the_step(code: str) -> Edit:
+    def edit(program: Program) -> None:
+        lines = [n for n, text in program.own.items() if re.search(r"\.step\(", text)] or [program.culprit]
+        program.put(lines[-1], code, "below")
+
+    return edit
+
+
+@says(rf"(above) {_LINE}: {_CODE}")
+def _above(where: str, line: str, code: str) -> Edit:
+    return lambda program: program.put(int(line), code, where)
+
+
 @says(rf"(after) {_LINE}, [^⟦]*?: {_CODE}")
 def _after(where: str, line: str, code: str) -> Edit:
     return lambda program: program.put(int(line), code, where)
@@ -357,7 +374,8 @@ def _in_place_of_the_culprit(code: str) -> Edit | None:
         culprit, new = program.at(program.culprit), _parses(code)
         if new is None or not _takes_the_place(new, culprit):
             raise NoPlace(code)
-        program.write([program.culprit], code)
+        if not (isinstance(new, ast.Expr) and program.replace_call(culprit, new.value, code)):
+            program.write([program.culprit], code)
 
     return edit if _parses(code) else None
 

@@ -17,6 +17,7 @@ from backsight.naming.plain import namespace
 from backsight.source.bindings import spots
 from backsight.source.body import callee, expressions, keyword
 from backsight.source.cut_rules import grad_mode
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, needs_gradient
 from backsight.tape import modules_in, parameters_in
@@ -90,10 +91,9 @@ def _fix(failure: Failure) -> str:
     if level is not None and level.body is not None and call is not None:
         given = keyword(call, "use_reentrant")
         text = level.body.text(call)
-        old = f"use_reentrant={level.body.text(given)}" if given is not None else ""
-        if "…" not in text:
-            return f"Write {text.replace(old, 'use_reentrant=False') if old else f'{text[:-1]}, use_reentrant=False)'}."
-        return "Pass use_reentrant=False to checkpoint."
+        change: dict[ast.expr, str] = {given: "False"} if given else {call: f"{text[:-1]}, use_reentrant=False)"}
+        new = rewritten(level.body, level.statement, change) if level.statement and "…" not in text else ""
+        return f"On line {level.line}, write `{new}`." if new else "Pass use_reentrant=False to checkpoint."
     model = _checkpointing(failure)
     if model:
         enable = f"{model}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{'use_reentrant': False}})"

@@ -434,6 +434,8 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
             [*reason.evidence, *asked],
             f"{reason.fix} If it should not, leave {name}.step({argument}) out.",
         )
+    stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
+    where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
     lines: Sequence[Fact]
     condition: Place | None
@@ -447,7 +449,7 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
         f"{name}.step({argument}): {held} got no gradient in this step.",
         condition,
         [*lines, *asked],
-        f"Step only an optimizer that has gradients: "
+        f"Step only an optimizer that has gradients: {where}"
         f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
         f"{name}.step({argument})`.",
         exact=skipped is not None or (out is not None and out.sure),

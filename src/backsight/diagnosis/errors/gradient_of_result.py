@@ -9,7 +9,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made, updated_by_hand
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown, tensor_of
-from backsight.source import Place
+from backsight.source import Place, read_at
 from backsight.source.body import dotted, statements
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient, shape_of
@@ -33,8 +33,8 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
         fix += "" if here else _afterwards(read)
     else:
         fix = (
-            f"Call {read.name}.retain_grad() right after it is computed, before backward(). Or get the gradient "
-            f"directly: torch.autograd.grad(loss, {read.name})."
+            f"Call {read.name}.retain_grad() right after it is computed, before backward(){_keeping(origin)}. Or get "
+            f"the gradient directly: torch.autograd.grad(loss, {read.name})."
         )
     return explanation(
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
@@ -52,6 +52,14 @@ def _afterwards(read: Read) -> str:
     body, statement = read.level.body, read.level.statement
     new = updated_by_hand(body, read.text, statement) if body and statement else None
     return f" On line {read.place.line}, write `{new}`." if new else ""
+
+
+def _keeping(origin: Made | None) -> str:
+    """Where the tensor is told to keep its gradient: below the statement that computes it."""
+    body, statement = read_at(origin.place if origin is not None and origin.name else None)
+    if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
+        return ""
+    return f": put `{origin.name}.retain_grad()` below line {statement.end_lineno}"
 
 
 def _written(read: Read, origin: Made) -> str:

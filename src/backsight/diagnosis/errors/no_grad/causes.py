@@ -17,7 +17,7 @@ from backsight.diagnosis.errors.no_grad.sources import Sources, Trained
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands, unrecorded, why
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.disabled import Disabled, enabled_at, nearest_at
-from backsight.diagnosis.evidence.reentrant import reentrant_call
+from backsight.diagnosis.evidence.reentrant import Reentrant, reentrant_call
 from backsight.diagnosis.evidence.settings import Setting, setting
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
@@ -473,10 +473,16 @@ def reentrant(scene: Scene) -> Finding | None:
     return explanation(
         scene.title("it went through a checkpoint whose inputs do not require grad"),
         (where, _SILENT, *((shown(user.place, "has nothing to backpropagate through."),) if user else ())),
-        "Pass use_reentrant=False to checkpoint." if place else of_model,
+        _not_reentrant(call) if call else of_model,
         source=str(place) if place else scene.failure.source,
         exact=_is_seen(scene),
     )
+
+
+def _not_reentrant(call: Reentrant) -> str:
+    if not call.mended:
+        return "Pass use_reentrant=False to checkpoint."
+    return f"Pass use_reentrant=False to checkpoint: on line {call.place.line}, write `{call.mended}`."
 
 
 def _is_seen(scene: Scene) -> bool:

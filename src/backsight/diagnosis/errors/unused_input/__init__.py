@@ -132,7 +132,9 @@ def _with_adapted(case: Unused) -> str:
             how = f"torch.func.functional_call({text}, {base}, ({', '.join(given)},))"
         else:
             how = f"{text}({', '.join([*given, f'{name}={base}'])})"
-        return f"Compute {case.output} with the adapted weights: {how} instead of {level.body.text(call)}."
+        new = rewritten(level.body, made, {call: how}) if made is not None else ""
+        there = f"on line {made.lineno}, write `{new}`" if made and new else f"{how} instead of {level.body.text(call)}"
+        return f"Compute {case.output} with the adapted weights: {there}."
     return ""
 
 
