@@ -11,10 +11,12 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 _LINES = r"lines? (\d+(?:(?:, | and | to )\d+)*)"
 _LINE = r"line (\d+)"
 _CODE = r"⟦(\d+)⟧"
+_FOR_ALL = re.compile(rf" For that, put {_CODE} at the top\.")
 _ALTERNATIVE = re.compile(r"(?<=[.)]) (?=Or |If |Otherwise|To )|[;,] or ")
 
 
@@ -117,6 +119,9 @@ class Program:
                 self.own[node.lineno] = lines[0][: node.col_offset] + code + lines[1][node.end_col_offset :]
                 return True
         return False
+
+    def import_(self, code: str) -> None:
+        self.above.setdefault(1, []).append(code)
 
     def remove(self, lines: list[int]) -> None:
         for n in lines:
@@ -407,6 +412,8 @@ def edits_of(fix: str) -> Iterator[tuple[str, list[Edit]]]:
     """Yield each alternative of a fix, with the edits that it asks for; none where it is prose."""
     codes: list[str] = []
     text = _coded(re.sub(r" \([A-Z][^`]*?\.\)", "", fix), codes)
+    imports = [codes[int(each)] for each in _FOR_ALL.findall(text)]
+    text = _FOR_ALL.sub("", text)
     for part in _ALTERNATIVE.split(text):
         found = [
             (match.start(), number, match, make)
@@ -421,7 +428,7 @@ def edits_of(fix: str) -> Iterator[tuple[str, list[Edit]]]:
             if edit is not None:
                 edits.append(edit)
                 end = match.end()
-        yield _shown(part, codes), edits
+        yield _shown(part, codes), [*(partial(Program.import_, code=each) for each in imports if edits), *edits]
 
 
 def _group(match: re.Match[str], number: int, codes: list[str]) -> str | None:

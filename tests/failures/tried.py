@@ -62,8 +62,10 @@ def tries(path: Path, given: Advice) -> Iterator[Tried]:
     """Yield what comes of each alternative of a fix."""
     from edits import NoPlace, Program, Refused, edits_of
 
-    file = given.file if (path.parent / given.file).is_file() else path.name
     for said, edits in edits_of(given.fix):
+        named = re.search(r"\w+\.py", said)
+        file = Path(named[0] if named else given.file).name
+        file = file if file and (path.parent / file).is_file() else path.name
         if not edits:
             yield Tried(said, "prose")
             continue

@@ -49,7 +49,7 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
     return "; ".join(
         f"on line {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
         if line in left
-        else f"on line {line}, {'`' if left else 'write `'}{new}`{' will do' if left else ''}"
+        else (f"`{new}` will do on line {line}" if left else f"on line {line}, write `{new}`")
         for line, new in edits.items()
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 
@@ -123,7 +124,9 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
     every = _named(failure, name) if name.isidentifier() else []
     what = "a copy" if len(every) == 1 else "copies"
     copies = "; ".join(f"{each} = {each}.clone()" for each in every)
-    where = f": put `{copies}` above line {failing.line}" if failing is not None else ""
+    elsewhere = failing is not None and block is not None and failing.place.file != block.place.file
+    of = f" of {os.path.basename(failing.place.file)}" if failing is not None and elsewhere else ""
+    where = f": put `{copies}` above line {failing.line}{of}" if failing is not None else ""
     copy = f" Or use {what} made outside that block{where}." if every else ""
     return f"{instead}: autograd can use its tensors as constants.{copy}"
 

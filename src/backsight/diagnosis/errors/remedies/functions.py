@@ -119,9 +119,6 @@ def _packing(found: Refusal, match: Match) -> Remedy | None:
                 if body is None or not (names := changed_names(each)):
                     continue
                 new = _without_underscore(body, each)
-                if isinstance(call.args[0], ast.Lambda) and level.statement is not None:  # the line has more than that
-                    around = next(arm for arm in _withs(level) if call in calls_in(arm))
-                    new = rewritten(level.body, around, {call.args[0].body: new.partition(" = ")[2] or new})
                 place, name = body.place(each), min(names)
                 how = f"write `{new}` on line {place.line}" if new else f"compute with a copy, {name}.clone()"
                 return Remedy(
@@ -134,14 +131,10 @@ def _packing(found: Refusal, match: Match) -> Remedy | None:
 
 def _contexts(level: Level) -> Iterator[ast.Call]:
     """The calls in the `with` statements around a level's line."""
-    for arm in _withs(level):
-        yield from (item.context_expr for item in arm.items if isinstance(item.context_expr, ast.Call))
-
-
-def _withs(level: Level) -> Iterator[ast.With]:
-    """The `with` statements around a level's line."""
     around = next((s.arms for s in spots(level.body.node) if s.node is level.statement), ()) if level.body else ()
-    yield from (arm for arm, _ in around if isinstance(arm, ast.With))
+    for arm, _ in around:
+        if isinstance(arm, ast.With):
+            yield from (item.context_expr for item in arm.items if isinstance(item.context_expr, ast.Call))
 
 
 def _without_underscore(body: Body, statement: ast.stmt) -> str:

@@ -87,10 +87,18 @@ def kept_detached(
 
 def _clearing(level: Level | None, container: str) -> str:
     """Where a container is emptied: below the step that follows the failing backward."""
-    if level is None or type(level.value(container)) not in (list, dict, set, deque):
+    value = level.value(container) if level is not None else None
+    if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in _values(value)):
         return ""
     after = next((each for each in optimizer_steps(level) if each.line >= level.line), level.place)
     return f": put `{container}.clear()` below line {after.line}"
+
+
+_CONTAINERS = (list, dict, set, deque)
+
+
+def _values(container: object) -> list[object]:
+    return [*(container.values() if isinstance(container, dict) else container)]  # type: ignore[misc]
 
 
 def _trains_all(case: Case, container: str) -> bool:
