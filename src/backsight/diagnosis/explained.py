@@ -193,11 +193,13 @@ def _shows_user(error: BaseException) -> bool:
     return bool(failure_of(error).users)
 
 
-def _importing(finding: Finding) -> str:
+def _importing(failure: Failure, finding: Finding) -> str:
     """What a fix needs besides, where it writes `torch.no_grad()` into a file that has another name for torch."""
     places = [place for each in finding.evidence if (place := evidence_of(each).place) and str(place) == finding.source]
     written = re.search(r"`[^`]*(?<![\w.])torch\.\w[^`]*`", finding.fix)
-    if written is None or not places or not imported_in(places[0].file) or "torch" in imported_in(places[0].file):
+    known = imported_in(places[0].file) if written is not None and places else frozenset[str]()
+    running = (level.frame.f_globals for level in failure.users if places and level.place.file == places[0].file)
+    if not known or "torch" in known or any("torch" in names for names in running):
         return ""
     return " For that, put `import torch` at the top."
 
@@ -210,7 +212,7 @@ def explained_failure(failure: Failure, entry: Known) -> Finding:
         with no_torch_function(), standstill():
             found = entry.explain(failure, match)
             severity = "note" if found.severity == "note" else entry.severity
-            return replace(found, code=entry.code, severity=severity, fix=f"{found.fix}{_importing(found)}")
+            return replace(found, code=entry.code, severity=severity, fix=f"{found.fix}{_importing(failure, found)}")
     except Exception as ours:
         return Finding(
             entry.code,
