@@ -311,7 +311,8 @@ loss.backward()
         assert finding.source == at(source)
         assert "a checkpoint whose inputs do not require grad" in finding.title
         assert finding.fix == (
-            "Pass use_reentrant=False to checkpoint: on line 8, write `logits = checkpoint(model, x, use_reentrant=False)`."
+            "Pass use_reentrant=False to checkpoint: on line 8, write "
+            "`logits = checkpoint(model, x, use_reentrant=False)`."
         )
 
     def test_of_a_transformers_model(self):

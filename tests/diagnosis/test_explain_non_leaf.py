@@ -45,7 +45,8 @@ def test_every_refused_tensor_is_named_not_only_the_first():
     )
     assert finding.title.startswith("a and c are non-leaf tensors")
     assert finding.fix.endswith(
-        "`a = (torch.ones(3) * 2).requires_grad_()` and on line 4, write `c = (torch.ones(3) / 2).requires_grad_()`."
+        "on line 1, write `a = (torch.ones(3) * 2).requires_grad_()` and on line 3, write "
+        "`c = (torch.ones(3) / 2).requires_grad_()`."
     )
 
 
@@ -97,7 +98,7 @@ Model().optimizer()
     finding = explained(source)
     assert finding.title.startswith("self.scale is a non-leaf tensor")
     assert finding.source == at(source)
-    assert "self.scale = nn.Parameter(torch.zeros(3).double())." in finding.fix
+    assert "self.scale = nn.Parameter(torch.zeros(3).double())`." in finding.fix
 
 
 def test_code_without_source_still_names_the_tensor():

@@ -117,7 +117,7 @@ for _ in range(2):
         assert finding.source == at(source)
         assert finding.fix == (
             "If memory should hold the results of one step only, empty it after each step: put `memory.clear()` below "
-            "line 10. If it should keep older ones, put them into it detached: on line 9, write "
+            "line 12. If it should keep older ones, put them into it detached: on line 11, write "
             "`memory.append(h.detach())`."
         )
 

@@ -1,4 +1,4 @@
-"""The gradients of parameters of which only some take part: unused ones are allowed, and skipped where they are read."""
+"""The gradients of parameters of which some take no part: unused ones are allowed, and skipped where they are read."""
 
 from __future__ import annotations
 
