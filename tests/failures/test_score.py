@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from score import PAGE, first_contact
+from score import PAGE, concrete, first_contact
 
 TABLE = """
 | 23 November 2026 | programs | complete | partial | nothing | wrong |
@@ -17,6 +17,11 @@ def test_the_newest_round_of_errors_is_told() -> None:
     assert first_contact(TABLE) == (
         "first contact, errors, new programs (2 March): 30 of 40 complete (75%), 6 in part, 3 not, 1 wrong"
     )
+
+
+def test_fixes_that_are_edits_are_counted() -> None:
+    fixes = ["On line 2, write `x = 1`.", "Look for a result that is computed once.", "Remove line 3."]
+    assert concrete(fixes) == "edits: 2 of 3 fixes say what to write, and where (67%)"
 
 
 def test_the_page_has_such_a_round() -> None:
