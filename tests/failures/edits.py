@@ -371,6 +371,22 @@ def _not_in_place(line: str) -> Edit:
     return edit
 
 
+@says(rf"on {_LINE}, write into a copy[^:]*: {_CODE}")
+def _into_a_copy(line: str, code: str) -> Edit:
+    return lambda program: program.write([int(line)], code)
+
+
+@says(rf"write {_CODE} instead of ([^\s⟦]+\([^⟦]*?\))(?=: |\. |\.$)", rf"{_CODE} instead of {_CODE}(?! on)")
+def _instead_of(new: str, old: str) -> Edit:
+    """Another expression in the culprit's line, or another statement of the program."""
+
+    def edit(program: Program) -> None:
+        lines = [n for n, text in program.own.items() if text.strip() == old] or [program.culprit]
+        program.replace(lines[-1:], old, new)
+
+    return edit
+
+
 @says(rf"(?:: |write |^){_CODE}(?! (?:is|on|above|below|before|after|instead))")
 def _in_place_of_the_culprit(code: str) -> Edit | None:
     """A statement without a line takes the place of the culprit's, if it assigns or calls the same."""
@@ -458,7 +474,7 @@ def _coded(text: str, codes: list[str]) -> str:
         rest = text[found.end() :]
         ends = [
             m.start()
-            for m in re.finditer(r" (?:above|before|below|after|on|in|instead|there) |[.:;,](?: |$)| \(|$", rest)
+            for m in re.finditer(r" (?:above|before|below|after|on|in|instead|there|at) |[.:;,](?: |$)| \(|$", rest)
         ]
         code = next((rest[:k] for k in reversed(ends) if "⟦" not in rest[:k] and _is_statement(rest[:k])), None)
         if code is not None:

@@ -286,10 +286,11 @@ def _computation(found: Written) -> Case:
         ):
             fix = (
                 f"Create a new tensor: put {new} = {name} above line {around.lineno}, write {new} = {value} on line "
-                f"{found.level.line}, and use it{used}."
+                f"{found.level.line}, and use {new}{used}."
             )
         else:
-            fix = f"Create a new tensor: {new} = {value}{used and f', and use it{used}'}."
+            fix = f"Create a new tensor: on line {found.level.line}, write `{new} = {value}`"
+            fix += f", and use {new}{used}." if used else "."
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",

@@ -130,7 +130,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         return explanation(
             before,
             (reading, *when),
-            f"Read it after {after}, where backward() runs: move {moved} below that."
+            f"Read it after {after}, where backward() runs: move {moved} below {after}."
             if later is not None
             else "Read it after backward(): move the line below that.",
             source=str(read.place),

@@ -299,6 +299,19 @@ class Refused:
             }
             yield shown(level.place, says[self.use])
 
+    def _values_of(self, text: str, moved: str) -> str:
+        """How the array is made of the values, as the statement that asks for it."""
+        level, values = self.failure.user, f"{text}.detach(){moved}.numpy()"
+        for call in calls_in(level.statement) if level is not None and level.statement is not None else ():
+            receiver, method = callee(call)
+            if level is None or level.body is None or level.statement is None or method != "numpy" or receiver is None:
+                continue
+            new = (
+                rewritten(level.body, level.statement, {call: values}) if level.body.text(receiver) == self.text else ""
+            )
+            return f"on line {level.line}, write `{new}`" if new else values
+        return values
+
     @property
     def fix(self) -> str:
         if self.in_worker is not None:
@@ -310,7 +323,7 @@ class Refused:
                 return _fix_of_copy(self, plain)
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
-                values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
+                values = f"For its values only: {self._values_of(simple(self.text or name), moved)}."
                 if self.differentiated is not None and level is not None:
                     return _differentiable(level, self.text or name)
                 other = "Compute a loss that depends on them in PyTorch instead."
@@ -333,9 +346,10 @@ class Refused:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
                     return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
                 if beside:
+                    write = values.removeprefix("For its values only: ").removesuffix(".")
+                    write = f"O{write[1:]}" if write.startswith("on line") else f"Write {write}"
                     return (
-                        f"{values.replace('For its values only:', 'Write')[:-1]}: the result enters the loss as a "
-                        f"constant, and the loss reaches the model without it."
+                        f"{write}: the result enters the loss as a constant, and the loss reaches the model without it."
                     )
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
