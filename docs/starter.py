@@ -8,6 +8,7 @@ writes goes to the files `out` and `err` of its folder, and what each block prin
 
 import atexit
 import contextlib
+import gc
 import io
 import json
 import os
@@ -31,7 +32,12 @@ LONGEST = 300  # seconds that a program may take
 
 
 def next_order() -> dict[str, Any]:
-    """Answer orders, each by a fork; return in the fork, with the order that it is to do."""
+    """Answer orders, each by a fork; return in the fork, with the order that it is to do.
+
+    What is imported by then is kept from the collector: in each fork it would look at all of PyTorch, and copy it.
+    """
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         order: dict[str, Any] = json.loads(line)
         child = os.fork()

@@ -147,16 +147,16 @@ loss.backward()
 def average(logits):
     losses = []
     for row in logits:
-        losses.append(row.sum().item())
-    return torch.tensor(losses).mean()  # here
+        losses.append(row.sum().item())  # here
+    return torch.tensor(losses).mean()
 
 loss = average(model(x))
 loss.backward()
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "torch.tensor(losses) creates a new tensor" in finding.title
-        assert "losses.append(row.sum().item())\n    .item() returns a Python number" in evidence(finding)
+        assert "row.sum().item() detached it" in finding.title
+        assert "return torch.tensor(losses).mean()\n    torch.tensor() copies the values" in evidence(finding)
         assert "replace torch.tensor(losses) with torch.stack(losses)" in finding.fix
 
     @pytest.mark.parametrize(
@@ -310,10 +310,7 @@ loss.backward()
         finding = explained(source)
         assert finding.source == at(source)
         assert "a checkpoint whose inputs do not require grad" in finding.title
-        assert finding.fix == (
-            "Pass use_reentrant=False to checkpoint: on line 8, write "
-            "`logits = checkpoint(model, x, use_reentrant=False)`."
-        )
+        assert "write `logits = checkpoint(model, x, use_reentrant=False)`" in finding.fix
 
     def test_of_a_transformers_model(self):
         source = f"""{SETUP}

@@ -89,7 +89,7 @@ solve(x, t)
     finding = explained(source)
     assert finding.title == "u is computed from detached values of t: t.detach() detaches it."
     assert finding.source == at(source)
-    assert "Compute u without t.detach()." in finding.fix
+    assert "write `u = net(x + t)`, without .detach()" in finding.fix
 
 
 def test_the_second_derivative_of_a_linear_function():

@@ -231,7 +231,7 @@ class TestReentrantCheckpoints:
         findings, _ = told(CHECKPOINT + "checkpoint(block, x, use_reentrant=True)")
         assert [each.code for each in findings] == ["BS227"]
         assert findings[0].title.startswith("The 2 parameters of block get no gradient")
-        assert findings[0].fix == "On line 5, write `checkpoint(block, x, use_reentrant=False)`."
+        assert "checkpoint(block, x, use_reentrant=False)`" in findings[0].fix
         assert findings[0].severity == "warning"
 
     @pytest.mark.parametrize(

@@ -36,10 +36,7 @@ for _ in range(2):
     @pytest.mark.parametrize("level", ["lines", "exact"])
     def test_a_cached_result_is_named_with_the_line_that_made_it(self, level):
         finding = watched(self.HELD, level)
-        assert finding.title == (
-            "cache['codes'], a tensor of shape 5×4, was computed before an earlier backward(), which has freed its "
-            "graph."
-        )
+        assert finding.title == "cache['codes'] keeps a result of an earlier step, whose graph backward() freed."
         assert finding.source == at(self.HELD)
         assert finding.exact
         assert [str(line).partition("\n")[0] for line in finding.evidence] == [
@@ -47,7 +44,10 @@ for _ in range(2):
             "train.py:13  loss = head(encoded()).sum()",
             "train.py:14  loss.backward()",
         ]
-        assert finding.fix.startswith("Recompute cache['codes'] in each iteration, inside the loop that uses it.")
+        assert finding.fix.startswith(
+            "Recompute torch.tanh(model(x)) in each step, because the parameters it depends on are trained: remove "
+            "line 9,"
+        )
 
     def test_a_cache_for_each_stream_is_carried_by_its_element(self):
         source = f"""{SETUP}
@@ -62,12 +62,13 @@ for step in range(3):
 """
         finding = watched(source, "exact")
         assert finding.title == (
-            "caches[stream] carries the graph of one iteration into the next, and backward() has freed that graph."
+            "caches[stream], a tensor of shape 8×4, carries the graph of one iteration into the next, and backward() "
+            "has freed that graph."
         )
         assert finding.source == at(source)
         assert not finding.exact
         assert finding.fix.startswith(
-            "Detach after each step: detach() every tensor that caches[stream] holds. retain_graph=True won't help"
+            "Detach after each step: caches[stream] = {key: h.detach() for key, h in caches[stream].items()}. "
         )
 
     def test_a_backward_that_ended_before_the_graph_began_has_not_freed_it(self):
@@ -130,7 +131,7 @@ for _ in range(2):
 """
         finding = watched(source)
         assert finding.title.startswith(
-            'state["h"], a tensor of shape 5×4, carries the graph of one pass into the next'
+            'state["h"], a tensor of shape 5×4, carries the graph of one iteration into the next'
         )
         assert finding.source == at(source)
 
@@ -293,8 +294,7 @@ CALL
         finding = watched(source)
         assert finding.source == at(source)
         assert finding.fix.startswith(
-            'Compute `loss = losses["score"](x)` outside the block `with torch.set_grad_enabled(False)` when '
-            "it should be trained."
+            'Compute `loss = losses["score"](x)` outside the block `with torch.set_grad_enabled(False)`.'
         )
 
     def test_a_block_that_enables_them_ends_the_search(self):
@@ -347,7 +347,7 @@ def column(name):
         assert "(h - k).pow(2).mean().item() and h.abs().mean().item() detached it from the graph" in finding.title
         assert finding.source == at(source)
         assert "write `rows.append(Row((h - k).pow(2).mean(), h.abs().mean()))`, without .item()" in finding.fix
-        assert f"Replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
+        assert f"replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
         assert finding.exact
 
 

@@ -22,20 +22,15 @@ NAMES = [script.name for script in scripts()]
 MISSED = frozenset(
     {
         "checkpoint/attribute_toggled",
-        "modified/anchors_of_the_constructor",
         "modified/averaged_between_the_passes",
-        "modified/basis_of_the_constructor",
         "modified/clipped_elsewhere",
         "modified/comprehension_normalise",
         "modified/critique_kept_by_trainer",
         "modified/dict_entry_plus_equals",
         "modified/dropout_from_config",
-        "modified/heads_after_one_trunk",
         "modified/inplace_factory",
         "modified/inplace_relu_config",
         "modified/lambda_dropout",
-        "modified/losses_of_two_tasks",
-        "modified/prior_of_the_class",
         "modified/reload_between",
         "modified/scaling_pre_hook",
         "modified/swa_update",
@@ -47,10 +42,8 @@ MISSED = frozenset(
         "no_grad/order_in_a_partial",
         "no_grad/order_of_a_trainer",
         "no_grad/picture_from_its_gradient",
-        "no_grad/quantised_weight",
         "no_grad/second_of_max",
         "no_grad/sign_comparison",
-        "no_grad/spiking_neurons",
         "no_grad/wrapped_metric",
         "refused/labels_as_counts",
         "refused/returns_of_an_agent",
@@ -58,34 +51,20 @@ MISSED = frozenset(
         "scalar/error_of_each_channel",
         "scalar/lambda_loss",
         "second_backward/advantage_in_methods",
-        "second_backward/cache_of_keys",
+        "second_backward/average_out_of_sight",
         "second_backward/cached_parametrization",
-        "second_backward/cached_property_basis",
-        "second_backward/code_of_a_frozen_net",
-        "second_backward/content_of_a_frozen_network",
-        "second_backward/covariance_built_once",
-        "second_backward/dataset_with_encoder",
-        "second_backward/embedded_once",
         "second_backward/first_order_of_a_flag",
         "second_backward/generator_of_batches",
         "second_backward/gradient_on_the_way",
         "second_backward/heads_that_take_turns",
-        "second_backward/kernel_of_a_gaussian_process",
         "second_backward/logging_then_backward",
-        "second_backward/meta_scale",
         "second_backward/notebook_cells",
-        "second_backward/parameter_divided",
         "second_backward/partial_anchor",
-        "second_backward/prediction_outside_closure",
         "second_backward/priorities_with_a_graph",
-        "second_backward/residual_outside_closure",
         "second_backward/rollout_in_an_object",
         "second_backward/scores_of_a_worker_thread",
-        "second_backward/state_in_dict",
         "second_backward/states_of_a_world_model",
-        "second_backward/terms_outside_a_closure",
         "second_backward/tuple_of_states",
-        "second_backward/two_memories_of_a_head",
         "second_backward/two_slopes_of_one_pass",
     }
 )
@@ -104,7 +83,6 @@ NEED_COLUMNS = frozenset(
         "no_grad/second_of_max",
         "no_grad/sign_comparison",
         "no_grad/wrapped_metric",
-        "second_backward/cache_of_keys",
     }
 )
 """The scripts whose cause is named by an expression in its line, which Python 3.10 does not tell."""
@@ -188,7 +166,7 @@ def test_there_are_enough_of_them_and_several_of_each_class() -> None:
 
 def test_the_share_that_is_found_after_the_fact_only_grows() -> None:
     assert {*NAMES} >= MISSED
-    assert 1 - len(MISSED) / len(NAMES) >= 0.79
+    assert 1 - len(MISSED) / len(NAMES) >= 0.91
 
 
 def test_the_head_of_a_script_is_true_of_its_text(script: Script) -> None:

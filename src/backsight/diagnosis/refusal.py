@@ -83,7 +83,10 @@ def refused(error: BaseException) -> Finding | None:
         return None
     message = _message(failure.message)
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
-    evidence = (*_evidence(found), *(known.evidence if known else ()))
+    told_there = known.evidence if known else ()
+    places = {str(place) for each in told_there if (place := evidence_of(each).place) is not None}
+    plain = (each for each in _evidence(found) if str(evidence_of(each).place) not in places)
+    evidence = (*plain, *told_there)
     what = f"{found.text} raised" if found.text and "…" not in found.text else "PyTorch raised"
     fix = (
         (known.fix if known else "")

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backsight.source.bindings import uses
+from backsight.source.bindings import Use, uses
 from backsight.source.body import Body, Place, callee, calls_in, dotted, statements
 
 _ADDING = frozenset({"append", "appendleft", "add", "extend", "extendleft", "insert", "put", "push", "update"})
@@ -55,7 +55,7 @@ def keepings(body: Body | None, name: str) -> tuple[Keeping, ...]:
             name,
             "" if value is None else body.text(value),
             _sums(statement, name),
-            isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript),
+            isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets),
             is_cached(body, name, body.place(statement)),
         )
         for statement, value in found
@@ -65,16 +65,25 @@ def keepings(body: Body | None, name: str) -> tuple[Keeping, ...]:
 def is_cached(body: Body, name: str, assigned: Place) -> bool:
     """Whether a statement computes what is kept only where there is nothing yet.
 
-    `if self.table is None:`, `if n not in self.tables:`.
+    `if self.table is None:`, `if n not in self.tables:`, and `except KeyError:` after `return self.tables[n]`.
     """
-    conditions = (each for each in statements(body.node) if isinstance(each, ast.If) and _asks_for(each.test, name))
-    return any(each.lineno < assigned.line <= (each.body[-1].end_lineno or 0) for each in conditions)
+    every = list(statements(body.node))
+    read = {each for each in every for use in uses(getattr(each, "value", None)) if use == Use(name, False)}
+    known = {name} | {dotted(target) or "" for each in read for target in getattr(each, "targets", ())}
+    blocks = [each.body for each in every if isinstance(each, ast.If) and any(_asks_for(each.test, n) for n in known)]
+    tries = (each for each in every if isinstance(each, ast.Try) and read & {*each.body})
+    blocks += [handler.body for each in tries for handler in each.handlers]
+    return any(block[0].lineno <= assigned.line <= (block[-1].end_lineno or 0) for block in blocks)
 
 
 def _asks_for(test: ast.expr, name: str) -> bool:
     match test:
         case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
             return dotted(left) == name
+        case ast.UnaryOp(
+            op=ast.Not(), operand=ast.Call(func=ast.Name("hasattr"), args=[owner, ast.Constant(value=key)])
+        ):
+            return type(key) is str and f"{dotted(owner)}.{key}" == name
         case ast.Compare(ops=[ast.NotIn()], comparators=[container]):
             return dotted(container) == name
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -101,7 +110,7 @@ def _kept(statement: ast.stmt, name: str) -> Iterator[ast.expr | None]:
     match statement:
         case ast.AugAssign(target=target, op=ast.Add(), value=value) if _is(target, name):
             yield value.elts[0] if isinstance(value, ast.List) and len(value.elts) == 1 else value
-        case ast.Assign(targets=[target], value=value) if _is_inside(target, name):
+        case ast.Assign(targets=targets, value=value) if any(_is_inside(target, name) for target in targets):
             yield value
         case ast.Assign(targets=targets, value=value) if any(_binds(target, name) for target in targets):
             yield from _summed(value, name)

@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from backsight.source.body import Body, blocks, without_blocks
+from backsight.source.body import Body, blocks, parsed, without_blocks
 
 _WIDEST = 160
 
@@ -27,6 +27,12 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     else:
         text = _unparsed(statement, changes)
     return text if len(text) <= _WIDEST else ""
+
+
+def simple(expression: str) -> str:
+    """An expression that a method can be called on: in brackets unless it is a name, a call or a subscript."""
+    plain = isinstance(parsed(expression), ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return expression if plain else f"({expression})"
 
 
 def rewritten_line(body: Body, node: ast.expr, new: str) -> str:

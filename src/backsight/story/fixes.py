@@ -13,8 +13,8 @@ from backsight.naming.roots import is_user_class
 from backsight.source import Place, backward_roots, loop_facts, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
-from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
-from backsight.source.changes import memory_of
+from backsight.source.body import LOOPS, Body, blocks, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.changes import changed_names, memory_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, shared_at, works_in_place
@@ -130,7 +130,25 @@ def _as_it_was(
     copied = _spelled(subject, changed)
     if not copied:
         return f"Modify a copy of it, created with .clone() before line {changed.before.line}."
-    return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {changed.before.line}")
+    return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {_above(changed)}")
+
+
+def _above(changed: Changed) -> int:
+    """The line before which a copy goes: that of the condition around the change, where the tensor is also changed
+    beside it, in another branch or below."""
+    body, saver, line = changed.scene.section.body if changed.scene else None, changed.saver, changed.before.line
+    if body is None or changed.before != changed.place:
+        return line
+    every = spots(body.node)
+    arms = next((each.arms for each in every if each.node.lineno == line), ())
+    writing = [each for each in every if changed.name in changed_names(each.node) and not list(blocks(each.node))]
+    for arm in (each for each in arms if isinstance(each[0], ast.If | ast.Match)):
+        first, last = arm[0].lineno, arm[0].end_lineno or 0
+        inside = [each.node for each in every if arm in each.arms]
+        own = any(changed.name in bound(each) for each in inside) or (saver is not None and first <= saver.line <= last)
+        if not own and any(each.node.lineno >= first and arm not in each.arms for each in writing):
+            return first
+    return line
 
 
 def _saved_copy(saver: Place | None, names: Sequence[str]) -> str:
@@ -453,16 +471,20 @@ def _calls(body: Body) -> list[ast.Call]:
     return [node for node in inside if isinstance(node, ast.Call)]
 
 
-def every_time(body: Body, statement: ast.stmt, name: str) -> str:
+def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = True) -> str:
     """How a statement that keeps a value runs each time, though `if self.cache is None:` is around it: which line to
-    remove; empty where there is no such condition, or another branch."""
+    remove; empty where there is no such condition, or another branch.
+
+    asking: whether the condition has to ask for what is kept there.
+    """
     arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
     around = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
     if around is None or around.orelse or not isinstance(statement, ast.Assign):
         return ""
     inside = (each for each in statements(body.node) if around.lineno <= each.lineno <= (around.end_lineno or 0))
     kept = {name, *(each for other in inside for each in bound(other))}
-    if not any(use.name in kept and not use.binds for use in uses(around.test)) or reads(statement.value, name):
+    asks = not asking or any(use.name in kept and not use.binds for use in uses(around.test))
+    if not asks or reads(statement.value, name):
         return ""
     if around.lineno == statement.lineno:
         return f"write `{body.text(statement)}` on line {statement.lineno}, without the condition"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown, sure_if
 from backsight.findings.evidence import Fact
@@ -27,7 +26,7 @@ from backsight.source.body import (
     statements,
 )
 from backsight.source.imports import meaning
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, method
 from backsight.story.files import user_files
 from backsight.story.sections import results_of, sections, undecorated

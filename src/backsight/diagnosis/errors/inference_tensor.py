@@ -10,17 +10,18 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.disabled import Block, inference_block, inference_seen
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import read_at
 from backsight.source.body import callee, calls_in, dotted, expressions
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.memory import is_tensor
+from backsight.story.modes import Block, inference_block, inference_seen
 from backsight.tape import tensors_in
 
 

@@ -11,8 +11,6 @@ import torch
 
 from backsight.diagnosis.errors.leaf_entries import entries
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.disabled import disabled_at
-from backsight.diagnosis.evidence.holders import results_in, structure
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
@@ -26,7 +24,9 @@ from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import too
+from backsight.story.holders import results_in, structure
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
+from backsight.story.modes import disabled_at
 from backsight.tape import parameters_in
 from backsight.tracing.steps import parameters
 

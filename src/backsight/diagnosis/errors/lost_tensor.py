@@ -9,20 +9,20 @@ from types import ModuleType
 
 import torch
 
-from backsight.diagnosis.errors.in_pytorch import in_pytorch
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
-from backsight.diagnosis.evidence.holders import node_of, structure
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, shown
 from backsight.naming.plain import class_dict, class_name, namespace
 from backsight.source import Place, loop_facts, only
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of
 from backsight.story.files import user_files
+from backsight.story.holders import node_of, structure
+from backsight.story.in_pytorch import in_pytorch
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 
 _MISSING = r"'(?P<type>[\w.]+)' object has no attribute 'backward'"

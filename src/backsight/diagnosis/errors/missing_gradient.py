@@ -10,22 +10,20 @@ from dataclasses import replace
 import torch
 
 from backsight.diagnosis.errors.gradient_of_result import of_result
-from backsight.diagnosis.errors.no_grad.attached import kept
-from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.clearing import Clearing, clearing
 from backsight.diagnosis.evidence.gradients import Made, Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
-from backsight.diagnosis.evidence.severed import cuts_between
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
-from backsight.findings.evidence import Fact, as_read
+from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
-from backsight.source import Body, Cut, Place, backward_calls, backward_roots, read_at, statement_at
-from backsight.source.bindings import bound, prefixes, target_names
+from backsight.source import Body, Place, backward_calls, backward_roots, read_at
+from backsight.source.bindings import target_names
 from backsight.source.body import callee, calls_in, expressions, functions, statements
 from backsight.source.rewriting import rewritten
+from backsight.story.cuts import met_in
 from backsight.story.failure import Failure, failure_of
 from backsight.story.files import user_files
 from backsight.story.fixes import too
@@ -170,12 +168,12 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     """The loss was not computed from it."""
     others = _have_some(_siblings(failure, read))
     bare = [read.tensor, *(each for each in _siblings(failure, read) if gradient_of(each) is None)]
-    reason = _cut_off(failure, read) or detached(failure, bare, read.name)
+    reason = detached(failure, bare)
     reason = reason and _for_one_of_several(failure, read, reason)
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters have one." if others else ""
     out = _left_out(failure, read) if others and reason is None else None
-    exact = others or (reason is not None and _was_seen(failure, reason))
+    exact = others or (reason is not None and _was_seen(failure, read, reason))
     evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
     exact = exact and (out is None or out.sure)
     since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""
@@ -207,7 +205,7 @@ def _for_one_of_several(failure: Failure, read: Read, reason: Reason) -> Reason:
     if not _take_turns(failure):
         return reason
     mended = reason.fix[:1].lower() + reason.fix[1:]
-    return replace(reason, fix=f"{_skipping(read)} If this loss should train {read.name}: {mended}")
+    return replace(reason, place=read.place, fix=f"{_skipping(read)} If this loss should train {read.name}: {mended}")
 
 
 def _take_turns(failure: Failure) -> bool:
@@ -254,17 +252,15 @@ def _is_zeroed(failure: Failure) -> bool:
     return any(True for level in failure.users if level.body for _ in _named(level.body, "zero_grad"))
 
 
-def _was_seen(failure: Failure, reason: Reason) -> bool:
-    """Whether a watch has seen that statement cut off a tensor which a variable still holds."""
-    watch = current()
-    for level in failure.users if watch is not None else ():
-        statement = statement_at(level.body, *reason.place.position)
-        if statement is None or level.body is None or level.body.file != reason.place.file or watch is None:
-            continue
-        tensors = [value for name in bound(statement) if is_tensor(value := level.value(name))]
-        cuts_seen = [each.line for tensor in tensors for each in watch.severed(tensor)]
-        if any(line is not None and line.line == reason.place.line for line in cuts_seen):
-            return True
+def _was_seen(failure: Failure, read: Read, reason: Reason) -> bool:
+    """Whether a watch has seen that statement, or another of the same way, cut off what a loss was computed from."""
+    places = [each.place for each in map(evidence_of, reason.evidence) if each.place is not None]
+    for level, receiver in ((level, root) for level in failure.users for root, _ in backward_roots(level.body)):
+        loss = level.value(receiver)
+        if is_tensor(loss) and maker_of(loss) is not None:
+            met = met_in(survey((loss,), frames=failure.frames).graph, [read.tensor])
+            if any(cut.is_at(place) for cut, _ in met for place in places):
+                return True
     return False
 
 
@@ -278,27 +274,6 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
     own = f"{holder.parameter}."
     idle = [idle_in(holder.module, path) for path in whole(missing, every) if own.startswith(f"{path}.")]
     return never_used(idle) or next((found for each in idle if (found := reason_for(failure, each))), None)
-
-
-def _cut_off(failure: Failure, read: Read) -> Reason | None:
-    """A statement detaches what was computed from it."""
-    paths = list(reversed(prefixes(read.name))) if "[" not in read.name else [read.name]
-    for level in failure.users:
-        for receiver, call in backward_roots(level.body):
-            found = [*cuts_between(level.body, [(receiver, call.line)], paths)] if level.body else []
-            if level.body and found:
-                place = found[0].place
-                here = [each for each in found if each.place == place]
-                does = listed(list(dict.fromkeys(map(why, here))), 3)
-                evidence = (shown(place, f"{does}."), shown(call, "stops backpropagating there."))
-                return Reason(evidence, place, _attached(level.body, here))
-    return None
-
-
-def _attached(body: Body, here: list[Cut]) -> str:
-    """The statement without what detaches."""
-    without = listed(list(dict.fromkeys(map(_what, here))), 3)
-    return f"{kept(body, here) or 'Use the tensor itself there'}, without {without}."
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
@@ -328,10 +303,6 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
                 f"{_skipping(read)} If {receiver} should train {read.name}, compute it from {read.name}.",
             )
     return None
-
-
-def _what(cut: Cut) -> str:
-    return ".detach()" if cut.kind == "detach" else cut.expression
 
 
 def _siblings(failure: Failure, read: Read) -> list[torch.Tensor]:

@@ -12,8 +12,7 @@ import torch
 
 from backsight.diagnosis.errors.complex_outputs import complex_output
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.holders import node_of, results_in, structure
-from backsight.diagnosis.evidence.spoken import called, passed, simple
+from backsight.diagnosis.evidence.spoken import called, passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
 from backsight.findings.evidence import Fact
@@ -23,9 +22,11 @@ from backsight.source import Place, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, dotted, expressions, given_to, is_constant, keyword, statements
 from backsight.source.choices import Choice, literals
+from backsight.source.rewriting import simple
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.handed import handed
+from backsight.story.holders import node_of, results_in, structure
 from backsight.story.memory import is_tensor, maker_of
 from backsight.story.sections import Section, sections
 from backsight.story.unmatched import unmatched

@@ -40,7 +40,7 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
         left = left_out(failure, lost)
         if left is not None and left.sure:
             reason = Reason(left.evidence(listed([each.path for each in idle])), left.term, "", sometimes=True)
-        reason = reason or detached(failure, lost, idle[0].path)
+        reason = reason or detached(failure, lost)
     named = listed([each.path for each in idle]) or "Some parameters"
     parts = f" ({counted(len(names), 'parameter')})" if len(names) > len(idle) else ""
     return explanation(

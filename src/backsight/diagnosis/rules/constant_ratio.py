@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.evidence.holders import below
-from backsight.diagnosis.evidence.ratios import are_alike, is_raised
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.rules.registry import rule
@@ -16,6 +14,8 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, shaped, shown, warning
 from backsight.naming import search
 from backsight.source import only
+from backsight.story.holders import below
+from backsight.story.ratios import are_alike, is_raised
 from backsight.tape import Edge, Graph, Leaf, Node, parameters_in
 from backsight.tape.saved import is_readable
 from backsight.tracing import Met, Watch, met

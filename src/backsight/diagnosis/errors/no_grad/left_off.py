@@ -9,11 +9,9 @@ from types import GeneratorType
 import torch
 from torch.utils.data import DataLoader
 
-from backsight.diagnosis.errors.no_grad.causes import fails, is_sure
-from backsight.diagnosis.errors.no_grad.fixes import silenced
+from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
@@ -24,9 +22,11 @@ from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import body_around, callee, calls_in, expressions, functions, is_constant, statements
 from backsight.source.restoring import read_too_late
+from backsight.story.cut_fixes import silenced
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
+from backsight.story.modes import Disabled, is_sure, nearest_at
 from backsight.story.scenes import called_function
 from backsight.story.sections import Section, held_by, section_of
 

@@ -10,10 +10,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.adding import Added, added, shared_part
-from backsight.diagnosis.errors.second_backward.local import along
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
-from backsight.diagnosis.evidence.case import Case, loops, names_read
-from backsight.diagnosis.evidence.holders import border, made_in, node_of, results_held, results_in, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
@@ -24,8 +21,11 @@ from backsight.source.body import callee, calls_in, dotted, expressions, keyword
 from backsight.source.changes import changed_names
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
+from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level, function_of
 from backsight.story.handed import handed
+from backsight.story.holders import border, made_in, node_of, results_held, results_in, structure
+from backsight.story.recomputing import along
 from backsight.story.stepping import Step, steps_in
 from backsight.tape import Graph, Node
 from backsight.tracing import Line
