@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,15 +12,17 @@ import torch
 from backsight.diagnosis.errors.gradient_of_result import of_result
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.clearing import Clearing, clearing
-from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
+from backsight.diagnosis.evidence.gradients import Made, Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
-from backsight.source import Body, Place, backward_calls, backward_roots
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source import Body, Place, backward_calls, backward_roots, read_at
+from backsight.source.bindings import target_names
+from backsight.source.body import callee, calls_in, expressions, functions, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.cuts import met_in
 from backsight.story.failure import Failure, failure_of
 from backsight.story.files import user_files
@@ -86,9 +89,18 @@ def _not_asked(read: Read) -> Finding:
     return explanation(
         f"{read.name}.grad is None: {read.name} does not require grad.",
         (*lines, _reading(read)),
-        f"Call {read.name}.requires_grad_() before computing anything from it; backward() then sets its .grad.",
+        f"Call {read.name}.requires_grad_() before computing anything from it{_asking(origin)}; backward() then sets "
+        "its .grad.",
         source=str(origin.place if origin else read.place),
     )
+
+
+def _asking(origin: Made | None) -> str:
+    """Where a tensor is made to require grad: below the statement that creates it."""
+    body, statement = read_at(origin.place if origin is not None and origin.name else None)
+    if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return ""
+    return f": put `{origin.name}.requires_grad_()` below line {statement.end_lineno}"
 
 
 def _untimely(failure: Failure, read: Read) -> Finding | None:
@@ -116,7 +128,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         return explanation(
             before,
             (reading, *when),
-            f"Read it after {after}, where backward() runs: move {moved} below that."
+            f"Read it after {after}, where backward() runs: move {moved} below {after}."
             if later is not None
             else "Read it after backward(): move the line below that.",
             source=str(read.place),
@@ -203,7 +215,24 @@ def _take_turns(failure: Failure) -> bool:
 
 
 def _skipping(read: Read) -> str:
-    return f"Skip parameters without a gradient: `if {read.text}.grad is not None`."
+    new = _skipped(read)
+    how = f"on line {read.level.line}, write `{new}`" if new else f"`if {read.text}.grad is not None`"
+    return f"Skip parameters without a gradient: {how}."
+
+
+def _skipped(read: Read) -> str:
+    """The statement that reads the gradients, with those left out that are None."""
+    body, statement, condition = read.level.body, read.level.statement, f"{read.text}.grad is not None"
+    if body is None or statement is None or read.place.position != read.level.place.position:
+        return ""
+    loops = [each for node in expressions(statement) for each in getattr(node, "generators", ())]
+    around = next((each for each in loops if read.text in target_names(each.target)), None)
+    if around is not None:
+        new = f"{body.text(around.iter)} if {condition}"
+        return "" if around.ifs else rewritten(body, statement, {around.iter: new})
+    alone = body.lines[statement.lineno - 1].strip() == body.text(statement)
+    simple = isinstance(statement, ast.AugAssign | ast.Expr) and alone
+    return f"if {condition}: {body.text(statement)}" if simple else ""
 
 
 def _skipping_part(read: Read) -> str:

@@ -148,9 +148,10 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
 def _fix(refused: list[Refused]) -> str:
     rewritten = [each for each in refused if each.rewritten]
     if rewritten:
-        others = [each.name for each in refused if each is not rewritten[0] and each.name]
+        written = {each.made: f"on line {each.made.line}, write `{each.rewritten}`" for each in rewritten if each.made}
+        others = [each.name for each in refused if not each.rewritten and each.name]
         also = f"; do the same for {listed(others, MOST)}" if others else ""
-        return f"Compute first and set requires_grad last: {rewritten[0].rewritten}{also}."
+        return f"Compute first and set requires_grad last: {listed([*written.values()], MOST)}{also}."
     leaves = next((each.leaves for each in refused if each.leaves), [])
     owner = next((leaf.owner for each in refused for leaf in each.graph.leaves if leaf.owner), None)
     if leaves and owner:  # a step on those in place would undo what this optimizer learns
@@ -170,7 +171,7 @@ def _fix(refused: list[Refused]) -> str:
             f"compute {what} from {'it' if one else 'them'} in every step."
         )
     name = next((each.name for each in refused if each.name), "x")
-    return (
-        f"Make it a leaf after the last computation: {name} = {name}.detach().requires_grad_(), or "
-        f"nn.Parameter({name}.detach())."
-    )
+    leaf = f"{name} = {name}.detach().requires_grad_()"
+    last = next((each.made for each in refused if each.made and each.name == name), None)
+    how = f"put `{leaf}` below line {last.line}" if last else leaf
+    return f"Make it a leaf after the last computation: {how}, or nn.Parameter({name}.detach())."
