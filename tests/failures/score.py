@@ -1,7 +1,7 @@
 """Print the share of the failing scripts whose cause is found, by class, after the fact and under an exact watch.
 
 Last comes what was found of programs by others at first contact: the rules were written with these scripts, and say
-little of those. The figures stand in docs/diagnosis.md.
+little of those. All rounds of these stand in rounds.csv.
 
 python tests/failures/score.py            the table
 python tests/failures/score.py -v NAME    what is said of the scripts whose name contains NAME
@@ -9,13 +9,16 @@ python tests/failures/score.py -v NAME    what is said of the scripts whose name
 
 from __future__ import annotations
 
+import csv
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from edits import edits_of
 from running import Told, told
 from scripts import Script, scripts
 
-PAGE = Path(__file__).parents[2] / "docs" / "diagnosis.md"
+ROUNDS = Path(__file__).with_name("rounds.csv")
 
 
 def table(results: list[tuple[Script, Told, Told]]) -> str:
@@ -29,13 +32,26 @@ def table(results: list[tuple[Script, Told, Told]]) -> str:
     return "\n".join(rows)
 
 
-def first_contact(page: str) -> str:
-    """Return the newest round of errors, as the table of docs/diagnosis.md tells it."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"]
-    what, programs, complete, partial, nothing, wrong = next(row for row in reversed(rows) if row[0][:6] == "errors")
-    share = int(complete) / int(programs)
-    told = f"{complete} of {programs} complete ({share:.0%}), {partial} in part, {nothing} not, {wrong} wrong"
-    return f"first contact, {what}: {told}"
+def concrete(fixes: list[str]) -> str:
+    """Return how many fixes say what to write, move or remove, and where; the others are prose."""
+    count = sum(any(edits for _, edits in edits_of(fix)) for fix in fixes)
+    return f"edits: {count} of {len(fixes)} fixes say what to write, and where ({count / max(len(fixes), 1):.0%})"
+
+
+def first_contact(rounds: Iterable[Mapping[str, str]]) -> str:
+    """Say what came of the newest round of errors."""
+    newest = [each for each in rounds if each["what"].startswith("errors")][-1]
+    share = int(newest["complete"]) / int(newest["programs"])
+    return (
+        f"first contact, {newest['what']} ({newest['date']}): {newest['complete']} of {newest['programs']} complete "
+        f"({share:.0%}), {newest['partial']} in part, {newest['nothing']} not, {newest['wrong']} wrong"
+    )
+
+
+def rounds() -> list[dict[str, str]]:
+    """Return what came of each round of programs by people who did not know the rules, first to last."""
+    with ROUNDS.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def main(arguments: list[str]) -> None:
@@ -55,7 +71,8 @@ def main(arguments: list[str]) -> None:
             if verbose:
                 print(f"{one.finding}\n")
     print(table(results))
-    print(first_contact(PAGE.read_text(encoding="utf-8")))
+    print(concrete([one.finding.fix for result in results for one in result[1:] if one.finding is not None]))
+    print(first_contact(rounds()))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,6 @@ MISSED = frozenset(
         "modified/critique_kept_by_trainer",
         "modified/dict_entry_plus_equals",
         "modified/dropout_from_config",
-        "modified/heads_after_one_trunk",
         "modified/inplace_factory",
         "modified/inplace_relu_config",
         "modified/lambda_dropout",
@@ -63,7 +62,6 @@ MISSED = frozenset(
         "no_grad/rows_of_numbers",
         "no_grad/second_of_max",
         "no_grad/sign_comparison",
-        "no_grad/spiking_neurons",
         "no_grad/wrapped_metric",
         "refused/labels_as_counts",
         "refused/returns_of_an_agent",
@@ -72,7 +70,8 @@ MISSED = frozenset(
         "scalar/lambda_loss",
         "scalar/second_of_two",
         "second_backward/advantage_in_methods",
-        "second_backward/cache_of_keys",
+        "second_backward/average_beside_a_hook",
+        "second_backward/average_out_of_sight",
         "second_backward/cached_parametrization",
         "second_backward/cached_property_basis",
         "second_backward/caches_of_two_streams",
@@ -83,6 +82,7 @@ MISSED = frozenset(
         "second_backward/covariance_built_once",
         "second_backward/dataset_with_encoder",
         "second_backward/embedded_once",
+        "second_backward/distribution_of_a_memo",
         "second_backward/first_order_of_a_flag",
         "second_backward/generator_of_batches",
         "second_backward/gradient_on_the_way",
@@ -91,7 +91,6 @@ MISSED = frozenset(
         "second_backward/kept_in_a_default",
         "second_backward/kernel_of_a_gaussian_process",
         "second_backward/logging_then_backward",
-        "second_backward/meta_scale",
         "second_backward/notebook_cells",
         "second_backward/nudged_between",
         "second_backward/nudged_by_data",
@@ -104,12 +103,10 @@ MISSED = frozenset(
         "second_backward/residual_outside_closure",
         "second_backward/rollout_in_an_object",
         "second_backward/scores_of_a_worker_thread",
-        "second_backward/state_in_dict",
         "second_backward/states_of_a_world_model",
         "second_backward/table_of_the_first_step",
         "second_backward/terms_outside_a_closure",
         "second_backward/tuple_of_states",
-        "second_backward/two_memories_of_a_head",
         "second_backward/two_slopes_of_one_pass",
     }
 )
@@ -132,7 +129,6 @@ NEED_COLUMNS = frozenset(
         "no_grad/second_of_max",
         "no_grad/sign_comparison",
         "no_grad/wrapped_metric",
-        "second_backward/cache_of_keys",
     }
 )
 """The scripts whose cause is named by an expression in its line, which Python 3.10 does not tell."""
@@ -239,7 +235,7 @@ def test_there_are_enough_of_them_and_several_of_each_class() -> None:
 
 def test_the_share_that_is_found_after_the_fact_only_grows() -> None:
     assert {*NAMES} >= MISSED
-    assert 1 - len(MISSED) / len(NAMES) >= 0.79
+    assert 1 - len(MISSED) / len(NAMES) >= 0.91
 
 
 def test_the_head_of_a_script_is_true_of_its_text(script: Script) -> None:

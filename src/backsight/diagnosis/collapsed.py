@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from backsight.diagnosis.evidence.holders import below, given
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, numbered, warning
 from backsight.source import parsed
 from backsight.source.body import dotted
+from backsight.source.rewriting import simple
+from backsight.story.holders import below, given
 from backsight.tape import Graph, Node
 from backsight.tracing import current
 

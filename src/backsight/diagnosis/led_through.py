@@ -6,11 +6,11 @@ from collections.abc import Container, Sequence
 
 import torch
 
-from backsight.diagnosis.evidence.holders import given, users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import named
 from backsight.diagnosis.wording import counted, shown, warning
 from backsight.source import Place
+from backsight.story.holders import given, users
 from backsight.tape import Graph, Node
 
 CODES = ("BS123",)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from backsight.diagnosis.evidence.holders import given, leaves_below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.source import Body, Place, statement_at
 from backsight.source.body import body_around
 from backsight.source.rewriting import rewritten
+from backsight.story.holders import given, leaves_below
 from backsight.tape import Graph, Node
 from backsight.tracing import current
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.source import assignments
 from backsight.source.body import body_around
+from backsight.source.rewriting import simple
 from backsight.tracing import Told, Watch, totals
 
 _LEAST = 3

@@ -19,11 +19,12 @@ from backsight.source.body import (
 )
 from backsight.source.calls import backward_calls, backward_roots, receiver_of_backward, scaled_receiver
 from backsight.source.changes import inplace_changes
-from backsight.source.cuts import Cut, cuts, lets_through, may_have_history
+from backsight.source.cuts import Carried, Cut, carried, cuts, lets_through, may_have_history
 from backsight.source.loops import LoopFacts, loop_facts
 
 __all__ = [
     "Body",
+    "Carried",
     "Cut",
     "LoopFacts",
     "Place",
@@ -31,6 +32,7 @@ __all__ = [
     "backward_calls",
     "backward_roots",
     "calls_of",
+    "carried",
     "cuts",
     "function_at",
     "inplace_changes",

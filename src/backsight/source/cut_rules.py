@@ -157,6 +157,11 @@ def grad_mode(context: ast.expr) -> Rule | Literal["on"] | None:
     return None
 
 
+def is_inference(context: ast.expr) -> bool:
+    """Whether a context manager or decorator begins or ends inference mode."""
+    return last_name(context.func if isinstance(context, ast.Call) else context) == "inference_mode"
+
+
 def carriers(node: ast.expr) -> Iterator[tuple[ast.expr, frozenset[str]]]:
     """The parts of `node` that may carry a gradient into its value, each with the names that are local to it."""
     nothing: frozenset[str] = frozenset()

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from backsight.source.bindings import Spot, prefixes
 from backsight.source.body import Body, Place, dotted
-from backsight.source.cut_rules import FROZEN, Kind, Rule, carriers, gives_indices, grad_mode, reads_form, rule_of
+from backsight.source.cut_rules import (
+    FROZEN,
+    Kind,
+    Rule,
+    carriers,
+    gives_indices,
+    grad_mode,
+    is_inference,
+    reads_form,
+    rule_of,
+)
 from backsight.source.definitions import Definition, Flow, flow_of, reaching
 
 
 @dataclass(frozen=True)
 class Cut:
-    """An expression that ends the way of a gradient, where it stands, and why it does.
+    """An expression that ends the way of a gradient, where it stands, and why it does; `always` or of some values.
 
     >>> cut.place.line, cut.expression, cut.why
     (12, 'logits.argmax(1)', 'argmax returns integer indices, which have no gradient')
@@ -25,6 +36,7 @@ class Cut:
     place: Place
     expression: str
     why: str
+    always: bool = True
 
 
 def cuts(body: Body | None, name: str, line: int, enabled: frozenset[int] = frozenset()) -> tuple[Cut, ...]:
@@ -37,13 +49,42 @@ def cuts(body: Body | None, name: str, line: int, enabled: frozenset[int] = froz
     >>> [cut.expression for cut in cuts(body, "loss", 14)]
     ['logits.argmax(1)']
     """
-    if body is None:
-        return ()
+    return carried(body, name, line, enabled).cuts if body is not None else ()
+
+
+class Carried(NamedTuple):
+    """What `cuts` walks through: where it ends, and the names that a gradient comes to before that.
+
+    entering: those whose value may come from before the function began.
+    """
+
+    cuts: tuple[Cut, ...] = ()
+    names: tuple[str, ...] = ()
+    entering: frozenset[str] = frozenset()
+
+
+Opens = Callable[[ast.Call], bool]
+
+
+def _never(call: ast.Call) -> bool:
+    return False
+
+
+def carried(
+    body: Body, name: str, line: int, enabled: frozenset[int] = frozenset(), opens: Opens | None = None
+) -> Carried:
+    """The cuts as `cuts` finds them, and the names that a gradient of `name` comes to, the nearest first.
+
+    Where `opens` says so of a call, the way goes on in the function that it runs, and not to what it is given here.
+
+    >>> carried(body, "loss", 14).names      # loss = f(model(x), y.argmax(1))
+    ('loss', 'model', 'x')
+    """
     flow = flow_of(body.node)
     use, root = flow.read_at(body, name, line)
     if use is None:
-        return ()
-    walk = _Walk(body, flow, enabled)
+        return Carried()
+    walk = _Walk(body, flow, enabled, opens or _never)
     if root is not None:
         walk.enter(Definition(use, (root,)))
     else:
@@ -73,25 +114,28 @@ def _attached(statement: ast.stmt) -> list[str] | None:
         return None
     names: list[str] = []
     for value in values:
-        _scan(value, None, [], names)
+        _scan(value, None, [], names, _never)
     return names
 
 
 class _Walk:
     """A breadth-first walk from a value to the definitions behind it."""
 
-    def __init__(self, body: Body, flow: Flow, enabled: frozenset[int]) -> None:
+    def __init__(self, body: Body, flow: Flow, enabled: frozenset[int], opens: Opens) -> None:
         self._body = body
+        self._opens = opens
         self._enabled = enabled
         self._flow = flow
         self._found: dict[tuple[int, str], Cut] = {}
         self._queue: deque[Definition] = deque()
         self._seen: set[tuple[int, int | None, tuple[int, ...]]] = set()
+        self._names: dict[str, None] = {}
+        self._entering: set[str] = set()
 
-    def run(self) -> tuple[Cut, ...]:
+    def run(self) -> Carried:
         while self._queue:
             self._visit(self._queue.popleft())
-        return tuple(self._found.values())
+        return Carried(tuple(self._found.values()), tuple(self._names), frozenset(self._entering))
 
     def enter(self, definition: Definition) -> None:
         key = (definition.spot.order, definition.position, tuple(id(value) for value in definition.values))
@@ -102,11 +146,13 @@ class _Walk:
     def follow(self, name: str, use: Spot) -> None:
         """Enters what `name` may have its value from: `out.loss` is `out`'s unless it was assigned itself."""
         for prefix in reversed(prefixes(name)):
+            self._names[prefix] = None
             found, complete = reaching(self._flow, prefix, use)
             for definition in found:
                 self.enter(definition)
             if complete:
                 return
+        self._entering |= {*prefixes(name)}
 
     def _visit(self, definition: Definition) -> None:
         spot = definition.spot
@@ -115,9 +161,10 @@ class _Walk:
             return
         cutting: list[tuple[ast.expr, Rule]] = []
         names: list[str] = []
-        for value in definition.values:
-            _scan(value, definition.position, cutting, names)
         unrecorded = _unrecorded(self._body, spot, self._enabled)
+        ends = unrecorded is not None and unrecorded[0].always  # then nothing that it calls is come to
+        for value in definition.values:
+            _scan(value, definition.position, cutting, names, _never if ends else self._opens)
         if unrecorded is not None and (cutting or names):  # a constant loses nothing
             self._add(*unrecorded)
             if unrecorded[0].always:
@@ -130,11 +177,17 @@ class _Walk:
     def _add(self, rule: Rule, node: ast.expr | ast.stmt, where: ast.expr | ast.stmt) -> None:
         expression = self._body.text(node)
         place = self._body.place(where, f"@{expression}" if isinstance(where, ast.expr) else None)  # a decorator
-        cut = Cut(rule.kind, place, expression, rule.why)
+        cut = Cut(rule.kind, place, expression, rule.why, rule.always)
         self._found.setdefault((where.lineno, expression), cut)
 
 
-def _scan(value: ast.expr, position: int | None, cutting: list[tuple[ast.expr, Rule]], names: list[str]) -> None:
+def _scan(
+    value: ast.expr,
+    position: int | None,
+    cutting: list[tuple[ast.expr, Rule]],
+    names: list[str],
+    opens: Opens,
+) -> None:
     """Collects what cuts `value`, and the names that it has its gradient from otherwise."""
     if rule := gives_indices(value, position):
         cutting.append((value, rule))
@@ -147,6 +200,8 @@ def _scan(value: ast.expr, position: int | None, cutting: list[tuple[ast.expr, R
         if rule:
             cutting.append((node, rule))
         if reads_form(node) or (rule and rule.always):
+            continue
+        if isinstance(node, ast.Call) and opens(node):
             continue
         name = dotted(node)
         if name is None:
@@ -173,10 +228,13 @@ def _unrecorded(body: Body, spot: Spot, enabled: frozenset[int]) -> tuple[Rule, 
         for item in reversed(around.items)
     ]
     contexts += [(decorator, decorator) for decorator in getattr(body.node, "decorator_list", [])]
+    lifted = False
     for context, where in contexts:
         mode = grad_mode(context)
         if mode == "on" or where.lineno in enabled:
-            return None
-        if mode is not None:
+            if is_inference(context):
+                return None
+            lifted = True  # which does not end inference mode
+        elif mode is not None and (is_inference(context) or not lifted):
             return mode, context, where
     return None

@@ -15,7 +15,7 @@ from backsight.naming.frames import frame_namespace, is_function, locals_of
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
-from backsight.source.body import column_at, column_of, end_of, is_shared
+from backsight.source.body import calls_in, column_at, column_of, end_of, is_shared
 from backsight.tape import ENGINE_CALLS, no_torch_function, tensors_in
 from backsight.tracing.callers import CALL_NAME
 
@@ -51,6 +51,12 @@ class Level:
         if self.column is None and is_shared(self.body, self.line):
             return None
         return statement_at(self.body, self.line, self.column)
+
+    @cached_property
+    def running(self) -> ast.Call | None:
+        """The call of that statement which the exception passed; None where that is not known."""
+        every = calls_in(self.statement) if self.end is not None else ()
+        return next((each for each in every if (each.end_lineno, each.end_col_offset) == self.end), None)
 
     @cached_property
     def receiver(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -49,6 +50,39 @@ def injected(failure: Failure, model: torch.nn.Module) -> Injected | None:
                     count = sum(type(each) is type(first) for _, each in modules_in(model))
                     return Injected(place, type(first), new, count)
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class Replaced:
+    """A part that a statement outside of its constructor has put into a model, `model.fc = nn.Linear(8, 2)`.
+
+    target: what that statement calls it. path: where it stands in the model.
+    """
+
+    place: Place
+    target: str
+    path: str
+
+
+def replaced_part(failure: Failure, model: torch.nn.Module) -> Replaced | None:
+    """The last part that was put into `model` and is frozen as a whole."""
+    parts, found = dict(modules_in(model)), list[Replaced]()
+    for body in (body for file in user_files(failure) for body in functions(file)):
+        for each in statements(body.node):
+            targets, value = _stored(each)
+            target = _INDEX.sub(r".\1", body.text(targets[0])) if len(targets) == 1 else ""
+            if not isinstance(value, ast.Call) or target.count(".") <= target.startswith("self."):
+                continue
+            path = max((path for path in parts if path and f".{target}".endswith(f".{path}")), key=len, default="")
+            part = parts.get(path)
+            weights = list(part.parameters()) if part is not None else []
+            made = type(part).__name__ == callee(value)[1] and not any(each.requires_grad for each in weights)
+            if path and made and weights:
+                found.append(Replaced(body.place(each), body.text(targets[0]), path))
+    return found[-1] if found else None
+
+
+_INDEX = re.compile(r"\[(-?\d+)\]")
 
 
 def _put_in(body: Body) -> Iterator[tuple[Place, str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
@@ -15,9 +16,10 @@ from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound
+from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
-from backsight.story.evaluated import Variables, value_of
+from backsight.source.definitions import flow_of
+from backsight.story.evaluated import Variables, truth_of, value_of
 from backsight.story.failure import Failure, Level, bound_to, follow, function_of, method, owner_of
 
 MOST = 60
@@ -30,7 +32,8 @@ class Section:
     level: the level of the traceback, if its frame is still there; its variables then are the real ones.
     own: the names that are the function's own, whatever a global of the same name is.
     whole: whether every statement counts, not only those on the way to the goals.
-    caller: the function that called it, where it has returned.
+    caller: the function that called it, where it has returned, by which `call`, and what that gave for each parameter.
+    previous: the function whose result it was given instead, of modules that run one after the other.
     """
 
     body: Body
@@ -41,12 +44,28 @@ class Section:
     own: frozenset[str] = frozenset()
     whole: bool = False
     caller: Section | None = None
+    call: ast.Call | None = None
+    given: Mapping[str, ast.expr] = field(default_factory=dict, repr=False)
+    previous: Section | None = None
 
     def value(self, name: str) -> object:
         """The value of a variable or a chain of attributes; None where it is not known."""
         first, *rest = name.split(".")
         outer = None if first in self.own else self.globals.get(first)
         return follow(self.variables.get(first, outer), rest)
+
+    @cached_property
+    def enabled(self) -> frozenset[int]:
+        """The lines of the blocks of a running function that have enabled gradients, as `set_grad_enabled(training)`
+        does where that is true."""
+        return frozenset(
+            each.lineno
+            for each in (statements(self.body.node) if self.level is not None else ())
+            for item in (each.items if isinstance(each, ast.With) else ())
+            for call in (item.context_expr,)
+            if isinstance(call, ast.Call) and callee(call)[1] == "set_grad_enabled" and call.args
+            if truth_of(self, call.args[0]) is True
+        )
 
     def lines(self) -> list[int]:
         """The lines of the statements that may take part in the goals; all lines of a whole section."""
@@ -73,12 +92,12 @@ def sections(failure: Failure) -> Iterator[Section]:
     Calls are followed as far as the names in the text lead to functions of the user's: methods, closures, modules'
     `forward`. Nothing is evaluated but plain attributes.
     """
-    yield from _followed([section for level in failure.users if (section := _of_level(failure, level))])
+    yield from followed([section for level in failure.users if (section := _of_level(failure, level))])
 
 
 def sections_of(goals: Sequence[tuple[Level, tuple[tuple[str, int], ...]]]) -> Iterator[Section]:
     """Yield the functions that may have computed what each level has for its goals, expressions with their lines."""
-    yield from _followed([section for level, wanted in goals if (section := section_of(level, wanted))])
+    yield from followed([section for level, wanted in goals if (section := section_of(level, wanted))])
 
 
 def section_of(level: Level, goals: tuple[tuple[str, int], ...] = ()) -> Section | None:
@@ -93,22 +112,50 @@ def run_by(function: Any, owner: object, *, whole: bool = True) -> Iterator[Sect
     function = undecorated(function)
     body = None if _is_foreign(function) else function_at(function.__code__)
     if body is not None:
-        yield from _followed([_of_function(function, owner, body, whole)])
+        yield from followed([_of_function(function, owner, body, whole)])
 
 
-def _followed(queue: list[Section]) -> Iterator[Section]:
+def followed(queue: list[Section]) -> Iterator[Section]:
+    """Yield functions, and those that the statements on the way to their goals call."""
     running, seen = {section.body.node for section in queue}, set[ast.AST]()
     for section in queue:  # grows as we go
         yield section
         for function, owner, call in _called(section):
-            body = None if _is_foreign(function) else function_at(function.__code__)
-            if body is None or (body.node in running and not _ran_before(section, call)):
-                continue
-            if body.node not in seen and len(seen) < MOST:
-                seen.add(body.node)
-                given = _given(section, function, owner, call)
-                called = _of_function(function, owner, body, section.whole, given, taken(section, call))
-                queue.append(replace(called, caller=section))
+            called = _section_called(section, function, owner, call, running)
+            if called is not None and called.body.node not in seen and len(seen) < MOST:
+                seen.add(called.body.node)
+                queue.append(called)
+
+
+def called_by(section: Section, call: ast.Call, running: Collection[ast.AST]) -> list[Section]:
+    """Return what a call runs, the last first, but what is `running` still, and has not run before.
+
+    Of modules that run one after the other, each is given what the one before it returns.
+    """
+    call = _meant(call)
+    pairs = _functions(section, call.func, callee(call)[1])
+    every = (_section_called(section, undecorated(each), owner, call, running) for each, owner in pairs)
+    found = [each for each in every if each is not None]
+    statement = statement_at(section.body, call.lineno, call.col_offset)
+    given = {use.name for each in call.args for use in uses(ast.Expr(each))}
+    takes_again = statement is not None and bool(given & bound(statement))
+    if not takes_again and not isinstance(section.value(dotted(call.func) or ""), torch.nn.Sequential):
+        return found
+    chain: list[Section] = []
+    for each in reversed(found):
+        chain.append(replace(each, previous=chain[-1] if chain else None))
+    return chain[-1:]
+
+
+def _section_called(
+    section: Section, function: Any, owner: object, call: ast.Call, running: Collection[ast.AST]
+) -> Section | None:
+    body = None if _is_foreign(function) else function_at(function.__code__)
+    if body is None or (body.node in running and not _ran_before(section, call)):
+        return None
+    given = _given(section, function, owner, call)
+    called = _of_function(function, owner, body, section.whole, given, taken(section, call))
+    return replace(called, caller=section, call=call, given=passed(function, owner, call))
 
 
 def _ran_before(section: Section, call: ast.Call) -> bool:
@@ -210,7 +257,8 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
     receiver = level.receiver if level is failure.user else None
     statement = level.statement
     if receiver is None and statement is not None:
-        receiver = next((level.body.text(node) for node in calls_in(statement)), None)
+        call = level.running or next(calls_in(statement), None)  # what stands around it has not run yet
+        receiver = level.body.text(call) if call is not None else None
     return section_of(level, ((receiver, level.line),) if receiver else ())
 
 
@@ -229,9 +277,8 @@ def results_of(body: Body, only: tuple[int, int, int] | None = None) -> tuple[tu
 def _called(section: Section) -> Iterator[tuple[Any, object, ast.Call]]:
     """The functions that the statements of a section call, each with the object that it is a method of, and where."""
     for call in (_meant(each) for each, _ in section.calls()):
-        if name := dotted(call.func):
-            for function, owner in _functions(section, name, callee(call)[1]):
-                yield undecorated(function), owner, call
+        for function, owner in _functions(section, call.func, callee(call)[1]):
+            yield undecorated(function), owner, call
     yield from _read_properties(section)
 
 
@@ -244,6 +291,27 @@ def _read_properties(section: Section) -> Iterator[tuple[Any, object, ast.Call]]
             found = property_of(type(owner), node.attr) if owner is not None else None
             if found is not None:
                 yield found, owner, ast.copy_location(ast.Call(node, [], []), node)
+
+
+def behind_attribute(section: Section, name: str) -> Iterator[Section]:
+    """Yield what gives an attribute that a function reads its value: its property, or the other methods that store it,
+    each with what they store as its goals."""
+    path, _, attribute = name.rpartition(".")
+    owner = section.value(path) if path else None
+    if owner is None or not is_user_class(class_dict(type(owner)).get("__module__")):
+        return
+    found = property_of(type(owner), attribute)
+    if found is not None:
+        yield _of_function(found, owner, function_at(found.__code__), False)  # type: ignore[arg-type]  # it is the user's
+    held = section.value(name)
+    if held is None or issubclass(type(held), torch.nn.Module | torch.nn.Parameter):
+        return
+    for body in methods_of(type(owner)):
+        stored = flow_of(body.node).touching.get(f"self.{attribute}", ()) if body.node is not section.body.node else ()
+        values = [value for _, each in stored for definition in each for value in definition.values]
+        if values:
+            goals = tuple((body.text(value), value.lineno) for value in values)
+            yield Section(body, goals, {"self": owner}, section.globals, own=frozenset({"self"}))
 
 
 def property_of(cls: type, name: str) -> Any:
@@ -269,12 +337,16 @@ def _meant(call: ast.Call) -> ast.Call:
     return ast.copy_location(ast.Call(function, given, []), call)
 
 
-def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object, object]]:
-    value = section.value(name)
+def _functions(section: Section, called: ast.expr, last: str) -> Iterator[tuple[object, object]]:
+    value, name = value_of(section, called), dotted(called)
+    if isinstance(called, ast.Subscript) and value is None:  # which of the modules is not known
+        value = value_of(section, called.value)
     if issubclass(type(value), torch.nn.Module):
         yield from _forwards(value)
     elif value is not None:
         yield function_of(value), owner_of(value)
+    elif name is None:
+        return
     elif "." in name:
         owner = section.value(name.rpartition(".")[0])
         yield method(owner if isinstance(owner, type) else type(owner), last), owner
@@ -312,7 +384,8 @@ def _forwards(module: object) -> Iterator[tuple[object, object]]:
         yield forward, each
         if _is_foreign(forward):
             children = (namespace(each) or {}).get("_modules")
-            stack += [child for child in children.values() if child is not None] if type(children) is dict else []
+            inside = [child for child in children.values() if child is not None] if type(children) is dict else []
+            stack += reversed(inside)  # the last one is the nearest to the result
 
 
 def held_by(function: object, owner: object) -> dict[str, object]:
@@ -325,6 +398,11 @@ def held_by(function: object, owner: object) -> dict[str, object]:
         except ValueError:  # not bound yet
             continue
     return {**found, **bound_to(function, owner)}
+
+
+def is_user_function(function: object) -> bool:
+    """Whether a function is the program's own."""
+    return not _is_foreign(function)
 
 
 def _is_foreign(function: object) -> bool:

@@ -1,7 +1,7 @@
 # code: BS224
 # variable: model.encoder
 # cause: return self.head(code.detach()) + self.skip(code.detach())
-# fix: code.detach()
+# fix: self.head(code) + self.skip(code)
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: optimizer.step()
-# cause: optimizer.step()
-# fix: put `features = trunk(waves)` above line 20
+# cause: features = trunk(waves)
+# fix: Move line 16, `features = trunk(waves)`, inside the loop
 import torch
 from torch import nn
 

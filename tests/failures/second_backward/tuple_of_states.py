@@ -1,7 +1,7 @@
 # code: BS201
 # variable: state
 # cause: y, state = self.lstm(x, state)
-# fix: state = tuple(each.detach() for each in state)
+# fix: state = tuple(h.detach() for h in state)
 import torch
 from torch import nn
 

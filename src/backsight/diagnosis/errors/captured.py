@@ -10,11 +10,10 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.source.body import callee, calls_in
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of, of_error
 

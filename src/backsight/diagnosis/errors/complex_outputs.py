@@ -12,8 +12,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import is_plain
-from backsight.diagnosis.evidence.holders import below, given
-from backsight.diagnosis.evidence.spoken import called, passed, simple
+from backsight.diagnosis.evidence.spoken import called, passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
 from backsight.findings.evidence import Evidence
@@ -22,9 +21,10 @@ from backsight.source import Place, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, dotted, expressions, given_to, last_name
 from backsight.source.definitions import values_of
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
+from backsight.story.holders import below, given
 from backsight.story.memory import is_tensor
 from backsight.story.sections import Section, sections
 from backsight.tape import Graph, Node

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
 from backsight.source.bindings import spots, target_names
 from backsight.source.body import callee, dotted
+from backsight.source.rewriting import simple
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module
 from backsight.tape import registered

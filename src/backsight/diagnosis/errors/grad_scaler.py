@@ -16,7 +16,7 @@ from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_
 from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.replaced import replaced
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
@@ -25,6 +25,7 @@ from backsight.source import Place, calls_of, loop_facts, statement_at
 from backsight.source.bindings import assigned, bound, spots, uses
 from backsight.source.body import callee, statements
 from backsight.source.exits import exits
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -309,7 +310,7 @@ def _late(misused: Misused) -> Finding:
         f"{name}.unscale_({argument}) runs after {name}.step({argument}), which has already used the gradients.",
         misused.asked,
         lines,
-        f"Unscale before the step{_up(misused, step)}: {name}.unscale_({argument}), then clip or inspect the "
+        f"Unscale before the step{_up(misused, step)}: first {name}.unscale_({argument}), then clip or inspect the "
         f"gradients, then {name}.step({argument}) and {name}.update(). If you do neither, drop unscale_().",
     )
 
@@ -323,7 +324,7 @@ def _up(misused: Misused, step: Call | None) -> str:
     helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
     for each in (here, *helpers):
         if each.section.body.node is step.section.body.node and _is_before(step, each):
-            return f", moving line {each.place.line}, `{each.place.text}`, above line {step.place.line}"
+            return f" (move line {each.place.line}, `{each.place.text}`, above line {step.place.line})"
     return ""
 
 
@@ -427,13 +428,23 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     owner = owner_of(misused)
     held = owner or f"the parameters of {argument}"
     skipped = _skipped(misused)
-    reason = detached(misused.failure, misused.parameters, held) if skipped is None or _has_run(skipped[1]) else None
+    reason = detached(misused.failure, misused.parameters) if skipped is None or _has_run(skipped[1]) else None
+    alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
+    stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
+    where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
+    skipping = (
+        f"Step only an optimizer that has gradients: {where}"
+        f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
+        f"{name}.step({argument})`."
+    )
     if reason is not None:
+        because = "it ran with gradients disabled" if reason.sometimes else "its result is detached from the loss"
+        or_not = "" if alone else f" If it should not learn from this loss, leave {name}.step({argument}) out."
         return misused.told(
-            f"{name}.step({argument}): {held} got no gradient in this step, as its result is detached from the loss.",
+            f"{name}.step({argument}): {held} got no gradient in this step, as {because}.",
             reason.place,
             [*reason.evidence, *asked],
-            f"{reason.fix} If it should not, leave {name}.step({argument}) out.",
+            f"{skipping} {reason.fix}" if reason.sometimes else f"{reason.fix}{or_not}",
         )
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
     lines: Sequence[Fact]
@@ -448,9 +459,10 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
         f"{name}.step({argument}): {held} got no gradient in this step.",
         condition,
         [*lines, *asked],
-        f"Step only an optimizer that has gradients: "
-        f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
-        f"{name}.step({argument})`.",
+        skipping
+        if skipped or out or not alone
+        else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
+        "and torch.no_grad(). To skip the step would train nothing.",
         exact=skipped is not None or (out is not None and out.sure),
     )
 

@@ -9,10 +9,10 @@ import re
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.paired import fits_another, paired
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
 from backsight.findings.evidence import Fact
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor

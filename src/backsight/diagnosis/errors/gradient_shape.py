@@ -13,7 +13,6 @@ from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.evidence.part_read import PartRead, part_read
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
 from backsight.findings.evidence import Fact
@@ -22,7 +21,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at, statements
 from backsight.source.out_of_place import arguments
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 
 _SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible with \[(?P<due>[\d, ]*)\]")

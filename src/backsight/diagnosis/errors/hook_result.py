@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
@@ -22,7 +21,7 @@ from backsight.source.body import body_around, callee, calls_in, dotted, express
 from backsight.source.callables import Callable, callables
 from backsight.source.definitions import FILLING
 from backsight.source.imports import library
-from backsight.source.rewriting import rewritten, rewritten_line
+from backsight.source.rewriting import rewritten, rewritten_line, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files

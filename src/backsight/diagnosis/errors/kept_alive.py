@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.holders import results_held, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, failing, listed, shaped
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.story.failure import Failure
+from backsight.story.holders import results_held, structure
 from backsight.tape import Graph
 
 

@@ -11,8 +11,7 @@ import torch
 from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import class_behind, returns
-from backsight.diagnosis.evidence.disabled import disabled_at
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
@@ -23,12 +22,13 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import callee, dotted, given_to, keyword, statements
 from backsight.source.out_of_place import out_of_place
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
 from backsight.story.fixes import too, without_inplace
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, storage_of
+from backsight.story.modes import disabled_at
 from backsight.story.sections import methods_of, results_of
 from backsight.tape import tensors_in
 from backsight.tape.ops import op_name

@@ -9,11 +9,11 @@ from typing import Literal
 
 import torch
 
-from backsight.diagnosis.evidence.holders import given, kept
 from backsight.source import Place, calls_of
 from backsight.source.body import callee, given_to, keyword
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
+from backsight.story.holders import given, kept
 from backsight.tape import Node
 
 _LARGEST = 1 << 22

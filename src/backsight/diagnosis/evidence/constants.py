@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from backsight.diagnosis.evidence.holders import below, given, leaves_below
 from backsight.diagnosis.scene import Scene
+from backsight.story.holders import below, given, leaves_below
 from backsight.tape import Graph, Leaf, Node
 from backsight.tracing import Met, Severed, current
 

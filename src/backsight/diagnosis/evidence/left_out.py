@@ -10,16 +10,20 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.evidence.idle import Reason
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Cut, Place, backward_roots, cuts, function_at
+from backsight.source import Place, assignments, backward_roots, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, parameters_of, spots, targets, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
-from backsight.story.failure import Failure, follow, function_of
+from backsight.story.behind import Read, comes_of
+from backsight.story.cut_fixes import mended
+from backsight.story.cuts import CutOff, cuts, node_of, why
+from backsight.story.failure import Failure, Level, follow, function_of
 from backsight.story.memory import is_module
 from backsight.story.sections import Section, function_called, passed, sections_of
+from backsight.story.trained import trained
 from backsight.tape import parameters_in
 
 
@@ -59,51 +63,54 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
     return LeftOut(section.body.place(branch), section.body.place(spot.node), _loss_of(failure), bool(owning))
 
 
-def detached(failure: Failure, parameters: Sequence[torch.Tensor], name: str) -> Reason | None:
-    """Return what detaches the result of a module on its way to what the program runs backward on.
-
-    All that the module has to train is among `parameters`, none of which has got a gradient. `name` is what the program
-    calls it.
-    """
-    wanted, sections = {id(each) for each in parameters}, list(_of_losses(failure))
-    found: dict[Place, list[Cut]] = {}
-    for section in sections:
-        for goal, line in section.goals:
-            for cut in cuts(section.body, goal, line):
-                read = ancestors(section.body, cut.expression, cut.place.line)
-                if any(_has_only(each, wanted) for key in read for each in _values(section, key, sections)):
-                    found.setdefault(cut.place, []).append(cut)
+def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | None:
+    """Return what ends the way from what the program runs backward on to parameters, none of which got a gradient."""
+    every = cuts(failure, trained(failure), goals=_losses(failure))
+    found = [each for each in every if comes_of(failure, each.section, each.read, parameters)]
     if not found:
         return None
-    lines = sorted(place.line for place in found)
-    cutting = list(dict.fromkeys(cut.expression for here in found.values() for cut in here))
+    before = {cut for each in found for cut in each.before or ()}  # what such a cut leads to is cut off again
+    places = {each.cut.place: each for each in every if each in found or each.cut in before}
+    if len(places) == 1 and (decides := _decides(found[0])) is not None:
+        return _sometimes(found[0], decides)
     return Reason(
-        tuple(
-            shown(place, f"detaches what {name} computed: {cut.why}.") for place, (cut, *_) in list(found.items())[:3]
-        ),
-        next(iter(found)),
-        f"Use the result of {name} itself on line{'s' if len(lines) > 1 else ''} {listed(list(map(str, lines)))}, "
-        f"without {listed(cutting, 3)}, if it should learn from this loss.",
+        tuple(shown(place, f"{why(each.cut)}.") for place, each in list(places.items())[:3]),
+        found[0].cut.place,
+        f"{mended(*places.values()).edit}.",
     )
 
 
-def _has_only(module: object, wanted: set[int]) -> bool:
-    """Whether all that a module has to train is among `wanted`."""
-    own = [each for each in parameters_in(module) if each.requires_grad] if is_module(module) else []
-    return bool(own) and all(id(each) in wanted for each in own)
+def _decides(cut: CutOff) -> ast.expr | None:
+    """What decides whether a block records: `updated` of `with torch.set_grad_enabled(updated):`."""
+    node = node_of(cut.section, cut.cut)
+    given = node.args[0] if isinstance(node, ast.Call) and callee(node)[1] == "set_grad_enabled" and node.args else None
+    return None if isinstance(given, ast.Constant) else given
 
 
-def _values(section: Section, name: str, sections: Sequence[Section]) -> Iterator[object]:
-    """What a name stands for; of a parameter, what its callers call for it: the mapper of `render(self.mapper(z))`."""
-    yield section.value(name)
-    for holder, call in _given(section, ast.Name(name), sections):
-        yield holder.value(dotted(call.func) or "")
+def _sometimes(cut: CutOff, decides: ast.expr) -> Reason:
+    """A block that records in some steps, and has not in this one."""
+    body, place, text = cut.section.body, cut.cut.place, cut.section.body.text(decides)
+    made = assignments(body, text, before=place.line)[-1:]
+    return Reason(
+        (
+            *(shown(each, f"computes {text}.") for each in made),
+            shown(place, f"records nothing inside it in this step: {text} was false."),
+        ),
+        place,
+        f"To train it in this step, {text} must be true on line {place.line}.",
+        sometimes=True,
+    )
 
 
 def _of_losses(failure: Failure) -> Iterator[Section]:
     """The functions on the way to what the program runs backward on: those of the traceback, and those they call."""
+    return sections_of(_losses(failure))
+
+
+def _losses(failure: Failure) -> list[tuple[Level, tuple[Read, ...]]]:
+    """What each running function runs backward on."""
     goals = [(level, backward_roots(level.body)) for level in failure.users]
-    return sections_of([(level, tuple((root, place.line) for root, place in roots)) for level, roots in goals if roots])
+    return [(level, tuple((root, place.line) for root, place in roots)) for level, roots in goals if roots]
 
 
 def _loss_of(failure: Failure) -> str:

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from backsight.diagnosis.evidence.holders import given
 from backsight.diagnosis.scene import Scene
 from backsight.source import parsed
 from backsight.source.body import callee, given_to, keyword
+from backsight.story.holders import given
 from backsight.tape import Node
 from backsight.tracing import Line
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
+import torch
+
+from backsight.naming import search
+from backsight.naming.plain import namespace
 from backsight.source import Place, statement_at
 from backsight.source.body import callee, is_constant, keyword
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
+from backsight.tape import modules_in
 
 CHECKPOINTS = frozenset({"checkpoint", "checkpoint_sequential"})
 
@@ -36,3 +41,27 @@ def reentrant_call(failure: Failure) -> Reentrant | None:
             known = statement is not None and "…" not in text
             return Reentrant(place, name, rewritten(section.body, statement, change) if statement and known else "")
     return None
+
+
+def without_reentry(failure: Failure, call: Reentrant | None) -> str:
+    """How a checkpoint, or those of a model of the transformers library, record what inputs without a gradient give."""
+    if call is not None:
+        how = f"write `{call.mended}`" if call.mended else f"pass use_reentrant=False to {call.name}()"
+        return f"On line {call.place.line}, {how}."
+    model = checkpointing(failure)
+    if not model:
+        return ""
+    enable = f"{model}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{'use_reentrant': False}})"
+    return f"Call {enable}, or {model}.enable_input_require_grads()."
+
+
+def checkpointing(failure: Failure) -> str:
+    """A model of the transformers library that checkpoints its layers, as the functions that run call it."""
+    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
+    held = [(module, name.path) for module, name in found if isinstance(module, torch.nn.Module)]
+    paths = (path for module, path in held if any(_is_checkpointed(each) for _, each in modules_in(module)))
+    return min(paths, key=len, default="")
+
+
+def _is_checkpointed(module: torch.nn.Module) -> bool:
+    return (namespace(module) or {}).get("gradient_checkpointing") is True

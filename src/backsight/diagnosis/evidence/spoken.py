@@ -11,9 +11,9 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.roots import is_library
-from backsight.source import parsed
 from backsight.source.body import Body, calls_in, keyword
 from backsight.source.imports import is_gradient_call
+from backsight.source.rewriting import simple as simple
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
 
@@ -59,9 +59,3 @@ def differentiated(failure: Failure) -> list[str]:
 def _texts(body: Body, inputs: ast.expr) -> list[str]:
     each = inputs.elts if isinstance(inputs, ast.Tuple | ast.List) else [inputs]
     return [] if any(isinstance(one, ast.Starred) for one in each) else [body.text(one) for one in each]
-
-
-def simple(expression: str) -> str:
-    """An expression that a method can be called on: in brackets unless it is a name, a call or a subscript."""
-    plain = isinstance(parsed(expression), ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    return expression if plain else f"({expression})"

@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.evidence.disabled import disabled_at
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.naming import search
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
@@ -21,10 +19,11 @@ from backsight.source import Body, Place, cuts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, failure_of, function_of, method, owner_of
 from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.modes import disabled_at
 from backsight.story.sections import Section, run_by
 from backsight.tape import parameters_in
 from backsight.tracing.steps import parameters

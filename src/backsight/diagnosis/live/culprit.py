@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.graphs import Held
 from backsight.diagnosis.live.leaks import Leak
@@ -19,6 +18,7 @@ from backsight.source import backward_roots, parsed
 from backsight.source.bindings import bound, parameters_of
 from backsight.source.body import body_around, callee, calls_in, dotted, statements
 from backsight.source.keeping import Keeping
+from backsight.source.rewriting import simple
 from backsight.text import size
 
 LEAK = "BS111"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backsight.diagnosis.evidence.holders import given, leaves_below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, warning
+from backsight.story.holders import given, leaves_below
 from backsight.tape import Node
 from backsight.tracing import current
 

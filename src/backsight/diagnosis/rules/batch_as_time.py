@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.evidence.holders import given, users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.softmax_dim import compares
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, warning
+from backsight.story.holders import given, users
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from backsight.diagnosis.evidence.holders import users
 from backsight.diagnosis.evidence.reduced import Reduced, against_features
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shaped, shown, warning
 from backsight.source import assignments, statement_at
 from backsight.source.body import body_around, dotted, expressions, statements
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.fixes import too
+from backsight.story.holders import users
 from backsight.tracing import Met
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed, summands
 from backsight.diagnosis.evidence.cuts import detached_whole, ends, measures_accuracy, undoing, where
-from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.evidence.mistaken import mistaken
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -14,6 +13,7 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place
+from backsight.story.holders import below
 from backsight.tracing import Met, Severed
 
 
@@ -66,7 +66,7 @@ def _derivatives(scene: Scene) -> Iterator[Finding]:
             names = listed([leaf.label for leaf in missed], 2)
             used = f"computes a loss term from it, which does not train {names}."
         if beside is not None:
-            fix = f"{fix}. {undoing(beside)} on line {_place(beside).line}"
+            fix = f"{fix}. {undoing(beside)}"
         yield warning(
             "BS121",
             "A derivative in the loss is a constant: no parameter learns from it.",

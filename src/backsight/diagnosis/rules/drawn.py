@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from backsight.diagnosis.evidence.cuts import DRAWS, ends, resampled
-from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
 from backsight.diagnosis.rules.registry import rule
@@ -14,6 +13,7 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.source import Place, read_at
 from backsight.source.body import body_around, callee, calls_in, expressions, statement_at
+from backsight.story.holders import below
 from backsight.tape import Graph, Leaf
 from backsight.tracing import Met, Severed
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from backsight.diagnosis.evidence.constants import summands
-from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.source import Body
 from backsight.source.body import body_around, callee, calls_in, dotted, given_to, statement_at
+from backsight.story.holders import below
 from backsight.tape import Graph, Leaf, Node
 from backsight.tape.ops import op_name
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.evidence.custom import elements, returned
-from backsight.diagnosis.evidence.holders import users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -17,6 +16,7 @@ from backsight.source import Body, Place
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import flow_of
 from backsight.source.rewriting import rewritten
+from backsight.story.holders import users
 from backsight.tape import Graph, Node
 
 _METADATA = frozenset(

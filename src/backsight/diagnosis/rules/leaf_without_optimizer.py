@@ -12,8 +12,6 @@ import torch
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.creation import attribute_assignments, only_built, put_in_place
 from backsight.diagnosis.evidence.following import followers
-from backsight.diagnosis.evidence.holders import node_of
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.evidence.unheld import (
     Anew,
     all_of,
@@ -36,6 +34,8 @@ from backsight.source import Body, Place, only, parsed, read_at, statement_at
 from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.freezing import unfreezings_after
+from backsight.source.rewriting import simple
+from backsight.story.holders import node_of
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
 

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backsight.diagnosis.evidence.holders import given
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -14,6 +13,7 @@ from backsight.diagnosis.wording import shown, warning
 from backsight.source import parsed
 from backsight.source.body import callee
 from backsight.source.imports import library
+from backsight.story.holders import given
 from backsight.tape import Node
 from backsight.tape.ops import VIEWS
 from backsight.tracing import Line, Watch, current

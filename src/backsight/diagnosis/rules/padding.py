@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from backsight.diagnosis.evidence.holders import given, kept, users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, warning
 from backsight.source import Place, only, statements_of
 from backsight.source.body import dotted, keyword
+from backsight.story.holders import given, kept, users
 from backsight.tape import Node, modules_in, registered
 
 _ON = frozenset(

@@ -9,7 +9,6 @@ from types import FrameType
 
 import torch
 
-from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import constructions, named
 from backsight.diagnosis.rules.registry import rule
@@ -18,6 +17,7 @@ from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.naming import search
 from backsight.snapshot import groups
 from backsight.source import only
+from backsight.story.holders import below
 from backsight.tracing.steps import parameters
 
 Place = tuple[str, int]

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.evidence.holders import below, given, kept, users
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source.body import callee, given_to, keyword
+from backsight.story.holders import below, given, kept, users
 from backsight.tape import Node
 
 _LAYERS = frozenset({"Addmm", "Mm"})

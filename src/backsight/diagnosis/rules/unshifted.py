@@ -9,7 +9,6 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.evidence.attention import Seen, lower_right, operands, seen, sees_later, triangle_of
-from backsight.diagnosis.evidence.holders import below, kept, users
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -17,6 +16,7 @@ from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source import Place, read_at
 from backsight.source.body import callee, calls_in, dotted
 from backsight.source.definitions import values_of
+from backsight.story.holders import below, kept, users
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
 from backsight.tracing import Met

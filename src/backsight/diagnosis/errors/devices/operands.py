@@ -21,13 +21,13 @@ from backsight.diagnosis.errors.devices.owners import (
 )
 from backsight.diagnosis.errors.devices.placed import Apart, Placed, apart, operands
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, mro, namespace
 from backsight.source import Place, assignments, read_at, statement_at
 from backsight.source.body import callee, calls_in, keyword
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient

@@ -11,12 +11,13 @@ from backsight.diagnosis.errors.devices import placed
 from backsight.diagnosis.errors.devices.owners import moves, owner_of, spelled
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, read_at
 from backsight.source.body import Body, body_around, callee, calls_in, is_constant, keyword, statements
+from backsight.source.rewriting import simple
 from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
 from backsight.story.memory import is_tensor

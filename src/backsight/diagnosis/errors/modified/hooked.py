@@ -11,13 +11,13 @@ from typing import Any
 from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.modified.wording import needs
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.source import function_at, statements_of
 from backsight.source.bindings import bound
 from backsight.source.body import LOOPS, SCOPES, Body, blocks, statements
 from backsight.source.rewriting import rewritten
+from backsight.story.case import Case
 from backsight.story.changes import Changed
 from backsight.story.failure import function_of, owner_of
 from backsight.story.sections import run_by
@@ -158,5 +158,5 @@ def _later(subject: Subject, step: Step) -> str:
     below = f"below line {failing.line}, `{failing.place.text}`" if failing else "after backward()"
     return (
         f"Step in the hook only the weight whose gradient has just been accumulated, with an optimizer of its own, or "
-        f"call {step.name}.step() {below}, when the backward has ended."
+        f"step {below}, when the backward has ended."
     )

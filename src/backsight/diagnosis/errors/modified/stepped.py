@@ -7,43 +7,40 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backsight.diagnosis.errors.modified.closures import within_closure
 from backsight.diagnosis.errors.modified.hooked import stepped_by_hook
 from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.local import computed_along
-from backsight.diagnosis.errors.second_backward.recomputing import assigned_once, stored_at
-from backsight.diagnosis.evidence.carried import Carried, carried, detaching
-from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_in
-from backsight.diagnosis.evidence.joints import Joint, is_of_this_pass, joint_of, passed_on_by_one
+from backsight.diagnosis.evidence.carried import how
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
-from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten
+from backsight.story.carrier import Carrier
+from backsight.story.carriers import carriers
+from backsight.story.case import Case
 from backsight.story.changes import Changed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.holders import below, made_in, node_of, results_in
+from backsight.story.joints import is_of_this_pass, joint_of
+from backsight.story.recomputing import each_again
+from backsight.story.renewing import renewed
+from backsight.story.stepping import open_step
 from backsight.story.subject import Subject
-from backsight.tracing import Line
 from backsight.tracing.steps import parameters
 
 
 def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | None:
     """The first of the steps that fits: one before the failing line, or one whose iteration the backward reaches."""
-    case = Case(subject.failure, subject.survey)
-    if within := within_closure(subject, case, steps) or stepped_by_hook(subject, case, steps):
+    case = Case(subject.failure, subject.survey, subject.node.index)
+    found = next(carriers(case), None) if steps else None
+    if within := _within_closure(subject, found, steps) or stepped_by_hook(subject, case, steps):
         return within
     old, roots = subject.node.index in case.old, {root for root, _ in case.graph.root_edges}
-    joint = joint_of(case, subject.node.index) if steps else None
-    found = (carried(case) or passed_on_by_one(case, joint)) if steps else None
-    once = before_loop(case, joint) if joint is not None and found is None else None
-    if once is not None and joint is not None and joint.holder and _detachable(subject, case, once.level) is not None:
-        once = None
+    joint = joint_of(case) if steps else None
     for step in steps:
         level = step.scene.level if step.scene else None
         if step.certainty == "seen":
@@ -52,23 +49,56 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
         elif level is None:
             continue
         else:
-            between = step.before.position < level.place.position
-        if between or (once is not None and level is subject.failure.user):
-            return _between(subject, case, step, level or subject.failure.user, None if between else once)
+            over_losses = found is not None and found.facts is not None and found.read == found.facts.loop
+            between = step.before.position < level.place.position or over_losses
+        if between:
+            return _between(subject, case, step, level or subject.failure.user)
         if level is not None and step.before == step.place and (found or old):
-            return _through_history(subject, case, step, level, found, joint, seen=old)
+            return _through_history(subject, case, step, level, found, seen=old)
     return None
 
 
-def _between(subject: Subject, case: Case, step: Changed, level: Level | None, once: Once | None = None) -> Finding:
-    """The step, or the call of a function that steps, stands between the forward pass and the failing line; or in a
-    loop below a forward pass that runs once before it."""
+def _within_closure(subject: Subject, found: Carrier | None, steps: Sequence[Changed]) -> Finding | None:
+    """A step that is still open, between whose calls of the closure the weights change: what was computed outside of
+    the closure holds a graph over them."""
+    opened = open_step(subject.failure, subject.optimizer)
+    step = next((each for each in steps if opened and str(each.place) == str(opened.outer.place)), None)
+    sure = step is not None and step.certainty == "seen"
+    known = found if found is not None and found.function and found.stored is not None else None
+    if opened is None or step is None or not (known or sure):
+        return None
+    weight, function = subject.holder or "a weight", opened.inner.frame.f_code.co_name
+    closure = "the closure" if function.startswith("<") else f"{function}()"
+    what = known.name if known else "a result from outside"
+    outside = f"{what} was computed outside {closure}" if known else f"{closure} uses a result from outside"
+    fresh = f"Compute everything that its loss depends on inside {closure}."
+    return explanation(
+        f"{outside}: {step.name}.step() has changed {weight} since.",
+        (
+            *(how(known)[:1] if known else ()),
+            shown(
+                step.place,
+                f"calls {closure}, and modifies {weight} in place after each call.",
+                None if sure else step.certainty,
+            ),
+            *needs(subject, f"reaches the graph of {what}, which needs the original value of {weight}"),
+            *([] if sure else unwatched()),
+        ),
+        renewed(known, _RETAINED) if known else fresh,
+        source=str((known.stored if known else None) or step.place),
+        exact=sure,
+    )
+
+
+_RETAINED = "Then backward needs no retain_graph=True either."
+
+
+def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -> Finding:
+    """The step, or the call of a function that steps, stands between the forward pass and the failing line."""
     weight, optimizer = subject.holder or "a weight", step.name
     loss = case.loss if level is subject.failure.user else "the loss"
     where = "" if step.before == step.place else f" It was called at line {step.before.line}: {step.before.text}"
     forward = step.saver or (_forward(subject, case, level, step.before) if level else None)
-    if once is not None:
-        where += f" It ran in an earlier iteration of the loop at line {once.loop.line}."
     exact = step.certainty == "seen" or forward is not None or subject.node.index in case.old
     certainty: Certainty | None = None if exact else "read"
     reason = "and saves it: the gradient of a product needs both factors."
@@ -80,7 +110,7 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None, o
             *needs(subject, f"needs the original value of {weight}"),
             *([] if exact else unwatched()),
         ),
-        once.fix if once is not None else _in_order(subject, case, level, step, loss),
+        _in_order(subject, case, level, step, loss),
         source=str(step.place),
         exact=exact,
     )
@@ -89,8 +119,8 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None, o
 def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, loss: str) -> str:
     """The fix; where the loss reaches the stepped weights through one value only, each way with what it does."""
     optimizer = step.name
-    if each := _of_each(level, loss):
-        return each
+    if each := each_again(level, loss):
+        return f"{each} {_RETAINED}"
     after, lines = f"after {optimizer}.step()", _repeated(subject, case, level, step)
     again = (
         f"compute {loss} {after}, with a new forward pass{lines}."
@@ -109,28 +139,6 @@ def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, 
         f"If {loss} should not train the parameters of {optimizer}, {apart}: its backward then needs none of those "
         f"weights. If it should, {again} {early}"
     )
-
-
-def _of_each(level: Level | None, loss: str) -> str:
-    """What to write in a loop over losses of one forward pass, `for name, loss in losses.items():`, in which an
-    optimizer steps each time."""
-    body = level.body if level is not None else None
-    for loop in (each for each in statements(body.node) if isinstance(each, ast.For)) if body else ():
-        target, call = loop.target, loop.iter
-        if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call) or callee(call)[1] != "items":
-            continue
-        key, value = ([dotted(each) for each in target.elts] + [None])[:2]
-        held = dotted(callee(call)[0])
-        made = values_of(body, held, loop.lineno) if body is not None and held else []
-        if level is None or body is None or value != loss or not loop.lineno < level.line <= (loop.end_lineno or 0):
-            continue
-        if key and len(made) == 1 and isinstance(made[0], ast.Call):
-            return (
-                f"Recompute {loss} in each iteration, because the step changes the weights: put `{loss} = "
-                f"{body.text(made[0])}[{key}]` above line {loop.body[0].lineno}. Then backward needs no "
-                "retain_graph=True either."
-            )
-    return ""
 
 
 def _repeated(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:
@@ -219,120 +227,47 @@ def _detachable(subject: Subject, case: Case, level: Level) -> tuple[str, Place]
 
 
 def _through_history(
-    subject: Subject, case: Case, step: Changed, level: Level, found: Carried | None, joint: Joint | None, *, seen: bool
+    subject: Subject, case: Case, step: Changed, level: Level, found: Carrier | None, *, seen: bool
 ) -> Finding:
     """No step stands between: then the backward reaches an iteration before the last step."""
     weight = subject.holder or "a weight"
-    held = joint.holder if joint else ""
-    cut = _detachable(subject, case, level) if held and not found else None
-    kept_at = stored_at(case, held.partition("[")[0]) if held and not found else None
+    carried = found is not None and found.kind == "carried"
+    cut = _detachable(subject, case, level) if found and not carried else None
+    name = cut[0] if cut else found.name if found else ""
     certainty: Certainty | None = None if seen else "read"
-    reads = f"reads {found.inner} from the previous {found.span}, still attached to its graph." if found else ""
-    how = [shown(found.read, reads, certainty)] if found else []
-    if found and found.assigned != found.read:
-        how.append(shown(found.assigned, f"assigns it for the next {found.span}.", certainty))
-    if joint and held and not found:
-        how += [shown(joint.made, f"made {held} before that step.")] if joint.made else []
-        how += [shown(kept_at, f"stores it in {held}.")] if kept_at and not _is_at(kept_at, joint.made) else []
-        how += [shown(joint.used, "uses it again.")] if joint.used and joint.used != joint.made else []
-    detach = (
-        _recomputed(case, held) if held else "Detach after each step what is carried over: hidden = hidden.detach()."
-    )
-    detach = detaching(found) if found else detach
-    if cut is not None:
-        variable, read = cut
-        detach = (
-            f"If {case.loss} should not train {weight}, use {variable}.detach() on line {read.line}. If it should, "
-            f"recompute {held} after {step.name}.step()."
+    where = "the earlier graph" if carried or not name or cut else f"the graph of {name}"
+    title = f"{name} was computed with weights that"
+    if carried or cut or not name:
+        into = "a part of the graph" if cut else "an earlier iteration" if carried else "an earlier graph"
+        title = f"{name or 'This backward'} leads {'this backward ' * bool(name)}into {into}, whose weights"
+    if cut:
+        fix = (
+            f"If {case.loss} should not train {weight}, use {name}.detach() on line {cut[1].line}. If it should, "
+            f"recompute {name} after {step.name}.step()."
         )
-    needed = f"needs the original value of {weight}; {since(subject)}"
-    where = "an earlier graph"
-    if found:
-        title = f"{found.name} leads this backward into an earlier iteration, whose weights"
-    elif cut is not None:
-        title = f"{held} leads this backward into a part of the graph, whose weights"
-    elif held:
-        title, where = f"{held} was computed with weights that", f"the graph of {held}"
+    elif found is not None:
+        fix = renewed(found, _RETAINED)
     else:
-        title = "This backward leads into an earlier graph, whose weights"
+        fix = f"Detach after each step what is carried over: hidden = hidden.detach(). {_RETAINED}"
+    needed = f"needs the original value of {weight}; {since(subject)}"
+    culprit = found.stored if found is not None and cut is None else None
     return explanation(
         f"{title} {step.name}.step() has since modified.",
         (
-            *how,
-            shown(
-                step.place,
-                f"has since modified {weight} in place; {where.replace('an ', 'the ')} still needs the old value.",
-                certainty,
+            *(how(found)[: 1 if cut else None] if found else ()),
+            *(
+                [shown(cut[1], f"uses {name} of it." if found and name != found.name else "uses it again.")]
+                if cut
+                else []
             ),
+            shown(step.place, f"has since modified {weight} in place; {where} still needs the old value.", certainty),
             shown(level.place, f"backpropagates into that graph, which {needed}."),
             *([] if seen else unwatched()),
         ),
-        detach if cut is not None else f"{detach} Then backward needs no retain_graph=True either.",
-        source=str(found.assigned if found else kept_at or step.place),
+        fix,
+        source=str(culprit or step.place),
         exact=seen,
     )
-
-
-def _is_at(place: Place, line: Line | None) -> bool:
-    return line is not None and (place.file, place.line) == (line.file, line.line)
-
-
-def _recomputed(case: Case, held: str) -> str:
-    """How what holds an old result gets one of the weights as they are now."""
-    variable = held.partition("[")[0]
-    place = assigned_once(case, variable)
-    body, statement = read_at(place)
-    if place is None:
-        return f"Recompute {held} in each iteration, or detach after each step what {variable} holds."
-    constant = ""
-    if variable == held and body and isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-        cut = rewritten(body, statement, {statement.value: f"{body.text(statement.value)}.detach()"})
-        constant = f" If it need not train them, write `{cut}` there." if cut and "…" not in cut else ""
-    return (
-        f"Compute {held} in forward, each time it is used: line {place.line} of __init__ runs only once, and the step "
-        f"changes the weights that it depends on.{constant}"
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Once:
-    """The variable, the statement that computes it, and the loop below that reads it."""
-
-    level: Level
-    name: str
-    made: Place
-    loop: Place
-
-    @property
-    def fix(self) -> str:
-        loop = statement_at(self.level.body, *self.loop.position)
-        first = loop.body[0].lineno if isinstance(loop, ast.For | ast.While) else 0
-        along = computed_along(self.level, self.made)
-        lines = [str(each) for each in (*along, self.made.line)]
-        again = f"run lines {listed(lines)} again" if along else f"put `{self.made.text}`"
-        where = f"above line {first}" if first > self.loop.line else f"inside the loop at line {self.loop.line}"
-        retained = " Then backward needs no retain_graph=True either." if "retain_graph" in self._text else ""
-        return (
-            f"Recompute {self.name} in each iteration, because the step changes the weights that it was computed "
-            f"with: {again} {where}.{retained}"
-        )
-
-    @property
-    def _text(self) -> str:
-        return self.level.place.text
-
-
-def before_loop(case: Case, joint: Joint) -> Once | None:
-    """What holds the old result, where the running function computes it before the loop in which backward fails."""
-    level = case.failure.user
-    for facts in loops(level) if level is not None else ():
-        for name, made in facts.outside.items():
-            statement = statement_at(level.body, *made.position) if level is not None else None
-            if level is None or statement is None or not any(True for _ in calls_in(statement)):
-                continue
-            if joint.old.index in made_in(case.graph, level.value(name)):
-                return Once(level, name, made, facts.loop)
-    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from backsight.diagnosis.errors.no_grad.causes import (
     off_around,
     reentrant,
 )
-from backsight.diagnosis.errors.no_grad.fixes import silenced
+from backsight.diagnosis.errors.no_grad.constant_derivative import constant_derivative
 from backsight.diagnosis.errors.no_grad.forward_hook import by_forward_hook
 from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, frozen_in_optimizer, rebound
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
@@ -33,6 +33,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, lost, shown
 from backsight.findings.evidence import Fact
 from backsight.source import assignments
+from backsight.story.cut_fixes import silenced
 from backsight.story.failure import Failure
 
 Clue = Callable[[Scene], "Finding | None"]
@@ -42,6 +43,7 @@ CLUES: tuple[Clue, ...] = (
     switched_off,
     off_around,
     rebound,
+    constant_derivative,
     frozen_in_optimizer,
     cut_off,
     cut_from_itself,
@@ -70,7 +72,7 @@ def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
     if torch.is_grad_enabled() and (beside := computed_beside(scene)) is not None:
         return beside
     read = next((found for clue in CLUES if (found := clue(scene)) is not None), None)
-    if read is None or not (read.exact or scene.saw(read)) or scene.is_on_purpose(read):
+    if read is None or not (read.exact or scene.saw(read)):
         read = cut_as_seen(scene) or read
     return read or _unlocated(scene)
 

@@ -7,17 +7,17 @@ import inspect
 from collections.abc import Iterator
 
 from backsight.diagnosis.errors.no_grad.causes import fails
-from backsight.diagnosis.errors.no_grad.fixes import silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.disabled import Disabled, nearest_at
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place
 from backsight.source.body import expressions, functions, statements
 from backsight.source.coroutines import AsyncFor, AsyncFunctionDef, AsyncWith, Await
+from backsight.story.cut_fixes import silenced
 from backsight.story.files import user_files
+from backsight.story.modes import Disabled, nearest_at
 
 _WAITING = (Await, ast.Await)
 _HANDING_OVER = (AsyncFor, AsyncWith)

@@ -10,7 +10,6 @@ import torch
 from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.disabled import disabled_at
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
@@ -21,6 +20,7 @@ from backsight.source.bindings import Spot, bound, spots, uses
 from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.choices import Choice
 from backsight.story.memory import is_module
+from backsight.story.modes import disabled_at
 from backsight.story.sections import Section, sections
 from backsight.story.unmatched import Unmatched, unmatched
 from backsight.tracing import current

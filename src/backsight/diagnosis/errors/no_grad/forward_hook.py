@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from backsight.diagnosis.errors.no_grad.causes import fails
-from backsight.diagnosis.errors.no_grad.fixes import silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
@@ -19,6 +18,7 @@ from backsight.source import Body, Cut, Place, calls_of, cuts, function_at, only
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, statements
 from backsight.source.definitions import FILLING
+from backsight.story.cut_fixes import silenced
 from backsight.story.failure import function_of
 from backsight.story.files import user_files
 from backsight.tape import modules_in

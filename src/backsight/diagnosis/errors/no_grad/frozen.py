@@ -14,24 +14,23 @@ from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.exchanged import exchanged, told
 from backsight.diagnosis.evidence.idle import parameter_at
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Place, assignments, lets_through, only, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
-from backsight.source.body import dotted, statements
+from backsight.source.body import body_around, dotted, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
 from backsight.source.freezing import Freezing, freezings
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
 from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read_too_late
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
-from backsight.story.injected import injected
+from backsight.story.injected import Replaced, injected, replaced_part
 from backsight.story.memory import is_tensor
 from backsight.story.sections import methods_of, sections
 from backsight.tape import modules_in, parameters_in, registered
@@ -208,6 +207,11 @@ def _unfreeze(
         what = "adds it" if added.count == 1 else f"adds {added.count} of them"
         fact = shown(added.place, f"{what}: {added.kind.__name__}, whose parameters are frozen, too.")
         return [*missed, fact], f"{_where(freezing)}, add `{added.unfreezing(name)}`."
+    new = replaced_part(scene.failure, module)
+    if new is not None and all(each.startswith(f"{new.path}.") for each in held):
+        return [*missed, shown(new.place, "puts in a new layer, which was frozen with the rest.")], _unfreeze_new(
+            new, freezing, name
+        )
     if held and (fix := _unfreeze_held(found, freezing, held, spared)):
         return missed, fix
     last = name + _NUMBER.sub(r"[\1]", f".{layer}") if layer else name
@@ -220,6 +224,23 @@ def _unfreeze(
     if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in left):
         fix = f'Write "{layer}" instead of "{words[0]}" to train only the last layer.'
     return missed, f"{fix} The names are {listed([_quoted(each) for each in every], 6)}."
+
+
+def _unfreeze_new(new: Replaced, freezing: Freezing | None, model: str) -> str:
+    """How to train a part that was replaced before the model was frozen: freeze first, or unfreeze it."""
+    calls = [place for place, _ in freezing.given()] if freezing is not None else []
+    place = calls[0] if len(calls) == 1 else None if calls or freezing is None else freezing.loop or freezing.place
+    here = place is not None and _function_of(place) is _function_of(new.place)
+    target = new.target if here else _NUMBER.sub(r"[\1]", f"{model}.{new.path}")
+    fix = f"{_where(freezing)}, add `{target}.requires_grad_(True)`."
+    if here and place is not None and place.line > new.place.line:
+        fix += f" Or freeze above line {new.place.line}, before {target} is replaced."
+    return fix
+
+
+def _function_of(place: Place) -> ast.AST | None:
+    body = body_around(place.file, place.line)
+    return body.node if body is not None else None
 
 
 def _where(freezing: Freezing | None) -> str:

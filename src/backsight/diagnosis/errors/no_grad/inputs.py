@@ -6,7 +6,6 @@ import ast
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import differentiated, names_of, passed
 from backsight.diagnosis.finding import Finding
@@ -14,6 +13,7 @@ from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Cut, Place, assignments, cuts
 from backsight.source.body import functions
+from backsight.story.cuts import why
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
 

@@ -8,15 +8,16 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.sources import Sources, Trained, sources, trained
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, seen, suspects
+from backsight.diagnosis.errors.no_grad.sources import Sources, sources
 from backsight.diagnosis.evidence.spoken import called
 from backsight.diagnosis.finding import Finding
 from backsight.findings.evidence import evidence_of
 from backsight.source import Place
 from backsight.source.body import callee, calls_in, statements
+from backsight.story.cuts import CutOff, cuts, seen
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
+from backsight.story.trained import Trained, trained
 from backsight.tracing.steps import parameters
 
 
@@ -43,18 +44,13 @@ class Scene:
         return next((each for each in found if each), [])
 
     @cached_property
-    def suspects(self) -> list[Suspect]:
-        return suspects(self.failure, self.trained)
+    def suspects(self) -> list[CutOff]:
+        return cuts(self.failure, self.trained)
 
     @cached_property
-    def seen(self) -> list[Suspect]:
-        """What a watch has seen to cut the tensor off, the nearest first, and what is written as `.detach()` last."""
-        return sorted(self._seen[0], key=lambda each: each.cut.kind == "detach")
-
-    def is_on_purpose(self, told: Finding) -> bool:
-        """Whether a finding blames a `.detach()`, which somebody has written, where something else was seen to cut."""
-        explicit = {str(each.cut.place) for each in self.seen if each.cut.kind == "detach"}
-        return told.source in explicit and self.seen[0].cut.kind != "detach"
+    def seen(self) -> list[CutOff]:
+        """What a watch has seen to cut the tensor off, the nearest first."""
+        return self._seen[0]
 
     def saw(self, told: Finding | Place) -> bool:
         """Whether a watch has seen a history end at a place, or at one of those that a finding names."""
@@ -62,7 +58,7 @@ class Scene:
         return any((place.file, place.line) in self._seen[1] for place in places if place is not None)
 
     @cached_property
-    def _seen(self) -> tuple[list[Suspect], frozenset[tuple[str, int]]]:
+    def _seen(self) -> tuple[list[CutOff], frozenset[tuple[str, int]]]:
         return seen(self.root)
 
     @cached_property

@@ -9,7 +9,6 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.disabled import is_switched_at
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.source import Body
@@ -19,6 +18,7 @@ from backsight.source.body import blocks, callee, calls_in, keyword, statements
 from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Level
 from backsight.story.memory import holds_gradient
+from backsight.story.modes import nearest_at
 from backsight.tape import ENGINE_CALLS
 
 _NAME = re.compile(r"[\w.]+")
@@ -59,7 +59,7 @@ def _backward(scene: Scene) -> Level | None:
     """The level of a custom Function's backward that ran without gradients; None where the text may enable them."""
     failure = scene.failure
     for level in failure.users:
-        if level.body is None or is_switched_at(level.body, level.line) or _switches(level):
+        if level.body is None or nearest_at(level.body, level.line) is not None or _switches(level):
             return None
         given = next(iter(level.variables.values()), None)
         if level.frame.f_code.co_name == "backward" and issubclass(type(given), torch.autograd.function.FunctionCtx):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from backsight.diagnosis.errors.remedies.functions import forward_of
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.custom import definition
-from backsight.diagnosis.evidence.reentrant import reentrant_call
+from backsight.diagnosis.evidence.reentrant import reentrant_call, without_reentry
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.returned import last_parameter, returned
 from backsight.diagnosis.wording import a_kind, listed, shown
@@ -87,9 +87,8 @@ def _reentrant(found: Refusal, match: Match) -> Remedy | None:
     call = reentrant_call(found.failure)
     if call is None:
         return None
-    how = f"write `{call.mended}`" if call.mended else f"pass use_reentrant=False to {call.name}()"
     return Remedy(
-        f"On line {call.place.line}, {how}.",
+        without_reentry(found.failure, call),
         (shown(call.place, "is a reentrant checkpoint, which only backward() without inputs can go through."),),
         call.place,
     )

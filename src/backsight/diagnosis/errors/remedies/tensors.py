@@ -11,12 +11,11 @@ import torch
 from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.source import Body
 from backsight.source.bindings import parameters_of, spots
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of

@@ -9,14 +9,13 @@ from typing import Any
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.wording import listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body
 from backsight.source.bindings import uses
 from backsight.source.body import callee, calls_in, dotted, keyword, statements
 from backsight.source.imports import meaning
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, shape_of

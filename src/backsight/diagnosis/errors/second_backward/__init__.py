@@ -15,22 +15,13 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.second_backward.carried import carried_over, steps_seen
 from backsight.diagnosis.errors.second_backward.contexts import freed_context
 from backsight.diagnosis.errors.second_backward.derived import differentiated, differentiated_again
-from backsight.diagnosis.errors.second_backward.joined import held_since_step, joined
+from backsight.diagnosis.errors.second_backward.joined import computed_outside, joined, parametrized_once
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
-from backsight.diagnosis.errors.second_backward.once import (
-    computed_before,
-    computed_once,
-    computed_outside,
-    kept_for_later,
-)
-from backsight.diagnosis.errors.second_backward.unused_copy import copy_thrown_away
-from backsight.diagnosis.errors.second_backward.yielded import yielded
-from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import node_of, results_held
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, lost
 from backsight.snapshot import survey
 from backsight.source import assignments, loop_facts
+from backsight.story.case import Case
 from backsight.story.failure import Failure, Level, around_engine
 
 Clue = Callable[[Case], Finding | None]
@@ -39,16 +30,11 @@ CLUES: tuple[Clue, ...] = (
     differentiated_again,
     same_loss,
     another_loss,
-    copy_thrown_away,
-    computed_once,
-    carried_over,
-    yielded,
-    computed_before,
-    kept_for_later,
     computed_outside,
+    parametrized_once,
     differentiated,
+    carried_over,
     joined,
-    held_since_step,
 )
 
 
@@ -69,16 +55,8 @@ def _kept(case: Case) -> list[str]:
     """Name what objects of the program hold of this graph from before this iteration, the oldest first: it may be from
     an earlier backward.
     """
-    found = {
-        name.path: case.graph.nodes[index].sequence or 0
-        for tensor, name in results_held(case.failure.frames)
-        if name.exact
-        and re.search(r"[.\[]", name.path)
-        and tensor is not case.root
-        and not _is_of_this_iteration(case, name.path)
-        and (index := node_of(case.graph, tensor)) is not None
-    }
-    return sorted(found, key=lambda path: found[path])
+    held = dict.fromkeys(path for path, _ in reversed(case.held) if re.search(r"[.\[]", path))
+    return [path for path in held if not _is_of_this_iteration(case, path)]
 
 
 def _is_of_this_iteration(case: Case, path: str) -> bool:

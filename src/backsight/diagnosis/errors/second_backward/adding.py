@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import takewhile
 
-from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.wording import listed
 from backsight.source import Place, statement_at
 from backsight.source.body import blocks, callee, calls_in, statements
+from backsight.story.case import Case
 from backsight.story.failure import Level
+from backsight.story.holders import below
 
 
 @dataclass(frozen=True)

@@ -1,103 +1,139 @@
-"""Results that are carried from one iteration, or one call, into the next: hidden states and running sums."""
+"""What brought an earlier graph, which is freed, into this pass."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.joined import joined_at
-from backsight.diagnosis.evidence.carried import Carried, carried, detaching
-from backsight.diagnosis.evidence.case import Case
-from backsight.diagnosis.evidence.holders import below, results_in
-from backsight.diagnosis.evidence.joints import joint_of
+from backsight.diagnosis.errors.second_backward.looped import losses_of_loop
+from backsight.diagnosis.evidence.carried import how, kind_of, older
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, operations_were, shown, tensor_of, unwatched
-from backsight.findings.evidence import Certainty
-from backsight.source import Place, statement_at
-from backsight.source.in_place import in_place
-from backsight.story.failure import Level
+from backsight.diagnosis.wording import counted, listed, operations_were, shown, unwatched
+from backsight.findings.evidence import Fact
+from backsight.story.carrier import Carrier
+from backsight.story.carriers import carriers
+from backsight.story.case import Case
+from backsight.story.joints import joint_of
+from backsight.story.renewing import renewed
 from backsight.story.stepping import optimizer_steps
-from backsight.tape import Leaf
 
 
 def carried_over(case: Case) -> Finding | None:
-    """A variable that an iteration, or a call, reads before it assigns it holds a result with a history."""
-    found = carried(case)
+    """The first of the carriers that fits."""
+    found = next(carriers(case), None)
     if found is None:
         return None
-    return _running_sum(case, found) if found.facts and found.name == case.receiver else _finding(case, found)
+    if (summed := losses_of_loop(found)) is not None:
+        return summed
+    passes = found.kind in ("carried", "summed")
+    seen = steps_seen(case) if passes and found.span != "pass" else ()
+    doubts = older(found)
+    return explanation(
+        _title(found),
+        (*how(found), *_needed(found), *seen, *(() if _is_exact(found) else unwatched()), *doubts),
+        renewed(found, why_not_retain(case) if passes and found.kind == "carried" else ""),
+        source=str(found.dropped or found.stored or found.read or case.failure.source),
+        exact=_is_exact(found) and not doubts,
+    )
+
+
+def _title(found: Carrier) -> str:
+    name, kind, span = found.name, kind_of(found), found.span
+    match found.kind:
+        case "carried" if found.dropped is not None:
+            return f"{found.inner} carries the graph of one {span} into the next: its detached copy is thrown away."
+        case "carried":
+            of = f" of {found.level.function}()" if found.waits else ""
+            return (
+                f"{name}{kind} carries the graph of one {span}{of} into the next, and backward() has freed that graph."
+            )
+        case "summed":
+            return (
+                f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones."
+            )
+        case "written":
+            inner = found.keeping.name if found.keeping else name
+            return (
+                f"{inner}{kind} keeps the graphs of what earlier passes wrote into it, and backward() has freed them."
+            )
+        case "once" if found.when == "only in some iterations":
+            return f"{name} is computed {found.when}: the others use a graph that backward() has freed."
+        case "once" if found.when and (found.stored is not None or found.facts is not None):
+            return f"{name} is computed once, {found.when}, and the first backward() has freed its graph."
+        case "once":
+            what = f"{name[:1].upper()}{name[1:]}" if name == "a result" else name
+            return f"{what}{kind} was computed before an earlier backward(), which has freed its graph."
+    if found.keeping is None:
+        return f"{name} still holds results of earlier iterations, whose graphs backward() has freed."
+    if found.facts is not None:
+        return f"{found.variable} keeps results computed before the loop, whose graph the first backward() freed."
+    if found.kind == "cached" or found.variable == name:
+        return f"{name} keeps a result of an earlier step, whose graph backward() freed."
+    return f"{found.variable} keeps results of earlier steps, whose graph an earlier backward() freed."
+
+
+def _is_exact(found: Carrier) -> bool:
+    if found.facts is not None and found.kind in ("once", "kept"):
+        return found.stored is not None
+    return found.sure and bool(found.case.joints)
+
+
+def _needed(found: Carrier) -> Iterator[Fact]:
+    """The backward that freed that graph, and the one that needs it again."""
+    case, level = found.case, found.level
+    failing = case.failure.user or level
+    if found.kind == "summed":
+        yield shown(level.place, "backpropagates through all of it in every iteration.")
+    elif found.kind == "kept" and found.keeping is None:
+        yield shown(level.place, "reaches what the previous iteration freed.")
+    elif found.when == "only in some iterations":
+        yield shown(level.place, "frees its graph, and needs it again in an iteration that has not computed it anew.")
+    elif found.kind in ("once", "kept") and found.facts is not None:
+        yield shown(
+            (failing if found.waits else level).place,
+            "frees its graph in the first iteration, and needs it again in the next.",
+        )
+    elif found.kind == "carried" and (found.waits or found.dropped):
+        yield shown(
+            failing.place, f"backpropagates into the graph of the previous {found.span}, which is already freed."
+        )
+    elif found.kind == "carried" and found.span != "pass":
+        yield shown(
+            level.place,
+            f"backpropagates through this {found.span} into the graph of the previous one, which is already freed.",
+        )
+    elif case.earlier is not None:
+        yield from freed(case)
+    else:
+        yield shown(failing.place, "backpropagates through it, and needs that graph again.")
+
+
+def freed(case: Case) -> Iterator[Fact]:
+    earlier, level = case.earlier, case.failure.user
+    if earlier is not None and earlier.line is not None and level is not None:
+        if earlier.line.line == level.place.line and earlier.line.file == level.place.file:
+            yield shown(level.place, "freed that graph the last time it ran, and needs it again.")
+            return
+        yield shown(earlier.line, "freed that graph.")
+    if level is not None:
+        yield shown(level.place, "needs it again.")
 
 
 def steps_seen(case: Case) -> tuple[str, ...]:
     """What a running watch knows of the operations from before the last step or backward; nothing without one."""
-    if not case.joints:
+    joint, many = joint_of(case), counted(len(case.old), "operation")
+    them = "it" if len(case.old) == 1 else "them"
+    if not case.joints or (case.earlier is not None and joint is None):
         return ()
-    if case.earlier is not None:
-        return tuple(joined_at(case))
+    if case.earlier is not None and joint is not None:
+        by = f"The backward at {case.earlier.line}" if case.earlier.line else "An earlier backward"
+        made = f", created at {joint.made}" if joint.made else ""
+        reaches = f"What was computed since reaches {them} through {joint.old.name}{made}."
+        return (f"{by} already freed {many} of this graph. {reaches}",)
     names = listed([case.graph.nodes[i].name for i in case.joints], 3)
     return (
         f"{operations_were(len(case.old))} recorded before the last optimizer step; the new part "
-        f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}.",
-    )
-
-
-def _finding(case: Case, found: Carried) -> Finding:
-    """The first of the names tells how they are carried; all of them have to be detached."""
-    level, name, inner, span = found.level, found.name, found.inner, found.span
-    read, assigned, seen = found.read, found.assigned, steps_seen(case)
-    certainty: Certainty | None = None if seen else "read"
-    if read == assigned:
-        how = [
-            shown(
-                read,
-                f"reads {inner} from the previous {span}, still attached to its graph, and assigns it for the next.",
-                certainty,
-            )
-        ]
-    else:
-        how = [
-            shown(read, f"reads {inner} from the previous {span}, still attached to its graph.", certainty),
-            shown(assigned, f"assigns it for the next {span}.", certainty),
-        ]
-    leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
-    value = results_in(level.value(name))
-    fix = _kept(level, leaf, name, assigned) if leaf else f"{detaching(found)} {why_not_retain(case)}"
-    fix = _stored_results(case) or fix if leaf is None else fix
-    shape = f", {tensor_of(value[0].shape)}," if len(value) == 1 else ""
-    return explanation(
-        f"{name}{shape} carries the graph of one {span} into the next, and backward() has freed that graph.",
-        (
-            *how,
-            shown(
-                level.place,
-                f"backpropagates through this {span} into the graph of the previous one, which is already freed.",
-            ),
-            *(seen or unwatched()),
-        ),
-        fix,
-        source=str(assigned),
-        exact=bool(seen),
-    )
-
-
-def _stored_results(case: Case) -> str:
-    """What to do about stored results that are all of what a loss trains through: without their graphs, it trains
-    nothing."""
-    graph, joint = case.graph, joint_of(case)
-    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
-    beside = below(graph, [root for root, _ in graph.root_edges], without=set(case.joints))
-    if not owned or joint is None or joint.made is None or owned & set(beside):
-        return ""
-    return (
-        f"Store what line {joint.made.line}, `{joint.made.place.text}`, is computed from, and compute it again in each "
-        f"step: it is all that {case.loss} trains through; detached, it would train nothing."
-    )
-
-
-def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
-    """What to do where the variable held a leaf that an optimizer goes on updating, unseen: detaching loses it, too."""
-    change = (in_place(level.body, name, assigned.line) if level.body else None) or f"{name}.copy_(...)"
-    return (
-        f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `with torch.no_grad(): {change}`. Or "
-        f"give the result another name. {name}.detach() won't help: {leaf.owner} does not hold the new tensor."
+        f"reaches {them} through {names}.",
     )
 
 
@@ -105,25 +141,3 @@ def why_not_retain(case: Case) -> str:
     if any(optimizer_steps(level) for level in case.failure.users):
         return "retain_graph=True won't help: the optimizer has since modified weights that graph saved."
     return "retain_graph=True won't help: every iteration would backpropagate through all earlier ones."
-
-
-def _running_sum(case: Case, found: Carried) -> Finding:
-    level, name, read, assigned, seen = found.level, found.name, found.read, found.assigned, steps_seen(case)
-    loop = statement_at(level.body, *found.facts.loop.position) if found.facts is not None else None
-    ends = f", below line {loop.end_lineno}" if loop is not None else ""
-    return explanation(
-        f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones.",
-        (
-            shown(
-                assigned,
-                f"keeps {name} of the previous iteration, still attached to its graph.",
-                None if seen else "read",
-            ),
-            shown(level.place, "backpropagates through all of it in every iteration."),
-            *(seen or unwatched()),
-        ),
-        f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
-        f"call {name}.backward() once, after the loop{ends}.",
-        source=str(assigned if assigned != read else read),
-        exact=bool(seen),
-    )

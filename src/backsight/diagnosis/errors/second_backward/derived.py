@@ -6,15 +6,14 @@ import ast
 import threading
 
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.evidence.case import Case, loops
-from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place, statement_at
 from backsight.source.body import body_around, calls_in, is_constant, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
+from backsight.story.case import Case, loops
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, needs_gradient
 from backsight.story.stepping import optimizer_steps

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place
 from backsight.source.bindings import spots
 from backsight.source.body import blocks, body_around, expressions, statements
 from backsight.source.changes import changed_names
+from backsight.story.case import Case
 from backsight.story.failure import Level
 from backsight.story.sections import function_called, run_by
 from backsight.story.stepping import steps_in

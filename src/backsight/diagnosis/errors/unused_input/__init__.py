@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.sources import trained
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands, suspects, why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
+from backsight.diagnosis.errors.unused_input.allowed import allowed
 from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
-from backsight.diagnosis.evidence.first_order import first_order
-from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
@@ -33,10 +30,15 @@ from backsight.source.body import callee, calls_in, dotted, expressions, keyword
 from backsight.source.definitions import values_of
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.rewriting import rewritten
+from backsight.story.behind import comes_of
+from backsight.story.cut_fixes import mended
+from backsight.story.cuts import CutOff, cuts, met_in, why
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.handed import handed
+from backsight.story.holders import results_in
 from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
+from backsight.story.trained import trained
 from backsight.tape import Graph
 
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$")
@@ -132,7 +134,9 @@ def _with_adapted(case: Unused) -> str:
             how = f"torch.func.functional_call({text}, {base}, ({', '.join(given)},))"
         else:
             how = f"{text}({', '.join([*given, f'{name}={base}'])})"
-        return f"Compute {case.output} with the adapted weights: {how} instead of {level.body.text(call)}."
+        new = rewritten(level.body, made, {call: how}) if made is not None else ""
+        there = f"on line {made.lineno}, write `{new}`" if made and new else f"{how} instead of {level.body.text(call)}"
+        return f"Compute {case.output} with the adapted weights: {there}."
     return ""
 
 
@@ -317,35 +321,6 @@ def _axis(index: str) -> int | None:
     return cut[0] if len(cut) == 1 and ":" in parts[cut[0]] else None
 
 
-def without_graph(case: Unused) -> Finding | None:
-    """The output was computed with a gradient that depends on the input, and that was taken without a graph."""
-    found = first_order(case.failure, case.graph, case.tensors)
-    if found is None:
-        return None
-    every = zip(case.tensors, case.names, strict=True)
-    names = listed([name for tensor, name in every if any(tensor is each for each in found.lost)])
-    return explanation(
-        f"{case.output} does not depend on {names}: it is computed with a gradient that has no graph.",
-        (
-            shown(
-                found.place,
-                f"takes a gradient that depends on {names}. Without create_graph=True, it is a constant.",
-                None if found.used else "read",
-            ),
-            *([shown(found.used, "computes with it.")] if found.used and found.used != found.place else []),
-            case.asked,
-        ),
-        (
-            f"On line {found.place.line}, write `{found.mended}`."
-            if found.mended
-            else f"Pass create_graph=True on line {found.place.line}."
-        )
-        + f" {_HIDES}",
-        source=str(found.place),
-        exact=found.used is not None,
-    )
-
-
 def is_linear(case: Unused) -> Finding | None:
     """The output is itself a gradient, and the first derivative does not depend on the input."""
     place = case.made
@@ -389,40 +364,47 @@ def replaced(case: Unused) -> Finding | None:
 
 def cut_off(case: Unused) -> Finding | None:
     """The input takes part by its values only: it was detached on the way, or nothing was recorded."""
-    for suspect in suspects(case.failure, trained(case.failure)):
-        if _makes_it(case, suspect):
+    read = ((each, None) for each in cuts(case.failure, trained(case.failure), of=case.tensors))
+    for cut, used in (*met_in(case.graph, case.tensors), *read):
+        if cut.cut.place == case.at or _makes_it(case, cut):
             continue
-        values = [suspect.section.value(name) for name in operands(suspect.section, suspect.cut)]
-        values += [suspect.section.value(name) for _, name in suspect.inside]
-        if any(value is tensor for value in values for tensor in case.tensors):
-            return explanation(
-                f"{case.output} is computed from detached values of {case.name}: {suspect.cut.expression} detaches it.",
-                (shown(suspect.cut.place, f"{why(suspect.cut)}."), case.asked),
-                f"Compute {case.output} without {suspect.cut.expression}{_enabled_late(case, suspect.cut.place)}.",
-                source=str(suspect.cut.place),
-            )
+        one = [each for each in case.tensors if used is None and comes_of(case.failure, cut.section, cut.read, [each])]
+        pairs = zip(case.tensors, case.names, strict=True)
+        names = listed([name for tensor, name in pairs if not one or any(tensor is each for each in one)])
+        title = f"{case.output} is computed from detached values of {names}: {cut.cut.expression} detaches it."
+        does = why(cut.cut)
+        if cut.cut.kind == "gradient":
+            title = f"{case.output} does not depend on {names}: it is computed with a gradient that has no graph."
+            does = f"takes a gradient that depends on {names}. Without create_graph=True, it is a constant"
+        return explanation(
+            title,
+            (
+                shown(cut.cut.place, f"{does}.", "read" if used is None and cut.cut.kind == "gradient" else None),
+                *([shown(used, "computes with it.")] if used and used != cut.cut.place else []),
+                case.asked,
+            ),
+            f"{mended(cut).edit}.{_too_late(case, cut.cut.place)} {_HIDES}",
+            source=str(cut.cut.place),
+            exact=used is not None or cut.cut.kind != "gradient",
+        )
     return None
 
 
-def _makes_it(case: Unused, suspect: Suspect) -> bool:
-    """Whether the statement gives the variable its value, `x = x.detach().requires_grad_()`: it is not what cuts that
-    off, and in a loop it may not have run yet."""
-    statement = statement_at(suspect.section.body, *suspect.cut.place.position)
-    names = bound(statement) if statement is not None else set()
-    return any(suspect.section.value(name) is tensor for name in names for tensor in case.tensors)
-
-
-def _enabled_late(case: Unused, cut: Place) -> str:
+def _too_late(case: Unused, cut: Place) -> str:
     """Say that the gradient of the input is asked for after the statement that uses it, if it is."""
     body = case.failure.user.body if case.failure.user else None
-    if body is None or (body.file != cut.file) or len(case.names) != 1:
-        return ""
-    calls = ((s, n) for s in statements(body.node) for n in calls_in(s))
-    for statement, node in calls:
-        receiver, method = callee(node)
-        if method == "requires_grad_" and dotted(receiver) == case.name and statement.lineno > cut.line:
-            return f", and call {case.name}.requires_grad_() before that: line {statement.lineno} is too late"
-    return ""
+    late = (
+        [each for each in enabling(body, case.name) if each.line > cut.line] if body and body.file == cut.file else []
+    )
+    return f" And call {case.name}.requires_grad_() before that: line {late[0].line} is too late." if late else ""
+
+
+def _makes_it(case: Unused, cut: CutOff) -> bool:
+    """Whether the statement gives the variable its value, `x = x.detach().requires_grad_()`: it is not what cuts that
+    off, and in a loop it may not have run yet."""
+    statement = statement_at(cut.section.body, *cut.cut.place.position)
+    names = bound(statement) if statement is not None else set()
+    return any(cut.section.value(name) is tensor for name in names for tensor in case.tensors)
 
 
 def copied(case: Unused) -> Finding | None:
@@ -461,7 +443,7 @@ def takes_no_part(case: Unused) -> Finding:
     one = len(case.names) == 1
     names = listed(case.names)
     again, idle = written_again(case), left_idle(case.failure, case.tensors)
-    allowed = "" if again or idle else _allowed(case)
+    allows = "" if again or idle else allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
         "compute it.",
@@ -471,65 +453,13 @@ def takes_no_part(case: Unused) -> Finding:
             *_indices(case),
             case.asked,
         ),
-        (again.fix if again else f"{idle.fix} {_HIDES}" if idle else "") or allowed or _left_out(case, names),
+        (again.fix if again else f"{idle.fix} {_HIDES}" if idle else "") or allows or _left_out(case, names),
         source=str(idle.place)
         if idle and not again
         else str(case.made)
-        if case.made and not allowed
+        if case.made and not allows
         else case.failure.source,
     )
-
-
-def _allowed(case: Unused) -> str:
-    """What to pass on the line that asks for the gradients of parameters, only some of which take part."""
-    one, where = len(case.names) == 1, f" on line {case.at.line}" if case.at else ""
-    if len(case.names) < len(case.failure.inputs) and all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
-        skipped = _where_they_are_read(case) or "skip each None: `if g is not None`"
-        them = "it" if one else "them"
-        return (
-            f"Pass allow_unused=True{where}, which returns None for an unused input, and {skipped}. Or leave "
-            f"{them} out of the inputs; if {case.output} should depend on {them}, compute it from {them}."
-        )
-    return ""
-
-
-def _where_they_are_read(case: Unused) -> str:
-    """What to write where a comprehension updates each input by its gradient: an entry without one stays, in its place.
-
-    `fast = [w - lr * g for w, g in zip(fast, grads)]`
-    """
-    body = case.failure.user.body if case.failure.user else None
-    asks = statement_at(body, *case.at.position) if body and case.at else None
-    if body is None or asks is None:
-        return ""
-    made = bound(asks)
-    for statement in (each for each in statements(body.node) if each.lineno > asks.lineno):
-        for node in expressions(statement):
-            match node:
-                case ast.ListComp(elt=entry, generators=[of]) | ast.DictComp(value=entry, generators=[of]):
-                    pass
-                case _:
-                    continue
-            pairs = _zipped(of)
-            grads = [target for target, given in pairs if given in made]
-            weights = [target for target, given in pairs if given not in made]
-            if len(grads) == len(weights) == 1:
-                chosen = f"{weights[0]} if {grads[0]} is None else {ast.unparse(entry)}"
-                line = rewritten(body, statement, {entry: chosen})
-                return f"keep those without a gradient: on line {statement.lineno}, write `{line}`" if line else ""
-    return ""
-
-
-def _zipped(of: ast.comprehension) -> list[tuple[str, str]]:
-    """The names that a comprehension over `zip(...)` gives to what it goes through, with what that is called."""
-    match of:
-        case ast.comprehension(target=ast.Tuple(elts=elts), iter=ast.Call(args=args) as call, ifs=[]) if callee(call)[
-            1
-        ] == "zip" and len(elts) == len(args):
-            last = (each.elts[-1] if isinstance(each, ast.Tuple) else each for each in elts)
-            names = [(dotted(one) or "", dotted(other) or "") for one, other in zip(last, args, strict=True)]
-            return names if all(name for name, _ in names) else []
-    return []
 
 
 def _left_out(case: Unused, names: str) -> str:
@@ -549,9 +479,8 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     made_beside,
     replaced,
     of_copies,
-    without_graph,
-    is_linear,
     cut_off,
+    is_linear,
     enabled_late,
     ignored,
     another_model,

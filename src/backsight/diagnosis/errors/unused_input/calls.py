@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.unused_input.case import Unused, computed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
-from backsight.source import Body, Place, function_at, statement_at
+from backsight.diagnosis.wording import listed, shown
+from backsight.source import Place, statement_at
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions, statements
+from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, shape_of
-from backsight.story.sections import Section, function_called, held_by, passed, section_of, undecorated
+from backsight.story.sections import Section, called_by, section_of
 from backsight.tape import parameters_in
 
 
@@ -24,30 +27,43 @@ def ignored(case: Unused) -> Finding | None:
     """A function is given what is computed from the input, and none of its statements reads that parameter."""
     here = _section(case)
     name = _held_as(here.level, case.tensors[0]) if here is not None and here.level is not None else ""
-    for call, place in here.calls() if here is not None and name and len(case.tensors) == 1 else ():
-        function, owner = function_called(here, call) if here is not None else (None, None)
-        code = getattr(undecorated(function), "__code__", None)
-        inner = function_at(code) if code is not None else None
-        if inner is None:
-            continue
-        read = {use.name.partition(".")[0] for each in statements(inner.node) for use in uses(each) if not use.binds}
-        for parameter, given in passed(undecorated(function), owner, call).items():
-            if parameter in read or name not in {use.name for use in uses(ast.Expr(given))}:
-                continue
-            called = getattr(inner.node, "name", "the function")
-            at, new = _using(inner, undecorated(function), owner, parameter, shape_of(case.tensors[0]))
-            where = at or inner.place(inner.node.body[0])
-            return explanation(
-                f"{case.output} does not depend on {case.name}: {called}() ignores its argument {parameter}.",
-                (
-                    shown(place, f"passes it {here.body.text(given) if here else parameter}."),
-                    shown(where, f"computes the result without {parameter}."),
-                    case.asked,
-                ),
-                f"On line {where.line}, write `{new}`." if new else f"Use {parameter} in {called}().",
-                source=str(where),
-            )
-    return None
+    found = next(_ignoring(here, name), None) if here is not None and name and len(case.tensors) == 1 else None
+    if found is None:
+        return None
+    section, place, inner, parameter = found
+    value, called = inner.given[parameter], inner.body.name
+    behind = {name for use in uses(ast.Expr(value)) for name in ancestors(section.body, use.name, place.line)}
+    given = [each for each in map(section.value, behind) if is_tensor(each)]
+    shape = shape_of(section.value(dotted(value) or "")) or shape_of(case.tensors[0])
+    where, fix = _using(inner, parameter, given, shape)
+    return explanation(
+        f"{case.output} does not depend on {case.name}: {called}() ignores its argument {parameter}.",
+        (
+            shown(place, f"passes it {section.body.text(value)}."),
+            shown(where, f"computes the result without {parameter}."),
+            case.asked,
+        ),
+        fix,
+        source=str(where),
+    )
+
+
+def _ignoring(here: Section, name: str) -> Iterator[tuple[Section, Place, Section, str]]:
+    """The functions on the way that are given what is computed from a name, and never read that parameter: who calls
+    each, and where."""
+    queue = [(here, name)]
+    for section, held in queue:  # grows as we go
+        for call, place in section.calls():
+            for inner in called_by(section, call, ()):
+                read = {each.id for each in ast.walk(inner.body.node) if isinstance(each, ast.Name)}
+                for parameter, value in inner.given.items():
+                    names = {use.name for use in uses(ast.Expr(value))}
+                    if not any(held in (each, *ancestors(section.body, each, place.line)) for each in names):
+                        continue
+                    if parameter not in read:
+                        yield section, place, inner, parameter
+                    elif (inner.body.node, parameter) not in {(each.body.node, known) for each, known in queue}:
+                        queue.append((inner, parameter))
 
 
 def another_model(case: Unused) -> Finding | None:
@@ -81,22 +97,54 @@ def _held_as(level: Level, tensor: object) -> str:
     return next((name for name, value in level.variables.items() if value is tensor), "")
 
 
-def _using(inner: Body, function: Any, owner: object, parameter: str, shape: object) -> tuple[Place | None, str]:
-    """The statement that reads a tensor of the same shape from outside of the function, with the parameter instead."""
-    outside = {**function.__globals__, **held_by(function, owner)}
-    for each in statements(inner.node):
-        nodes = list(_like(each, outside, shape))
-        line = rewritten(inner, each, dict.fromkeys(nodes, parameter)) if nodes else ""
-        if line:
-            return inner.place(each), line
-    return None, ""
+def _using(
+    inner: Section, parameter: str, given: Sequence[torch.Tensor], shape: tuple[int, ...] | None
+) -> tuple[Place, str]:
+    """The statement that reads a tensor from outside of the function instead of the parameter, and what to write there.
+
+    The tensor is one that the parameter was computed from, else the only one of its shape.
+    """
+    every = [each for line in sorted(inner.lines()) if (each := statement_at(inner.body, line)) is not None]
+    outer = [(each, node, value) for each in every for node, value in _from_outside(inner, each)]
+    same = [found for found in outer if any(found[2] is one for one in given) and shape_of(found[2]) == shape]
+    alike = [found for found in outer if shape_of(found[2]) == shape]
+    meant = same or (alike if len({id(value) for _, _, value in alike}) == 1 else [])
+    lines = {each: [node for at, node, _ in meant if at is each] for each, _, _ in meant}
+    edits = [
+        (each, line)
+        for each, nodes in lines.items()
+        if (line := rewritten(inner.body, each, dict.fromkeys(nodes, parameter)))
+    ]
+    if edits and len(edits) == len(lines):
+        written = listed([f"on line {each.lineno}, write `{line}`" for each, line in edits])
+        return inner.body.place(edits[0][0]), f"{written[0].upper()}{written[1:]}."
+    for each, call in [(one, call) for one in every for call in calls_in(one)]:
+        for model in called_by(inner, call, ()):
+            if (new := _past_embedding(inner, model, call, parameter)) and (
+                line := rewritten(inner.body, each, {call: new})
+            ):
+                return inner.body.place(each), f"On line {each.lineno}, write `{line}`."
+    calling = next((each for each in every if any(calls_in(each))), every[0] if every else inner.body.node.body[0])
+    return inner.body.place(calling), f"Use {parameter} in {inner.body.name}()."
 
 
-def _like(statement: ast.stmt, outside: dict[str, object], shape: object) -> Iterator[ast.expr]:
+def _from_outside(section: Section, statement: ast.stmt) -> Iterator[tuple[ast.expr, torch.Tensor]]:
+    """The tensors, but no weights, that a statement reads by names that are not the function's own."""
     for node in expressions(statement):
-        value = outside.get(node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
-        if is_tensor(value) and shape_of(value) == shape:
-            yield node
+        read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        value = section.value(dotted(node) or "") if read else None
+        if is_tensor(value) and not isinstance(value, torch.nn.Parameter):
+            yield node, value
+
+
+def _past_embedding(inner: Section, model: Section, call: ast.Call, parameter: str) -> str:
+    """`model.encode(embed)` for `model(ids)`, whose forward is `return self.encode(self.embeddings(ids))`."""
+    match [each.value for each in statements(model.body.node) if isinstance(each, ast.Return)]:
+        case [ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=rest), args=[ast.Call() as first])]:
+            embeds = isinstance(model.value(dotted(first.func) or ""), torch.nn.Embedding)
+            path = dotted(call.func) if is_module(inner.value(dotted(call.func) or "")) else None
+            return f"{path}.{rest}({parameter})" if embeds and path else ""
+    return ""
 
 
 def _ids(model: Any) -> set[int]:

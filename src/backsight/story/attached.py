@@ -1,0 +1,247 @@
+"""The statement that loses a history, written so that it keeps it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+
+from backsight.source import Body, Cut, assignments, statement_at
+from backsight.source.bindings import bound, uses
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
+from backsight.source.imports import library
+from backsight.source.rewriting import rewritten, simple
+from backsight.story.cuts import CutOff, node_of
+from backsight.story.evaluated import value_of
+
+_CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "long", "int"})
+_COPYING = frozenset({"tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor"})
+_FLOATING = frozenset({"float", "double", "half"})
+_TAKING = frozenset({"index_select", "gather", "take", "one_hot", "embedding", "scatter", "index_add", "masked_fill"})
+_ORDER: dict[type[ast.cmpop], str] = {
+    ast.Gt: "{0} - {1}",
+    ast.GtE: "{0} - {1}",
+    ast.Lt: "{1} - {0}",
+    ast.LtE: "{1} - {0}",
+}
+
+
+def kept(body: Body, cuts: Sequence[Cut]) -> str:
+    """`On line 10, write error = output - target`, for each `.detach()`, `.data`, `.item()` and `float()` of one
+    statement left out; empty where the text does not show the statement.
+
+    One that stays would turn the error into a gradient that is None.
+    """
+    statement = statement_at(body, *cuts[0].place.position)
+    cutting = {each.expression for each in cuts}
+    bare = {node: _bare(body, node) for node in expressions(statement) if body.text(node) in cutting}
+    if statement is None or {body.text(node) for node in bare} != cutting or not all(bare.values()):
+        return ""
+    new = rewritten(body, statement, _changes(statement, bare))
+    if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:
+        return f"Remove line {statement.lineno}, `{body.text(statement)}`"
+    return f"On line {statement.lineno}, write `{new}`" if new else ""
+
+
+def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
+    """What to replace by what, so that these expressions keep their graph, and what makes a new tensor of them, too."""
+    whole = getattr(statement, "value", None)
+    changes = {node: text if node is whole else simple(text) for node, text in bare.items()}
+    for call in calls_in(statement):
+        copies = library(call.func) == "torch" and callee(call)[1] in _COPYING
+        given = call.args[0] if copies and call.args else None
+        if given is not None and given in bare:
+            changes[call] = simple(bare[given])
+        elif isinstance(given, ast.List | ast.ListComp) and any(node in bare for node in ast.walk(given)):
+            changes[call.func] = "torch.stack"
+    return changes
+
+
+def _statement(suspect: CutOff) -> ast.stmt | None:
+    return statement_at(suspect.section.body, *suspect.cut.place.position)
+
+
+def _bare(body: Body, node: ast.expr) -> str:
+    """What an expression that cuts is made of: `out` of `out.detach().cpu()`; empty for any other expression."""
+    inner = node
+    while True:
+        match inner:
+            case ast.Attribute(value=value, attr="data"):
+                inner = value
+            case ast.Call(func=ast.Attribute(value=value, attr=name), args=[], keywords=[]) if name in _CUTTING:
+                inner = value
+            case ast.Call(func=ast.Name(id="float"), args=[value], keywords=[]):
+                inner = value
+            case _:
+                return body.text(inner) if inner is not node else ""
+
+
+def in_one_piece(suspect: CutOff) -> str:
+    """The statement with what `torch.tensor(x)` copies itself, where that is surely one tensor."""
+    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if statement is None or node is None or not isinstance(given, ast.BinOp | ast.Call):
+        return ""
+    if isinstance(given, ast.Call) and callee(given)[1] in ("list", "tuple", "sorted", "values"):
+        return ""
+    whole = getattr(statement, "value", None) is node
+    new = rewritten(body, statement, {node: body.text(given) if whole else simple(body.text(given))})
+    return f"On line {statement.lineno}, write `{new}`" if new else ""
+
+
+def soft(suspect: CutOff) -> tuple[str, str]:
+    """A comparison as the step of a sigmoid, with what takes its result for a condition; empty where the text does not
+    show what the result is for. And what of it stays."""
+    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    if isinstance(statement, ast.Return) and isinstance(node, ast.Compare):
+        return _stepped(body, statement, node)
+    if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Compare) or type(node.ops[0]) not in _ORDER:
+        return "", ""
+    name, (low, high) = dotted(statement.targets[0]), (node.left, node.comparators[0])
+    if name is None or len(node.ops) > 1 or _selects(body, statement, name) or _is_index(statement, node):
+        return "", ""
+    one, other = simple(body.text(low)), simple(body.text(high))
+    known = {each: value_of(suspect.section, each) for each in (low, high)}
+    limit = next((each for each in known if isinstance(each, ast.Constant) or type(known[each]) is float), None)
+    bound_at, value = None if limit is None else known[limit], one if limit is high else other
+    is_written = isinstance(limit, ast.Constant)  # of a limit with a name, only the other side tells what it bounds
+    above = isinstance(node.ops[0], ast.Gt | ast.GtE) is (limit is high)
+    if type(bound_at) is float and 0 < bound_at < 1 and (is_written or "prob" in value.lower()):
+        new = value if above else f"(1 - {value})"
+    elif bound_at == 0 and is_written:
+        new = f"torch.sigmoid({'' if above else '-'}{value})"
+    else:
+        new = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
+    edits = [f"On line {statement.lineno}, write `{rewritten(body, statement, {_as_float(statement, node): new})}`"]
+    edits += [f"on line {line}, write `{new}`" for line, new in _conditions(body, statement, name)]
+    return "; ".join(edits), ""
+
+
+def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str, str]:
+    """A comparison that a function returns as numbers, with the gradient of a sigmoid: the same values."""
+    outer = _as_float(statement, node)
+    if type(node.ops[0]) not in _ORDER or len(node.ops) > 1 or outer is node or _is_index(statement, node):
+        return "", ""
+    sides = (node.left, node.comparators[0])
+    one, other = (body.text(each) if isinstance(each, ast.Constant) else simple(body.text(each)) for each in sides)
+    step = (
+        f"torch.sigmoid({one})"
+        if other == "0" and isinstance(node.ops[0], ast.Gt | ast.GtE)
+        else f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
+    )
+    through = f"{step} + ({body.text(outer)} - {step}).detach()"
+    new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
+    return (
+        (f"On line {statement.lineno}, write `{new}`", ": the same values, with the gradient of a sigmoid")
+        if new
+        else ("", "")
+    )
+
+
+def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
+    """The conversion to floating point around an expression, if there is one."""
+    for each in calls_in(statement):
+        if callee(each)[0] is node and callee(each)[1] in _FLOATING:
+            return each
+    return node
+
+
+def _later(body: Body, statement: ast.stmt, name: str) -> Iterator[ast.stmt]:
+    """The statements below that read what a statement has bound."""
+    for each in statements(body.node):
+        if each.lineno > statement.lineno and any(use.name == name and not use.binds for use in uses(each)):
+            yield each
+
+
+def _selects(body: Body, statement: ast.stmt, name: str) -> bool:
+    """Whether a result is an index, a mask or a condition: what only integers and booleans can be."""
+    later = list(_later(body, statement, name))
+    reading = [node for each in later for node in expressions(each) if dotted(node) == name]
+    return any(True for each in later for _ in blocks(each)) or any(_is_index(e, n) for e in later for n in reading)
+
+
+def _is_index(statement: ast.stmt, value: ast.expr) -> bool:
+    """Whether an expression selects or decides in its statement: in an index, a comparison, a logical operation."""
+    for node in expressions(statement):
+        inside: list[ast.AST] = []
+        match node:
+            case ast.Subscript(slice=index):
+                inside = [index]
+            case ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitAnd() | ast.BitOr()) | ast.Compare():
+                inside = [*ast.iter_child_nodes(node)]
+            case ast.Call() if callee(node)[1] in _TAKING:
+                inside = [*node.args]
+        if any(each is value for part in inside for each in ast.walk(part)):
+            return True
+    return False
+
+
+def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[int, str]]:
+    """The statements that choose by the result, `torch.where(hard, a, b)`, with a weighted mean instead."""
+    for each in _later(body, statement, name):
+        for node in calls_in(each):
+            if callee(node)[1] == "where" and len(node.args) == 3:
+                first, *both = node.args
+                if dotted(first) == name:
+                    a, b = (simple(body.text(value)) for value in both)
+                    yield each.lineno, rewritten(body, each, {node: f"({name} * {a} + (1 - {name}) * {b})"})
+
+
+def passed_through(suspect: CutOff) -> tuple[str, str]:
+    """A rounding to integers with the gradient of what is rounded, `x + (x.round().int() - x).detach()`; empty for what
+    selects entries. And what the gradient is that of."""
+    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    if statement is None or not isinstance(node, ast.Call) or callee(node)[0] is None:
+        return "", ""
+    inner = callee(node)[0]
+    while isinstance(inner, ast.Call) and callee(inner)[1] in ("round", "floor", "ceil", "trunc", "sign", "detach"):
+        inner = next(iter(given_to(inner)), None)
+    if isinstance(suspect.section.value(dotted(inner) or ""), ModuleType) or isinstance(inner, ast.Constant):
+        return "", ""
+    if inner is None or any(_selects(body, statement, name) for name in bound(statement)) or _is_index(statement, node):
+        return "", ""
+    value = simple(body.text(inner))
+    through = f"{value} + ({body.text(node)} - {value}).detach()"
+    new = rewritten(body, statement, {node: through if getattr(statement, "value", None) is node else f"({through})"})
+    return (f"On line {statement.lineno}, write `{new}`", value) if new else ("", "")
+
+
+def of_second_class(suspect: CutOff) -> str:
+    """`mask = prob[:, 1]` for `mask = prob.argmax(dim=1).float()`, where the result is computed with and selects
+    nothing: right for two classes, and for each of several."""
+    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Call) or callee(node)[1] != "argmax":
+        return ""
+    name, every = dotted(statement.targets[0]), given_to(node)
+    scores, rest = next(iter(every), None), every[1:]
+    given = next((each.value for each in node.keywords if each.arg == "dim"), next(iter(rest), None))
+    outer = _as_float(statement, node)
+    if name is None or scores is None or given is None or outer is node or _selects(body, statement, name):
+        return ""
+    if _is_index(statement, node):
+        return ""
+    axis = body.text(given)
+    likely = simple(probabilities(body, body.text(scores), axis, statement.lineno))
+    of = {"1": "[:, {}]", "-1": "[..., {}]"}.get(axis, f".select({axis}, {{}})")
+    new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}"})
+    return (
+        f"On line {statement.lineno}, write `{new}`, the probability of the second of two classes. For more classes, "
+        f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c"
+    )
+
+
+def probabilities(body: Body, text: str, dim: str, line: int) -> str:
+    """What holds probabilities: the scores themselves if a softmax has made them."""
+    known = "softmax" in text or any("softmax" in each.text for each in assignments(body, text, before=line)[-1:])
+    return text if known else f"torch.softmax({text}, dim={dim})"
+
+
+def with_graph(body: Body, statement: ast.stmt, call: ast.Call) -> str:
+    """Return a statement that calls `autograd.grad` as it is with `create_graph=True`."""
+    given = keyword(call, "create_graph")
+    if given is not None:
+        return rewritten(body, statement, {given: "True"})
+    text = body.text(call)
+    return (
+        rewritten(body, statement, {call: f"{text[:-1].rstrip(', ')}, create_graph=True)"}) if "…" not in text else ""
+    )

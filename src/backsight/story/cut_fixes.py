@@ -1,0 +1,577 @@
+"""What to do instead, for each way in which a gradient's way ends."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from backsight.source import Body, Place, assignments, parsed, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound, spots, uses
+from backsight.source.body import (
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    given_to,
+    keyword,
+    last_name,
+    statements,
+)
+from backsight.source.cut_rules import Kind
+from backsight.source.definitions import gathers, values_of
+from backsight.source.rewriting import rewritten
+from backsight.story.asked import asked
+from backsight.story.attached import (
+    in_one_piece,
+    kept,
+    of_second_class,
+    passed_through,
+    probabilities,
+    soft,
+    with_graph,
+)
+from backsight.story.cuts import CutOff, node_of, operands, unrecorded
+from backsight.story.in_pytorch import in_pytorch
+from backsight.story.memory import is_tensor, shape_of
+from backsight.story.sections import Section
+from backsight.text import listed
+
+
+class Mend(NamedTuple):
+    """How a cut is mended: what to write, without a full stop, and the end of the sentence, which says why.
+
+    lines: further lines that this writes anew.
+    """
+
+    edit: str
+    why: str = "."
+    lines: tuple[int, ...] = ()
+
+
+def fix(
+    cut: CutOff,
+    loss: str,
+    further: Sequence[CutOff] = (),
+    *,
+    derivative: Place | None = None,
+) -> str:
+    """Return the fix for what ends a gradient's way; never `loss.requires_grad_()`.
+
+    further: what else ends it on the same way. derivative: the statement that asks autograd.grad, which evaluation may
+    need too.
+    """
+    place, text = cut.cut.place, cut.cut.place.text
+    ungraded = _INFERENCE.sub("torch.no_grad()", text)  # of inference mode, the tensors stay without a graph
+    if cut.enabled is not None:
+        write = f"Write `{ungraded}`" if ungraded != text else "Use torch.no_grad() instead of inference mode"
+        enabled = f"torch.enable_grad() on line {cut.enabled.line}"
+        return f"{write} on line {place.line}: {enabled} overrides that, but not inference mode. {silenced(loss)}"
+    trains = cut.trains if cut.trains and not (text.startswith("@") and _of_a_caller(cut)) else None
+    if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
+        remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or "
+        if text.startswith("@"):
+            remove = f"Remove @{cut.cut.expression} from {getattr(cut.section.body.node, 'name', '')}, or "
+        if ungraded != text:
+            remove += f"write `{ungraded}` on line {place.line}, and "
+        elif cut.around:  # to remove one of them would leave the other
+            remove = ""
+        if derivative:
+            why = f"{_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
+        else:
+            above = f"put `@torch.enable_grad()` above line {trains.line if trains else 0}"
+            why = f"{above}: what runs backward needs a graph. {silenced(loss)}"
+        return f"{remove}{why}" if remove else f"{why[0].upper()}{why[1:]}"
+    mend = mended(cut, *further)
+    return f"{mend.edit}{mend.why} {silenced(loss)}"
+
+
+def mended(cut: CutOff, *further: CutOff) -> Mend:
+    """Return how a cut is mended, and with it others on the same way, whoever asks."""
+    mend = _mended(cut)
+    written = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
+    first, *rest = list(dict.fromkeys((mend, *written)))
+    if not rest:
+        return first
+    edits = listed([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)], len(rest) + 1)
+    if all(each.cut.kind == "gradient" for each in (cut, *further)):
+        others = "With a graph for only some of them, the others would stay constants."
+        return Mend(edits, f", so that each gradient has its own graph. {others}")
+    return Mend(edits, first.why if {first.why} == {each.why for each in rest} else ".")
+
+
+_INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
+
+
+def _enabled(derivative: Place, loss: str) -> str:
+    """How to enable gradients for a derivative: for its statement alone, where that computes all of it."""
+    if "\n" not in derivative.text and loss in derivative.text and "(" in loss:
+        return f"write `with torch.enable_grad(): {derivative.text}` on line {derivative.line}"
+    return f"put `with torch.enable_grad():` around the derivative and what computes {loss}"
+
+
+def _stacked(copied: CutOff) -> str:
+    """The call that joins tensors where numbers were copied: `torch.stack([s.loss for s in steps])`."""
+    names = operands(copied.section, copied.cut)
+    node = node_of(copied.section, copied.cut)
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    joined = f"torch.stack({_gathered(given) or (names[0] if names else '...')})"
+    return joined if len(joined) <= _WIDEST else "torch.stack([...]), of the same elements,"
+
+
+_WIDEST = 120
+
+
+def _gathered(given: ast.expr | None) -> str | None:
+    """A list of tensors as it would be written where numbers are gathered; None where they are not written out."""
+    match given:
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return ast.unparse(given)
+        case ast.Call(func=ast.Attribute(attr="values"), args=[]):
+            return f"list({ast.unparse(given)})"
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return f"[{', '.join(ast.unparse(_tensor(each)) for each in elements)}]"
+        case ast.ListComp(elt=element, generators=loops) | ast.GeneratorExp(elt=element, generators=loops):
+            each, first = ast.unparse(_tensor(element)), loops[0]
+            if len(loops) == 1 and not first.ifs and ast.unparse(first.target) == each:
+                whole = _gathered(first.iter)  # its elements themselves are what was made into numbers
+                if whole is not None:
+                    return whole
+            return ast.unparse(ast.ListComp(_tensor(element), loops))
+    return None
+
+
+def _tensor(element: ast.expr) -> ast.expr:
+    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`."""
+    if isinstance(element, ast.Call):
+        receiver, name = callee(element)
+        if name == "item" and receiver is not None:
+            return _tensor(receiver)
+        if name == "float" and receiver is None and len(element.args) == 1:
+            return _tensor(element.args[0])
+    return element
+
+
+_A_TENSOR = re.compile(r"[\w.]+(\[\w+\])*")
+"""What a method can be called on as it is written: `g[0]`, no `the loss` and no `loss_of(x)`."""
+
+
+def silenced(loss: str) -> str:
+    """Say why the fix that people find first is none."""
+    name = loss if _A_TENSOR.fullmatch(loss) else "loss"
+    return f"{name}.requires_grad_() would only silence the error: nothing would be trained."
+
+
+def _mended(cut: CutOff) -> Mend:
+    if cut.cut.kind == "no_grad":
+        return Mend(_of_block(cut))
+    operand = cut.held if cut.operand else next(iter(operands(cut.section, cut.cut)), "") or "the values"
+    return _MENDS[cut.cut.kind](cut, operand, _function(cut.cut.expression))
+
+
+def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
+    spread, lines = _of_classes(cut, function)
+    written = _one_hot(cut) or spread or _cross_entropy(cut, operand) or of_second_class(cut)
+    return Mend(written or of_positions(operand, function), lines=lines)
+
+
+def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
+    written, stays = soft(cut)
+    if written:
+        return Mend(written, f"{stays}. The comparison of {operand} jumps from 0 to 1, and has no gradient.")
+    return Mend(
+        f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
+        "soft step, use torch.sigmoid"
+    )
+
+
+def _of_integers(cut: CutOff, operand: str, function: str) -> Mend:
+    written, value = passed_through(cut)
+    if written:
+        return Mend(written, f": the same values, with the gradient of {value}.")
+    return Mend(f"Keep {operand} in floating point here; integers are for labels and indices")
+
+
+def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:
+    used = listed([operand, *(each.held for each in cut.beside if each.held)], 3)
+    written = kept(cut.section.body, cut.cuts) or f"Use {used}"
+    return Mend(f"{written}{_without(cut, written)}", ": that is for logging and for what must not be trained.")
+
+
+def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
+    expression = cut.cut.expression
+    if is_several(cut.section, operand, cut.cut.place.line):
+        why = f"it joins tensors and keeps their graphs. {operand} must hold the tensors themselves, not their numbers."
+        return Mend(f"Replace {expression} with {_stacked(cut)}", f": {why}")
+    if whole := in_one_piece(cut):
+        return Mend(whole, ": it keeps its graph.")
+    if expression.startswith(_OF_SEVERAL):
+        return Mend(f"Write {_stacked(cut)} there", ": it joins tensors and keeps their graphs.")
+    return Mend(
+        f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
+    )
+
+
+def _of_frozen(cut: CutOff, operand: str, function: str) -> Mend:
+    return Mend(f"Make some input of {cut.cut.expression} require grad")
+
+
+def _of_rounding(cut: CutOff, operand: str, function: str) -> Mend:
+    return Mend(f"Compute the loss without {cut.cut.expression}")
+
+
+def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
+    why = ", so that this gradient has its own graph."
+    if (call := asked(cut)) is not None:
+        line = f"on line {call.place.line}"
+        return Mend(
+            f"O{line[1:]}, write `{call.mended}`" if call.mended else f"Pass {call.wanted} to {call.text} {line}", why
+        )
+    body, node = cut.section.body, node_of(cut.section, cut.cut)
+    statement = statement_at(body, *cut.cut.place.position)
+    new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
+    line = f"on line {cut.cut.place.line}"
+    return Mend(
+        f"O{line[1:]}, write `{new}`" if new else f"Pass create_graph=True where the gradient is computed {line}", why
+    )
+
+
+def of_positions(operand: str, function: str) -> str:
+    """What to do instead of taking the position of the largest, and the like."""
+    return (
+        f"Compute the loss from {operand} itself, as F.cross_entropy does for class scores; keep {function} for the "
+        "accuracy"
+    )
+
+
+def _one_hot(suspect: CutOff) -> str:
+    """Where the classes are spread out again in the same statement, `pred = one_hot(probs.argmax(1), n)`: their
+    probabilities instead."""
+    body = suspect.section.body
+    made, cut = statement_at(body, *suspect.cut.place.position), node_of(suspect.section, suspect.cut)
+    calls = [each for each in calls_in(made) if "one_hot" in callee(each)[1].lower()]
+    if cut is None or not isinstance(made, ast.Assign) or not any(cut in ast.walk(each) for each in calls):
+        return ""
+    call = next((each for each in calls_in(made) if callee(each)[1] == "argmax"), None)
+    if call is None or not (given := given_to(call)):
+        return ""
+    scores, dim = given[0], keyword(call, "dim") or next(iter(given[1:]), None)
+    soft = probabilities(body, body.text(scores), body.text(dim) if dim is not None else "-1", made.lineno)
+    target, axis = body.text(made.targets[0]), body.text(dim) if dim is not None else "-1"
+    library = suspect.section.value(dotted(calls[0].func) or "") is torch.nn.functional.one_hot  # the classes come last
+    if library and axis != "-1" and not any(callee(each)[1] in _MOVING for each in calls_in(made)):
+        soft = f"{soft}.movedim({axis}, -1)"
+    return f"Use the probabilities instead of one-hot classes: write {target} = {soft}. argmax is for the accuracy"
+
+
+_MOVING = ("permute", "movedim", "moveaxis", "transpose")
+
+
+def _cross_entropy(suspect: CutOff, operand: str) -> str:
+    """The loss as cross entropy of the scores, where a variable holds them and the classes of each row."""
+    section, body = suspect.section, suspect.section.body
+    made, scores = statement_at(body, *suspect.cut.place.position), section.value(operand)
+    names = bound(made) if made is not None else set()
+    goal, end = next(iter(section.goals), ("", 0))
+    leading, losses = {goal, *ancestors(body, goal, end)}, assignments(body, goal, before=end)
+    for each in statements(body.node) if is_tensor(scores) and len(shape_of(scores) or ()) > 1 else ():
+        target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
+        for pair in _compared(each) if losses and target in leading and each.lineno > suspect.cut.place.line else ():
+            given = [dotted(node) or dotted(callee(node)[0] if isinstance(node, ast.Call) else None) for node in pair]
+            other = next((name for name in given if name and name not in names), None)
+            classes = section.value(other) if other and len(given) == 2 and names & {*given} else None
+            rows, *inner = shape_of(scores) or ()
+            if is_tensor(classes) and shape_of(classes) == (rows, *inner[1:]):
+                labels = other if classes.dtype == torch.int64 else f"{other}.long()"
+                known = probabilities(body, operand, "", each.lineno) == operand
+                loss, value = ("nll_loss", f"{operand}.clamp(min=1e-8).log()") if known else ("cross_entropy", operand)
+                return (
+                    f"On line {losses[-1].line}, write {goal} = torch.nn.functional.{loss}({value}, {labels}), which "
+                    f"takes integer classes. Keep {next(each for each in given if each in names)} for the accuracy"
+                )
+    return ""
+
+
+def _compared(statement: ast.stmt) -> Iterator[list[ast.expr]]:
+    """What a statement compares, as arguments of a loss function or as a difference."""
+    for node in expressions(statement):
+        if isinstance(node, ast.Call):
+            yield node.args
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            yield [node.left, node.right]
+
+
+def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
+    """Where classes that were picked are spread out again, by one_hot or compared with each: their probabilities
+    instead, as a soft score of overlap has them; empty where nothing spreads them."""
+    body, line = suspect.section.body, suspect.cut.place.line
+    made = statement_at(body, line)
+    call = made.value if isinstance(made, ast.Assign) and isinstance(made.value, ast.Call) else None
+    target = dotted(made.targets[0]) if isinstance(made, ast.Assign) else None
+    if call is None or target is None or callee(call)[1] != "argmax" or not (given := given_to(call)):
+        return "", ()
+    scores, dim = given[0], keyword(call, "dim") or next(iter(given[1:]), None)
+    axis, text = body.text(dim) if dim is not None else "", body.text(scores)
+    soft = probabilities(body, text, axis, line)
+    for each in (each for each in statements(body.node) if each.lineno > line and axis):
+        for node in expressions(each):
+            new = _spread(body, node, target, axis)
+            if new:
+                drop = f"remove line {line}" if soft == target else f"write `{target} = {soft}` on line {line}"
+                whole = rewritten(body, each, {node: new})
+                there = f"`{whole}`" if whole else f"{new} instead of {body.text(node)}"
+                told = (
+                    f"Use the probabilities instead of {function}, which is for the accuracy: {drop}, and "
+                    f"write {there} on line {each.lineno}"
+                )
+                return told, (each.lineno,)
+    return "", ()
+
+
+def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
+    """What stands for `F.one_hot(name, n)` or `name == c` where `name` holds probabilities along a dimension."""
+    match node:
+        case ast.Call(args=[first, *_]) if callee(node)[1] == "one_hot" and dotted(first) == name:
+            return name if axis == "-1" else f"{name}.movedim({axis}, -1)"
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[other]) if dotted(left) == name:
+            return f"{name}[:, {body.text(other)}]" if axis == "1" else f"{name}.select({axis}, {body.text(other)})"
+    return ""
+
+
+_OF_SEVERAL = ("torch.tensor([", "torch.as_tensor([", "torch.Tensor([")
+
+
+def is_several(section: Section, name: str, line: int) -> bool:
+    """Whether a name stands for several tensors: as it is held, else as the text shows that it was put together."""
+    value = section.value(name)
+    if value is not None:
+        return type(value) in (list, tuple)
+    return any(gathers(each) for each in values_of(section.body, name, line))
+
+
+_NUMPY = ("numpy", "array", "asarray")
+
+
+def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
+    written = kept(cut.section.body, cut.cuts)
+    later = tuple(each.lineno for each in statements(cut.section.body.node) if each.lineno >= cut.cut.place.line)
+    if function == "tolist" and "torch.stack" not in written:
+        return Mend(
+            f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
+            "torch.stack([...]) instead of torch.tensor([...])",
+            lines=later,
+        )
+    if function in _NUMPY:
+        lines = in_pytorch(cut.section.body, cut.cut.place.line, operand)
+        how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
+        return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}", lines=later)
+    written = f"{written}{_without(cut, written)}" if written else f"Remove {_functions(cut)} here"
+    return Mend(written, ": convert to a number only to print or log it.")
+
+
+def _of_block(cut: CutOff) -> str:
+    expression = cut.cut.expression
+    if cut.seen and not cut.inside:
+        return (
+            f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "
+            "for torch.set_grad_enabled(False)"
+        )
+    if cut.cut.place.text.startswith("@"):
+        if (given := _of_a_caller(cut)) is not None:
+            return f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}"
+        name = cut.section.body.name
+        return f"Remove @{expression} from {name}{_other_calls(cut, name, expression)}"
+    if cut.seen:
+        what, block = (cut.calling or cut.inside[0][0]).text, cut.cut.place.text.rstrip(":")
+        return f"Compute `{what}` outside the block `{block}`"
+    if "set_grad_enabled" in expression:
+        return (
+            f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
+            "is training, make sure that it is true"
+        )
+    if not cut.inside and cut.verdict:
+        return f"Compute the loss outside the {expression} block"
+    if not cut.inside:
+        return (
+            f"Move what the loss depends on out of the {expression} block. Weights that the block updates must be "
+            "modified in place (w -= lr * w.grad), so they stay leaves"
+        )
+    body, place = cut.section.body, cut.cut.place
+    every = unrecorded(cut.section, cut.cut)
+    direct = [each for each in every if not any(_holds(other, each.lineno) for other in every if other is not each)]
+    inside = [each for each in direct if any(_holds(each, at.line) for at, _ in cut.inside)]
+    places = [body.place(each) for each in inside] or [at for at, _ in cut.inside]
+    texts = listed([f"`{each.text}`" for each in places], 2)
+    held = [each for each in direct if not isinstance(each, ast.Expr)]
+    if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
+        rest = [each for each in every if not any(_holds(top, each.lineno) for top in inside)]
+        made = {name for each in every if each not in rest for name in bound(each)}
+        if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
+            return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it"
+        lines = listed([str(each.line) for each in places])
+        return f"Move line{'s' * (len(places) > 1)} {lines}, {texts}, above line {place.line}, dedented one level"
+    first, last = places[0].line, max(each.end_lineno or each.lineno for each in direct)
+    which = f"line {first}, {texts}" if first == last else f"lines {first} to {last}, from {texts} on"
+    return f"End the block before line {first}: dedent {which}"
+
+
+def _holds(statement: ast.stmt, line: int) -> bool:
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+
+
+def _other_calls(suspect: CutOff, name: str, expression: str) -> str:
+    """What to do with the other calls of a decorated function, which would require grad then: a target has to stay
+    without, and what only evaluates is cheaper without."""
+    trained = suspect.called
+    calls = [] if trained is None or name in _OF_MANY else list(_calls_of(trained.file, name))
+    others = [(body, each) for body, each in calls if trained and each.lineno != trained.line]
+    if trained is None or not others or len(others) > _MOST_CALLS:
+        return "; it belongs on functions that only evaluate"
+    targets = [(body, each) for body, each in others if _is_target(body, each, trained)]
+    evaluating = [each for body, each in others if not _leads_to_loss(body, each)]
+    kept = [*(each for _, each in targets), *evaluating]
+    block = f"`with {expression if '(' in expression else 'torch.no_grad()'}:`"
+    if kept:
+        lines = [f"line {each.lineno}, `{body.text(each)}`" for body, each in others if each in kept]
+        many = f"the calls whose results are {'targets or ' if targets else ''}only looked at"
+        one = "the call whose result is a target" if targets else "the call whose result is only looked at"
+        return f", and put {block} around {one if len(lines) == 1 else many}: {', and '.join(lines)}"
+    return "; it belongs on functions that only evaluate"
+
+
+_MOST_CALLS = 4
+_OF_MANY = frozenset({"step", "zero_grad", "forward", "update", "sample", "apply"})
+"""Names that the methods of other objects have as well."""
+
+
+def _calls_of(file: str, name: str) -> Iterator[tuple[Body, ast.stmt]]:
+    """The statements of a file that call a function by this name outside of a block without gradients."""
+    for body in functions(file):
+        for spot in spots(body.node):
+            called = any(callee(call)[1] == name for call in calls_in(spot.node))
+            if called and not any(_records_nothing(arm) for arm, _ in spot.arms) and not _is_decorated(body):
+                yield body, spot.node
+
+
+def _records_nothing(block: ast.stmt) -> bool:
+    return isinstance(block, ast.With) and any(callee(call)[1] in _OFF for call in calls_in(block))
+
+
+def _is_decorated(body: Body) -> bool:
+    marks = getattr(body.node, "decorator_list", [])
+    return any(last_name(each.func if isinstance(each, ast.Call) else each) in _OFF for each in marks)
+
+
+_OFF = ("no_grad", "inference_mode")
+
+
+def _is_target(body: Body, statement: ast.stmt, trained: Place) -> bool:
+    """Whether a loss of the same function is computed with the result of a statement as its target, and with that of
+    the trained call as what it compares with it."""
+    if not any(each.lineno == trained.line for each in statements(body.node)):
+        return False
+    for each in statements(body.node):
+        for node in calls_in(each):
+            pair = node.args[:2] if _LOSS.search(callee(node)[1]) else []
+            if len(pair) == 2 and _comes_from(body, pair[1], each, statement.lineno):
+                return _comes_from(body, pair[0], each, trained.line) and not _comes_from(
+                    body, pair[0], each, statement.lineno
+                )
+    return any(_TARGET.search(name) for name in bound(statement))
+
+
+_LOSS = re.compile(r"loss|criterion|crit$|mse|bce|huber", re.IGNORECASE)
+_TARGET = re.compile(r"target|expected|bootstrap|next|teacher", re.IGNORECASE)
+
+
+def _comes_from(body: Body, value: ast.expr, at: ast.stmt, line: int) -> bool:
+    """Whether an expression is computed from what a line assigns."""
+    found = ancestors(body, body.text(value), at.lineno).values()
+    return any(place.line == line for each in found for place in each.bound)
+
+
+def _leads_to_loss(body: Body, statement: ast.stmt) -> bool:
+    """Whether a function that runs backward, or returns what it computes, may compute that from the statement."""
+    names = bound(statement)
+    for each in statements(body.node):
+        for goal in _goals(each):
+            places = (p for a in ancestors(body, goal, each.lineno).values() for p in a.bound)
+            if each is statement or any(place.line == statement.lineno for place in places if names):
+                return not _only_numbers(statement)
+    return False
+
+
+def _goals(statement: ast.stmt) -> Iterator[str]:
+    """What a statement returns, or runs backward on."""
+    if isinstance(statement, ast.Return) and statement.value is not None:
+        yield ast.unparse(statement.value)
+    for call in calls_in(statement):
+        receiver, method = callee(call)
+        if method == "backward" and receiver is not None:
+            yield ast.unparse(receiver)
+
+
+def _only_numbers(statement: ast.stmt) -> bool:
+    """Whether a statement makes numbers or positions of what it computes."""
+    return any(callee(call)[1] in ("int", "float", "item", "argmax", "tolist", "numpy") for call in calls_in(statement))
+
+
+def _of_a_caller(suspect: CutOff) -> Place | None:
+    """Return the statement of a decorated function that calls what it was given, as `step(closure)` does."""
+    body, level = suspect.section.body, suspect.section.level
+    line = suspect.calling.line if suspect.calling is not None else level.line if level is not None else 0
+    taken = {each.arg for each in body.node.args.args} if isinstance(body.node, ast.FunctionDef) else set()
+    statement = statement_at(body, line)
+    calls = [callee(call) for call in calls_in(statement)] if statement is not None else []
+    is_given = any(receiver is None and name in taken for receiver, name in calls)
+    return body.place(statement) if statement is not None and is_given else None
+
+
+def _read_by(found: list[ast.stmt]) -> set[str]:
+    return {use.name for each in found for use in uses(each) if not use.binds}
+
+
+def _without(cut: CutOff, written: str) -> str:
+    return "" if written.startswith("Remove line") else f", without {_functions(cut)}"
+
+
+def _functions(suspect: CutOff) -> str:
+    """What cuts in the statement: `.detach() and .item()`."""
+    return listed(list(dict.fromkeys(_dotted(_function(each.expression)) for each in suspect.cuts)), 3)
+
+
+def _dotted(function: str) -> str:
+    if function in ("float", "int"):
+        return f"{function}()"
+    return function if function.startswith(".") else f".{function}()"
+
+
+def _function(expression: str) -> str:
+    """`argmax` of `logits.argmax(dim=1)`, `.data` of `x.data`; both as they are, where a watch knows no more."""
+    if expression.removeprefix(".").isidentifier():
+        return expression
+    node = parsed(expression)
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Call):
+        return callee(node)[1]
+    return f".{node.attr}" if isinstance(node, ast.Attribute) else "it"
+
+
+_MENDS: dict[Kind, Callable[[CutOff, str, str], Mend]] = {
+    "detach": _of_detached,
+    "number": _of_number,
+    "copy": _of_copy,
+    "index": _of_index,
+    "integer": _of_integers,
+    "comparison": _of_comparison,
+    "rounding": _of_rounding,
+    "gradient": _of_gradient,
+    "frozen": _of_frozen,
+}
+"""How each kind of cut is mended."""

@@ -1,0 +1,422 @@
+"""Where a gradient's way ends between a tensor and what it was computed from: as a watch has seen it, else as read.
+
+`cuts` reads frames and source text, and weighs each place by what the variables hold; `seen` asks a watch.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import BuiltinFunctionType, FunctionType, ModuleType
+
+import numpy
+import torch
+
+from backsight.source import Cut, Place, statement_at
+from backsight.source.bindings import spots, uses
+from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.cut_rules import Kind, carriers, rule_of
+from backsight.story.behind import Read, Way, comes_of
+from backsight.story.evaluated import truth_of
+from backsight.story.failure import Failure, Level
+from backsight.story.modes import Disabled, disabled_by, in_force, is_sure
+from backsight.story.sections import Section, section_of
+from backsight.story.trained import Trained
+from backsight.tape import Graph
+from backsight.tracing import Line, Severed, current, met
+
+_PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, numpy.ndarray, numpy.generic)
+_NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
+
+
+@dataclass(frozen=True, eq=False)
+class CutOff:
+    """A place that cuts a history off.
+
+    verdict: True if it has cut off a history that is there, False if there was none; None where that is not known.
+    operand: the name that holds the history, if there is one.
+    inside: of a block that records nothing, the statements that would have had a history, and what they read.
+    seen: whether a watch has seen it happen.
+    calling: the statement in the block through which what is `inside` ran, in another function.
+    beside: what else the same statement cuts off on the way to the loss, with a call that can be left out.
+    trains: of a block around the whole of a function that runs backward, that function.
+    enabled: of a block under inference mode, the block inside that enables gradients in vain.
+    around: of a block, what disables gradients further out, and would do so still.
+    before: the cuts that a gradient meets before it comes to this one, by the way with the fewest.
+    arrives: whether it comes to something that is trained behind this one, and meets no other.
+    """
+
+    section: Section
+    cut: Cut
+    verdict: bool | None
+    operand: str = ""
+    inside: tuple[tuple[Place, str], ...] = ()
+    seen: bool = False
+    calling: Place | None = None
+    beside: tuple[CutOff, ...] = ()
+    trains: Place | None = None
+    enabled: Place | None = None
+    around: tuple[CutOff, ...] = ()
+    before: tuple[Cut, ...] = ()
+    arrives: bool = False
+
+    @property
+    def called(self) -> Place | None:
+        """The statement that called the function on which a decorator stands."""
+        caller, call = self.section.caller, self.section.call
+        is_read = self.cut.place.text.startswith("@") and caller is not None and call is not None
+        statement = statement_at(caller.body, call.lineno, call.col_offset) if is_read and caller and call else None
+        return caller.body.place(statement) if statement is not None and caller is not None else None
+
+    def is_at(self, place: Place) -> bool:
+        return (self.cut.place.file, self.cut.place.line) == (place.file, place.line)
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """All that the statement cuts off."""
+        return (self.cut, *(each.cut for each in self.beside))
+
+    @property
+    def held(self) -> str:
+        """The operand as a person would speak of it: of a module, what it computes."""
+        return f"the output of {self.operand}" if self._is_of_module else self.operand
+
+    @property
+    def spoken(self) -> str:
+        """The same at the beginning of a sentence."""
+        return f"The output of {self.operand}" if self._is_of_module else self.operand
+
+    @property
+    def read(self) -> list[Read]:
+        """What it cuts off: the parts of its expression; of a block, what the statements inside compute."""
+        body = self.section.body
+        if self.cut.kind == "no_grad":
+            inside = (getattr(each, "value", None) for each in unrecorded(self.section, self.cut))
+            return [(body.text(each), each.lineno) for each in inside if isinstance(each, ast.expr)]
+        node = node_of(self.section, self.cut)
+        parts = [each for each, _ in carriers(node)] if node is not None else []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        return [(body.text(each), self.cut.place.line) for each in parts]
+
+    @property
+    def _is_of_module(self) -> bool:
+        return issubclass(type(self.section.value(self.operand)), torch.nn.Module)
+
+
+def cuts(
+    failure: Failure,
+    trained: Trained,
+    of: Sequence[torch.Tensor] = (),
+    goals: Sequence[tuple[Level, tuple[Read, ...]]] = (),
+) -> list[CutOff]:
+    """Return every place that may have cut a tensor off, the nearest first, as frames and source text show it.
+
+    The tensor is what backward was called on, or `goals`; with `of`, only what cuts it off from one of these is told.
+    """
+    found: dict[tuple[object, ...], CutOff] = {}
+    way = Way(failure)
+    starts = goals or [(level, ((level.receiver, level.line),)) for level in failure.users[:1] if level.receiver]
+    for level, read in starts:
+        if (section := section_of(level, read)) is not None:
+            way.enter(section, read)
+    arrived: set[Cut] = set()
+    for section, carried, behind in way.steps():
+        before = (*behind.before, behind.cut) if isinstance(behind, CutOff) else ()
+        if any(trained.carries(section.value(name)) for name in carried.names):
+            arrived.update(before[-1:])
+        for cut in (each for each in carried.cuts if not _is_skipped(section, each)):
+            called = section.call if cut.kind == "gradient" else None  # each call may ask for a graph, or not
+            key = (cut.place.file, cut.place.line, cut.expression, called)
+            if key not in found:
+                each = _weighed(section, cut, trained)
+                if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
+                    each = replace(each, before=before)
+                found[key] = each
+                way.enter(section, each.read, each)
+    spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
+    spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
+    every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
+    met = {cut for each in every for cut in each.before}  # on the way to those
+    every = [each for each in found.values() if each in every or each.cut in met]
+    every = [_without(each, spread) for each in every if each.cut not in spread]
+    return _beside(
+        [
+            replace(each, arrives=each.cut in arrived or (each.verdict is True and each.cut.kind != "no_grad"))
+            for each in every
+        ]
+    )
+
+
+def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:
+    return replace(cut, before=tuple(each for each in cut.before if each not in others))
+
+
+_LEFT_OUT = ("detach", "number")
+"""Kinds of cuts that are a call around a tensor, which stays when the call is left out."""
+
+
+def _beside(every: Sequence[CutOff]) -> list[CutOff]:
+    """The same cuts, each with what else its statement cuts off as surely: all of it is to be taken back at once."""
+    return [replace(each, beside=tuple(_with(each, every))) for each in every]
+
+
+def _with(cut: CutOff, every: Sequence[CutOff]) -> Iterator[CutOff]:
+    kinds = _LEFT_OUT if cut.cut.kind in _LEFT_OUT else () if cut.cut.kind == "no_grad" else (cut.cut.kind,)
+    here = [each for each in every if each.cut.place == cut.cut.place and each.cut.kind in kinds]
+    here = [each for each in here if cut.cut not in each.before and each.cut not in cut.before]
+    sure = {each.cut.expression: each for each in here if each.verdict is cut.verdict}
+    return (each for expression, each in sure.items() if expression != cut.cut.expression)
+
+
+def _is_skipped(section: Section, cut: Cut) -> bool:
+    """Whether a condition has kept a statement from running, in a function that has returned: `if self.frozen:`."""
+    spot = next((each for each in spots(section.body.node) if section.body.place(each.node) == cut.place), None)
+    for arm, label in spot.arms if spot is not None and section.level is None else ():
+        if isinstance(arm, ast.If) and truth_of(section, arm.test) is (label != "body"):
+            return True
+    return False
+
+
+def around(stack: Sequence[tuple[Level, int]], by: str = "no_grad") -> list[CutOff]:
+    """Return the blocks and decorators that surely disable gradients around lines of functions that run, the innermost
+    first; `by`: "inference" for those that make inference tensors."""
+    here = [(level, line, level.body) for level, line in stack if level.body is not None]
+    found: list[CutOff] = []
+    for off in in_force([(body, line) for _, line, body in here], by):
+        level = here[off.depth][0]
+        section = section_of(level)
+        if section is None or not is_sure(level, off):
+            break
+        apart = off.depth and level.line > off.place.line  # what stands on the line of the block is seen there
+        cut = Cut("no_grad", off.place, off.text, "records nothing")
+        inside = ((level.place, ""),) if apart else ()
+        found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled))
+    return found
+
+
+def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:
+    """Return what had made numbers of the values that a cut copies: it is that which has lost them."""
+    numbers = (each for each in every if each.cut.kind == "number" and each.before)
+    wanted = (each for each in numbers if each.before[-1].kind == "copy" and cut.is_at(each.before[-1].place))
+    return next(wanted, cut) if cut.cut.kind == "copy" and (cut.seen or not cut.verdict) else cut
+
+
+def along(cut: CutOff, every: Sequence[CutOff]) -> list[CutOff]:
+    """Return the cuts that a gradient meets before it comes to one, and those behind, if nothing arrives otherwise."""
+    known = (each for each in every if each.is_at(cut.cut.place))
+    cut = next(known, cut)  # of one that was seen, what was read
+    others = [each for each in every if not each.is_at(cut.cut.place)]
+    told = [each for each in others if each.cut in cut.before]
+    if cut.arrives:
+        return told
+    return told + [each for each in others if each.before and each.before[-1] == cut.cut]
+
+
+def _weighed(section: Section, cut: Cut, trained: Trained) -> CutOff:
+    if cut.kind == "no_grad":
+        return _unrecorded(section, cut, trained)
+    cut = _first_within(section, cut)
+    names = operands(section, cut)
+    held = {name: _carries(section, name, trained) for name in names}
+    operand = next((name for name, carries in held.items() if carries), "")
+    known = [carries for carries in held.values() if carries is not None]
+    verdict = True if operand else False if known else None
+    return CutOff(section, cut, verdict, operand)
+
+
+def _carries(section: Section, name: str, trained: Trained) -> bool | None:
+    """Whether a gradient goes into a name; what a file, a setting or NumPy gave never had a history.
+
+    A number may have been a tensor before: one that the function was given, or that `.item()` made.
+    """
+    value = section.value(name)
+    carries = trained.carries(value)
+    if carries is None and isinstance(value, _PLAIN) and section.level is not None:
+        given = name in section.level.frame.f_code.co_varnames[: section.level.frame.f_code.co_argcount]
+        return None if given else False
+    return carries
+
+
+def _first_within(section: Section, cut: Cut) -> Cut:
+    """Of `torch.tensor(x.item())` and `one_hot(x.argmax(1))`, which only take over what is lost already, the part that
+    loses it: `x.item()`."""
+    node = node_of(section, cut) if cut.kind in ("copy", "integer") else None
+    for inner in ast.walk(node) if node is not None else ():
+        rule = rule_of(inner) if isinstance(inner, ast.expr) and inner is not node else None
+        if rule is not None and rule.always and isinstance(inner, ast.expr):
+            return Cut(rule.kind, cut.place, section.body.text(inner), rule.why)
+    return cut
+
+
+def node_of(section: Section, cut: Cut) -> ast.expr | None:
+    """The expression of a cut in the syntax tree."""
+    statement = statement_at(section.body, *cut.place.position)
+    found = (node for node in expressions(statement) if section.body.text(node) == cut.expression) if statement else ()
+    return next(iter(found), None)
+
+
+def why(cut: Cut) -> str:
+    """Why it cuts, with the function written as the program does: `.item() returns a Python number, ...`."""
+    function, _, rest = cut.why.partition(" ")
+    if f"torch.{function}(" in cut.expression:
+        return f"torch.{function}() {rest}"
+    return f".{function}() {rest}" if f".{function}(" in cut.expression else cut.why
+
+
+def operands(section: Section, cut: Cut) -> list[str]:
+    """The names that the cutting expression reads, without those that only lead to others: `self` of `self.head`."""
+    node = node_of(section, cut)
+    return _read(section, node) if node is not None else []
+
+
+def _read(section: Section, node: ast.AST) -> list[str]:
+    names = list(dict.fromkeys(use.name for use in uses(node) if not use.binds))
+    longest = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
+    found = dict.fromkeys(_known_part(section, name) for name in longest)
+    return [name for name in found if not isinstance(section.value(name), _NOT_DATA) and not _is_builtin(section, name)]
+
+
+def _is_builtin(section: Section, name: str) -> bool:
+    """Whether a name that nothing is assigned to is one of Python's own: `sorted`."""
+    return name in vars(builtins) and section.value(name) is None
+
+
+def _known_part(section: Section, name: str) -> str:
+    """`logits` of `logits.argmax`: as much of a chain of attributes as leads to a value; all of it if nothing does."""
+    part = name
+    while part:
+        if section.value(part) is not None:
+            return part
+        part = part.rpartition(".")[0]
+    return name.rpartition(".")[0] or name
+
+
+def _unrecorded(section: Section, cut: Cut, trained: Trained) -> CutOff:
+    """Weigh a `with torch.no_grad():` or a decorator: does it cover what is to be trained?"""
+    inside = tuple(_trained_inside(section, cut, trained))
+    verdict = True if inside or _covers_level(section, cut) else None
+    lines = {each.lineno for each in unrecorded(section, cut)}
+    here = (off for line in sorted(lines) for off in in_force([(section.body, line)], "inference"))
+    enabled = next((off.enabled for off in here if off.place.line == cut.place.line and off.enabled), None)
+    return CutOff(section, cut, verdict, inside[0][1] if inside else "", inside, enabled=enabled)
+
+
+def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tuple[Place, str]]:
+    for statement in unrecorded(section, cut):
+        if isinstance(statement, ast.Expr) and {callee(call)[1] for call in calls_in(statement)} <= {"train", "eval"}:
+            continue
+        if isinstance(statement, ast.AugAssign) and trained.carries(section.value(dotted(statement.target) or "")):
+            continue  # an update of what is trained, which belongs there
+        for name in _read(section, statement):
+            if trained.carries(section.value(name)):
+                yield section.body.place(statement), name
+                break
+
+
+def unrecorded(section: Section, cut: Cut) -> list[ast.stmt]:
+    """The statements that are not recorded: those of the `with` block, or of the decorated function."""
+    every = list(statements(section.body.node))
+    blocks_here = (each for each in every if isinstance(each, ast.With) and each.lineno == cut.place.line)
+    statement = next(blocks_here, None)  # what it holds may stand on the same line
+    if statement is None:
+        return every
+    inside = [each for _, block in blocks(statement) for each in block]
+    for each in inside:  # grows as we go
+        if not isinstance(each, SCOPES):
+            inside += [child for _, block in blocks(each) for child in block]
+    return sorted(inside, key=lambda each: each.lineno)
+
+
+def _covers_level(section: Section, cut: Cut) -> bool:
+    """Whether a function still runs inside a block."""
+    line = section.level.line if section.level is not None else -1
+    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
+
+
+def met_in(graph: Graph, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[CutOff, Place]]:
+    """Yield what an exact watch has seen to cut what a graph computes with off from tensors, and where it does."""
+    watch, wanted = current(), {id(each) for each in tensors}
+    numbers = [number for node in graph.nodes if (number := node.sequence) is not None]
+    for each in met(watch, numbers).values() if watch is not None and watch.level == "exact" else ():
+        for cut, leaves, _ in each.cuts:
+            if cut.line is not None and cut.by != "frozen" and any(id(ref()) in wanted for ref in leaves):
+                yield as_seen(cut, cut.line), each.line.place
+
+
+_ONLY_SHAPES = frozenset(
+    {"view_as", "reshape_as", "expand_as", "type_as", "to"}
+    | {f"{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")}
+)
+"""Operations that take no more of a second tensor than its shape or dtype."""
+
+_POSITIONS = frozenset(
+    {"topk", "sort", "max", "min", "kthvalue", "mode", "median", "cummax", "cummin"}
+    | {"nonzero", "multinomial", "searchsorted", "bucketize"}
+)
+
+
+def seen(root: torch.Tensor | None) -> tuple[list[CutOff], frozenset[tuple[str, int]]]:
+    """Return what cut `root` off, the nearest first, and the file and line of each place where a history ended; nothing
+    without a watch.
+
+    Where none did, or only by what somebody has written to that end, it may have left for Python: `x.item()`.
+    """
+    watch = current()
+    if watch is None or root is None:
+        return [], frozenset()
+    every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
+    departures = () if any(each.by != "detach" for each in every) else watch.departures
+    lines = (each.line for each in (*every, *departures) if each.line)
+    found = [as_seen(each, each.line) for each in every if each.line]
+    return _beside(found), frozenset((at.file, at.line) for at in lines)
+
+
+def _takes_only_shapes(cut: Severed) -> bool:
+    return cut.op in _ONLY_SHAPES and cut.by != "integer"
+
+
+def as_seen(cut: Severed, line: Line) -> CutOff:
+    """Return what a watch has seen cut a gradient off at a line."""
+    body = body_around(line.file, line.line)
+    expression, operand = line.segment or cut.op, cut.operand
+    section = Section(body or Body(line.file, ast.Module([], []), ()), (), {}, {})
+    if cut.by in ("no_grad", "inference"):
+        offs = list(disabled_by(cut))
+        if not offs:
+            why = "runs while gradients are disabled, so autograd records nothing"
+            return CutOff(section, Cut("no_grad", line.place, expression, why), True, operand, seen=True)
+        first, *around = (_block(off, line.place, operand) for off in offs)
+        return replace(first, around=tuple(around))
+    kind, why = _kind_and_why(cut)
+    return CutOff(section, Cut(kind, line.place, expression, why), True, operand, seen=True)
+
+
+def _block(off: Disabled, ran: Place, operand: str) -> CutOff:
+    """A block or decorator in which a watch has seen an operation run."""
+    section, cut = Section(off.body, (), {}, {}), Cut("no_grad", off.place, off.text, "records nothing")
+    inside = ((ran, operand),)
+    return CutOff(section, cut, True, operand, inside, seen=True, calling=off.calling, enabled=off.enabled)
+
+
+def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
+    what = cut.operand or "its input"
+    match cut.by:
+        case "integer":
+            is_index = cut.op.startswith("arg") or cut.op in _POSITIONS
+            kind: Kind = "index" if is_index else "comparison" if cut.dtype == "bool" else "integer"
+            return kind, f"turns {what} into {cut.dtype or 'integers'}; only floating-point tensors have a gradient"
+        case "frozen":
+            return "frozen", f"computes {cut.op} from tensors that do not require grad"
+        case "rewrapped":
+            return "copy", f"copies the values of {what} into a new tensor, without a graph"
+        case "derivative":
+            return (
+                "gradient",
+                f"returns the derivative of {what} without create_graph=True, so it has no graph",
+            )
+        case "not differentiable":
+            return "rounding", f"has no gradient with respect to {what} ({cut.op})"
+    return "number" if cut.by in ("item", "numpy") else "detach", f"detaches {what}"

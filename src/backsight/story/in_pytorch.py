@@ -1,0 +1,140 @@
+"""What NumPy computes of a loss, written in PyTorch: from the conversion to where it becomes a tensor again."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping
+
+import torch
+
+from backsight.source import Body
+from backsight.source.bindings import bound, uses
+from backsight.source.body import blocks, callee, calls_in, statements
+from backsight.source.imports import library, meaning
+from backsight.text import listed
+
+_RENAMED = {"array": "stack", "asarray": "stack", "concatenate": "cat", "append": "cat", "power": "pow"}
+_BACK = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor")
+_SEVERAL = (ast.List, ast.ListComp, ast.GeneratorExp)
+_REDUCED = ("mean", "sum", "prod", "max", "amax", "min", "amin", "std", "var", "median")
+_MOST = 6
+
+
+def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str] | None = None) -> str:
+    """Return what to write from line `start` on, where a function computes with a converted tensor; empty where that
+    is nothing, or too much.
+
+    >>> in_pytorch(body, 17, "out")
+    'on line 17, write `spectrum = torch.fft.rfft(out)`'
+
+    converted: what the program passes to NumPy, `out`. arrays: the variables that hold arrays of NumPy's, with the kind
+        of each, "f" for floating point, and those that hold a list of tensors, which are "several".
+    """
+    edits, edit = dict[int, str](), _InPyTorch(converted, arrays or {})
+    names, made = {converted, *(name for name, kind in edit.arrays.items() if kind == "several")}, set[str]()
+    left = dict[int, list[str]]()
+    for each in statements(body.node):
+        reads = {use.name for use in uses(each) if not use.binds}
+        converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
+        if each.lineno < start or not (each.lineno == start or names & reads or converts):
+            continue
+        made |= {name for name in bound(each) if "." not in name}
+        names |= made
+        edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in made}
+        edit.unknown = []
+        new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
+        if new and new != ast.unparse(each):
+            edits[each.lineno] = new
+            left |= {each.lineno: edit.unknown} if edit.unknown else {}
+    if not edits or len(edits) > _MOST:
+        return ""
+    return "; ".join(
+        f"on line {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
+        if line in left
+        else (f"`{new}` will do on line {line}" if left else f"on line {line}, write `{new}`")
+        for line, new in edits.items()
+    )
+
+
+class _InPyTorch(ast.NodeTransformer):
+    """Leaves the conversions to NumPy and back out, and calls functions of torch by the names of NumPy's.
+
+    PyTorch takes NumPy's names of arguments, `axis` and `keepdims`, too.
+    """
+
+    def __init__(self, converted: str, arrays: Mapping[str, str]) -> None:
+        self._converted, self.arrays = converted, dict(arrays)
+        self.unknown: list[str] = []
+
+    def converts(self, call: ast.Call) -> bool:
+        """Whether a call makes an array of the tensor: `np.asarray(out)`."""
+        given = [ast.unparse(each) for each in call.args]
+        return callee(call)[1] in ("array", "asarray") and _is_of_numpy(call.func) and given == [self._converted]
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self.arrays or not isinstance(node.ctx, ast.Load) or self._is_several(node):
+            return node
+        made = _of_torch("as_tensor", [node])
+        if self.arrays[node.id] == "f":  # NumPy's are of twice the precision
+            made.keywords.append(ast.keyword("dtype", ast.parse("torch.float32", mode="eval").body))
+        return made
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        receiver, function = callee(node)
+        if self.converts(node):
+            return node.args[0]
+        if function == "numpy" and receiver is not None and not node.args:
+            return _attached(receiver)
+        if function == "astype" and receiver is not None:
+            known = isinstance(receiver, ast.Call) and bool(receiver.keywords) and callee(receiver)[1] == "as_tensor"
+            return receiver if known else ast.Call(ast.Attribute(receiver, "float", ast.Load()), [], [])
+        if function in _BACK and library(node.func) == "torch" and node.args:
+            return _of_torch("stack", node.args[:1]) if isinstance(node.args[0], _SEVERAL) else node.args[0]
+        return self._of_numpy(node) if _is_of_numpy(node.func) and not _is_number(node) else node
+
+    def _of_numpy(self, node: ast.Call) -> ast.expr:
+        _, function = callee(node)
+        first, rest = next(iter(node.args), None), node.args[1:]
+        if function == "corrcoef" and first is not None and len(rest) == 1:
+            return _of_torch("corrcoef", [_of_torch("stack", [ast.List([first, *rest], ast.Load())])])
+        keywords = [ast.keyword("correction", each.value) if each.arg == "ddof" else each for each in node.keywords]
+        if function in ("std", "var") and not any(each.arg == "correction" for each in keywords):
+            keywords = [*keywords, ast.keyword("correction", ast.Constant(0))]  # torch has 1
+        if function in ("max", "min") and (rest or keywords):  # torch.max of a dimension has the positions, too
+            function = f"a{function}"
+        if first is not None and self._is_several(first) and function in _REDUCED:
+            many = ast.ListComp(first.elt, first.generators) if isinstance(first, ast.GeneratorExp) else first
+            return ast.Call(ast.Attribute(_of_torch("stack", [many]), function, ast.Load()), rest, keywords)
+        other = _RENAMED.get(function, function)
+        spaces = (("", torch), ("fft.", torch.fft), ("linalg.", torch.linalg))
+        path = next((f"{at}{other}" for at, held in spaces if other in vars(held)), "")
+        if not path:
+            self.unknown.append(f"{ast.unparse(node.func)}()")
+            return node
+        return ast.Call(ast.parse(f"torch.{path}", mode="eval").body, node.args, keywords)
+
+    def _is_several(self, node: ast.expr) -> bool:
+        return isinstance(node, _SEVERAL) or (isinstance(node, ast.Name) and self.arrays.get(node.id) == "several")
+
+
+def _is_of_numpy(node: ast.expr) -> bool:
+    return (meaning(node) or "").partition(".")[0] in ("numpy", "scipy")
+
+
+def _is_number(call: ast.Call) -> bool:
+    """Whether a function of NumPy is given nothing but numbers, `np.sqrt(np.pi)`: those of torch take tensors."""
+    names = [each for given in call.args for each in ast.walk(given) if isinstance(each, ast.Name)]
+    return bool(call.args) and all(map(_is_of_numpy, names))
+
+
+def _of_torch(function: str, given: list[ast.expr]) -> ast.Call:
+    return ast.Call(ast.Attribute(ast.Name("torch", ast.Load()), function, ast.Load()), given, [])
+
+
+def _attached(node: ast.expr) -> ast.expr:
+    """A tensor without what detaches it for NumPy: `out` of `out.detach().cpu()`."""
+    while isinstance(node, ast.Call) and callee(node)[1] in ("detach", "cpu") and callee(node)[0] is not None:
+        node = node.func.value  # type: ignore[attr-defined]  # a method, as it has a receiver
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "data" else node

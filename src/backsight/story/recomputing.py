@@ -1,0 +1,518 @@
+"""What to write where a result is computed once and used in every pass: to compute it anew, or without its graph."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import threading
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from backsight.source import Body, Place, assignments, only, read_at, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound, stored_arguments, target_names, uses
+from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.definitions import values_of
+from backsight.source.keeping import decorator_that_keeps
+from backsight.source.rewriting import rewritten, simple
+from backsight.story.carrier import Carrier
+from backsight.story.case import Case, loops
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
+from backsight.story.fixes import every_time
+from backsight.story.holders import below, made_in, results_in, terms
+from backsight.story.joints import is_of_this_pass, joint_of, passes_before
+from backsight.story.memory import is_module, is_tensor
+from backsight.story.ratios import ratio_of_one
+from backsight.story.sections import methods_of
+from backsight.story.stepping import optimizer_steps, steps_in
+from backsight.story.stores import held_as
+from backsight.text import listed
+from backsight.tracing import Line
+from backsight.tracing.steps import parameters
+
+
+def recomputed(found: Carrier) -> str:
+    """To compute it anew in each pass, or once without its graph."""
+    case, name, nodes = found.case, found.name, found.nodes
+    made = found.stored if not isinstance(found.made, Line) else found.made.place
+    if found.when == "in __init__" and is_module(held_as(case.failure, found.variable.rpartition(".")[0])):
+        if whole := _as_parameter(found):
+            return whole
+        body, statement = read_at(found.stored)
+        single = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+        cut = as_values(body, statement) if single and name == found.variable else ""
+        return _untrained(found) or (
+            f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and line "
+            f"{found.stored.line if found.stored else ''} of __init__ runs only once."
+            f"{f' If it need not train them, write `{cut}` there.' if cut else ''}"
+        )
+    if other := detached_for(case, nodes):
+        return other
+    if found.facts is not None:
+        return _inside_loop(found)
+    if found.function:
+        return into_function(found)
+    if (level := made_in_this_call(found)) is not None:
+        return _apart(found, level)
+    joint = joint_of(case)
+    if joint is not None and passes_before(case) and is_of_this_pass(case, joint):
+        return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
+    if without := _untrained(found):
+        return without
+    other = once_without_graph(case, nodes)
+    if every := uncached(made):
+        return f"Recompute {name} each time it is read: {every}.{other}"
+    used = _in_method_of(found)
+    again = computed_again(case, name, "self") if used else ""
+    if used and again:
+        return f"Compute {name} each time it is used: put `{again}` above line {used.line}.{other}"
+    if rows := _embedded(found):
+        return rows
+    if again := computed_again(case, name):
+        return f"Recompute {name} at the start of each iteration: {again}.{other}"
+    return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
+
+
+def made_in_this_call(found: Carrier) -> Level | None:
+    """The running function whose variable holds the result, which it made below every loop: in this very call."""
+    for level in found.case.failure.users:
+        made = assignments(level.body, found.name, before=level.line)
+        if made and set(made_in(found.case.graph, level.value(found.name))) & set(found.nodes):
+            outside = (each for each in loops(level) if found.name not in each.assigned)
+            return level if not any(each.loop.file == made[-1].file for each in outside) else None
+    return None
+
+
+def first_backward(found: Carrier) -> Place | None:
+    """The statement that has read such a result since, and may have run the earlier backward."""
+    level = made_in_this_call(found) if found.kind == "once" and not (found.facts or found.function) else None
+    made = assignments(level.body, found.name, before=level.line)[-1] if level is not None else None
+    for each in statements(level.body.node) if level is not None and level.body is not None and made else ():
+        place = level.body.place(each) if level is not None and level.body is not None else None
+        if made is None or place is None or not made.position < place.position < level.place.position:  # type: ignore[union-attr]
+            continue
+        reads = any(use.name == found.name and not use.binds for use in uses(each))
+        only = isinstance(each, ast.Assign) and any(results_in(level.value(name)) for name in bound(each))  # type: ignore[union-attr]
+        if reads and "(" in place.text and not only and not isinstance(each, SCOPES):
+            return place
+    return None
+
+
+def _apart(found: Carrier, level: Level) -> str:
+    """What to do where a function that was given the result has run backward on it, in the same pass."""
+    case, name, first = found.case, found.name, first_backward(found)
+    if first is None:
+        return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
+    cut = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", first.text)
+    statement = statement_at(level.body, *first.position)
+    held = [value_of(level, node) for node in expressions(statement)] if statement else []
+    trained = {id(p) for each in held if isinstance(each, torch.optim.Optimizer) for p in parameters(each)}
+    inside = set(below(case.graph, found.nodes))
+    if trained and not trained & {id(leaf.tensor()) for leaf in case.graph.leaves if leaf.node in inside}:
+        return f"Its optimizer does not train what computes {name}. On line {first.line}, write {cut}."
+    return (
+        f"If line {first.line} should not train what computes {name}, write {cut}. If it should, add the losses and "
+        "call backward once."
+    )
+
+
+def into_function(found: Carrier) -> str:
+    """Say which lines are to be moved into a function so that what it reads from outside has a new graph in each call:
+    what they are computed from goes along. Where the function around it reads one of them, too, they are repeated."""
+    level, lines = found.level, dict[int, str]()
+    for name in reversed(found.names):
+        place = next(reversed(assignments(level.body, name, before=level.line)), None) or found.stored
+        if place is not None:
+            lines |= {**_computed_along(level, place), place.line: name}
+    inner = next((each for each in found.case.failure.users if each.frame.f_code.co_name == found.function), None)
+    first = inner.body.node.body[0].lineno if inner is not None and inner.body is not None else 0
+    if level.body is None:
+        return f"Compute {listed([*found.names])} inside {found.function}()."
+    others = [each for each in statements(level.body.node) if each.lineno not in lines]
+    others = [each for each in others if not isinstance(each, SCOPES)]
+    is_read = any(use.name in lines.values() and not use.binds for each in others for use in uses(each))
+    verb, into = ("Repeat", "in") if is_read else ("Move", "into")
+    ordered = sorted(lines)
+    text = next((level.body.text(each) for each in statements(level.body.node) if each.lineno in lines), "")
+    which = f"line {ordered[0]}, `{text}`," if len(ordered) == 1 else f"lines {listed([*map(str, ordered)])}"
+    names = listed([*dict.fromkeys(lines[each] for each in ordered)])
+    where = f", above line {first}" if first else ""
+    return f"{verb} {which} {into} {found.function}(){where}, so that each call recomputes {names}."
+
+
+def stored_at(case: Case, name: str) -> Place | None:
+    """The only statement of its class that assigns an attribute: where it is computed once, whatever computes it."""
+    owner, _, attribute = name.rpartition(".")
+    held = held_as(case.failure, owner)
+    return only(each for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}"))
+
+
+def computed_again(case: Case, name: str, called: str = "") -> str:
+    """The statement of a constructor that computes an attribute, as it would be written outside: `self` is the object,
+    and an argument what the constructor has kept of it. Empty where not all of it is kept."""
+    place, (owner, _, attribute) = stored_at(case, name), name.rpartition(".")
+    body, statement = read_at(place)
+    if body is None or not isinstance(body.node, ast.FunctionDef) or not isinstance(statement, ast.Assign):
+        return ""
+    owner = called or owner
+    kept = {value: f"{owner}.{key}" for key, value in stored_arguments(body)} | {"self": owner}
+    given = {each.arg for each in body.node.args.args}.union(*(bound(each) for each in statements(body.node)))
+    value = copy.deepcopy(statement.value)
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and node.id in given:
+            if node.id not in kept:
+                return ""
+            node.id = kept[node.id]
+    return f"{owner}.{attribute} = {ast.unparse(value)}"
+
+
+def detached_for(case: Case, nodes: Sequence[int]) -> str:
+    """What to write where a loss reaches an old result that its own optimizer does not train: the statement that reads
+    the result, with `.detach()`. Empty where the step after this backward is not known, or trains part of it."""
+    level, graph = case.failure.user, case.graph
+    steps = [each for each in steps_in(level) if each.place.line > level.line] if level else []
+    trained = frozenset[int]().union(*(each.trained for each in steps))
+    behind = set(below(graph, nodes))
+    needed = {id(leaf.tensor()): leaf.node in behind for leaf in graph.leaves}
+    old = {each for each, is_old in needed.items() if is_old}
+    known = all(each.trained for each in steps)
+    if level is None or level.body is None or not known or not old or old & trained or not trained & set(needed):
+        return ""
+    for name, ancestor in case.ancestors(level).items():
+        statement = statement_at(level.body, *ancestor.read.position)
+        if not set(made_in(graph, level.value(name))) & set(nodes) or statement is None:
+            continue
+        every = [*expressions(statement)]
+        sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
+        read = [node for node in every if dotted(node) == name and id(node) not in sizes]
+        new = rewritten(level.body, statement, dict.fromkeys(read, f"{name}.detach()"))
+        if is_tensor(level.value(name)) and read and new:
+            return (
+                f"On line {statement.lineno}, write `{new}`: {steps[0].call} trains nothing that {name} is computed "
+                "from, so this backward need not go there."
+            )
+    return ""
+
+
+_SIZES = frozenset({"size", "shape", "ndim", "dim", "dtype", "device", "numel"})
+
+
+def once_without_graph(case: Case, nodes: Sequence[int]) -> str:
+    """The other way: none for what this loss has to train, and reaches only through it."""
+    graph, behind = case.graph, set(below(case.graph, nodes))
+    trained = {leaf.node for leaf in graph.leaves if leaf.node in behind and leaf.owner}
+    if trained:
+        beside = set(below(graph, [root for root, _ in graph.root_edges], without=set(nodes)))
+        return " If only its values are wanted, compute it once under torch.no_grad()." if trained <= beside else ""
+    return " If nothing behind it is trained here, compute it once under torch.no_grad()."
+
+
+def _in_method_of(found: Carrier) -> Place | None:
+    """The statement that uses an attribute again, where a method of the object that keeps it does."""
+    held = held_as(found.case.failure, found.name.rpartition(".")[0])
+    body = body_around(found.read.file, found.read.line) if found.read else None
+    is_own = body is not None and any(each.node is body.node for each in methods_of(type(held)))
+    return found.read if is_own and body is not None and body.name != "__getitem__" else None
+
+
+def _embedded(found: Carrier) -> str:
+    """A dataset that keeps what a module computed of all its rows, `self.rows = encoder(x)`: it keeps the rows, and the
+    loop computes, of each batch."""
+    case, level = found.case, found.case.failure.user
+    body, statement = read_at(stored_at(case, found.name))
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    used = body_around(found.read.file, found.read.line) if found.read else None
+    if level is None or level.body is None or body is None or not isinstance(call, ast.Call) or len(call.args) != 1:
+        return ""
+    facts = next(iter(loops(level)), None)
+    module = _given_for(case, body, dotted(call.func) or "")
+    loop = statement_at(level.body, *facts.loop.position) if facts else None
+    if used is None or used.name != "__getitem__" or not module or not isinstance(loop, ast.For):
+        return ""
+    graph = case.graph
+    behind = {each: set(below(graph, made_in(graph, level.value(each)))) for each in target_names(loop.target)}
+    batch = [each for each, nodes in behind.items() if nodes & set(found.nodes)]
+    if len(batch) != 1 or statement is None:
+        return ""
+    new = rewritten(body, statement, {call: body.text(call.args[0])})
+    return (
+        f"Keep the raw rows in the dataset, and embed each batch: on line {statement.lineno}, write "
+        f"`{new}`, and put `{batch[0]} = {module}({batch[0]})` above line {loop.body[0].lineno}. (With detach(), "
+        f"{dotted(call.func)} would not be trained.)"
+    )
+
+
+def _given_for(case: Case, init: Body, argument: str) -> str:
+    """What the only call of a class gives to its constructor for an argument, if that is a module."""
+    if not isinstance(init.node, ast.FunctionDef) or argument not in (names := [a.arg for a in init.node.args.args]):
+        return ""
+    at = names.index(argument) - 1
+    for level in case.failure.users:
+        for each in statements(level.body.node) if level.body else ():
+            for call in calls_in(each):
+                cls = value_of(level, call.func)
+                own = isinstance(cls, type) and any(body.node is init.node for body in methods_of(cls))
+                text = level.body.text(call.args[at]) if own and level.body and at < len(call.args) else ""
+                if text and is_module(level.value(text)):
+                    return text
+    return ""
+
+
+def uncached(made: Place | None) -> str:
+    """What to write instead of a decorator that keeps the result of the function in which the old result was made."""
+    body = body_around(made.file, made.line) if made else None
+    if body is None or (keeping := decorator_that_keeps(body)) is None:
+        return ""
+    line, text = keeping[0].lineno, ast.unparse(keeping[0])
+    return f"write `@property` on line {line}" if "cached_property" in text else f"remove line {line}, `@{text}`"
+
+
+def _untrained(found: Carrier) -> str:
+    """What to do where optimizers train other parts of this graph, and nothing that the old result is computed from."""
+    case, line = found.case, found.made if isinstance(found.made, Line) else None
+    place = found.made.place if isinstance(found.made, Line) else found.stored
+    behind, owned = set(below(case.graph, found.nodes)), {leaf.node for leaf in case.graph.leaves if leaf.owner}
+    body, statement = read_at(place)
+    if not owned or owned & behind or place is None or not isinstance(statement, ast.Assign | ast.Return):
+        return ""
+    if line is not None and owned & set(below(case.graph, _made_at(case, line))):
+        return ""  # the same statement computes what is trained
+    value = statement.value
+    whole = isinstance(statement, ast.Assign) or line is None or (body and value and line.segment == body.text(value))
+    if body is None or not whole or body.name in ("forward", "__call__"):
+        return ""
+    held = (level.value(found.name) for level in case.failure.users)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    plain = len(targets) == 1 and not isinstance(targets[0], ast.Tuple) and any(is_tensor(each) for each in held)
+    new = as_values(body, statement) if plain or isinstance(statement, ast.Return) else ""
+    if new:
+        return f"No optimizer trains anything it is computed from: on line {place.line}, write `{new}`."
+    return f"No optimizer trains anything it is computed from: put line {place.line} inside `with torch.no_grad():`."
+
+
+def _made_at(case: Case, made: Line) -> list[int]:
+    """The operations of this graph that a line made."""
+    lines = ((node.index, case.watch.line_of(node)) for node in case.graph.nodes) if case.watch else ()
+    return [index for index, line in lines if line and (line.file, line.line) == (made.file, made.line)]
+
+
+def _as_parameter(found: Carrier) -> str:
+    """How to put all of `self.w = nn.Parameter(x) / 2` into the parameter; empty where what it is computed from belongs
+    to a module or to an optimizer."""
+    graph, (body, statement) = found.case.graph, read_at(found.stored)
+    inside = below(graph, found.nodes)
+    if any(leaf.module or leaf.owner for leaf in graph.leaves if leaf.node in inside):
+        return ""
+    if body is None or not isinstance(statement, ast.Assign):
+        return ""
+    inner = [node for node in calls_in(statement) if callee(node)[1] == "Parameter" and len(node.args) == 1]
+    if len(inner) != 1 or inner[0] is statement.value:
+        return ""
+    value, call = body.text(statement.value), body.text(inner[0])
+    rest = value.replace(call, body.text(inner[0].args[0]), 1)
+    return (
+        f"Put the whole value into the parameter: {body.text(statement.targets[0])} = "
+        f"{body.text(inner[0].func)}({rest}). As it is, the nn.Parameter inside is registered nowhere, and no "
+        "optimizer trains it."
+    )
+
+
+def _inside_loop(found: Carrier) -> str:
+    case, level, facts, name, nodes = found.case, found.level, found.facts, found.name, found.nodes
+    assert facts is not None
+    made = found.stored
+    if found.when == "only in some iterations":
+        body, statement = read_at(made)
+        every = every_time(body, statement, name, asking=False) if body and statement else ""
+        how = f": {every}" if every else ""
+        return f"Compute {name} in every iteration{how}.{once_without_graph(case, nodes)}"
+    if facts.loop == found.read and (again := each_again(level, case.loss)):
+        return again
+    own = made is not None and level.body is not None and made.file == level.body.file
+    own = own and any(each.lineno == made.line for each in statements(level.body.node))  # type: ignore[union-attr]
+    inside = _into_loop(level, facts.loop, name, made if own else None)
+    if not own and made is not None and "." in name and made == (again_at := stored_at(case, name)):
+        inside = f"compute {name} inside the loop, as line {again_at.line} does{_needing(level, again_at)}"
+        if again := computed_again(case, name):
+            inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}"
+    if plain := _without_graph(found, own):
+        return plain if ratio_of_one(case.graph, nodes) else f"{plain} Otherwise, {inside}."
+    if added := _added(case, level, facts.loop):
+        return f"{added} Or {inside}."
+    return f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
+
+
+def each_again(level: Level | None, loss: str) -> str:
+    """What to write in a loop over losses of one forward pass, `for name, loss in losses.items():`, in which an
+    optimizer steps each time."""
+    body = level.body if level is not None else None
+    for loop in (each for each in statements(body.node) if isinstance(each, ast.For)) if body else ():
+        target, call = loop.target, loop.iter
+        if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call) or callee(call)[1] != "items":
+            continue
+        key, value = ([dotted(each) for each in target.elts] + [None])[:2]
+        held = dotted(callee(call)[0])
+        made = values_of(body, held, loop.lineno) if body is not None and held else []
+        if level is None or body is None or value != loss or not loop.lineno < level.line <= (loop.end_lineno or 0):
+            continue
+        if key and len(made) == 1 and isinstance(made[0], ast.Call):
+            return (
+                f"Recompute {loss} in each iteration, because the step changes the weights: put `{loss} = "
+                f"{body.text(made[0])}[{key}]` above line {loop.body[0].lineno}."
+            )
+    return ""
+
+
+def _without_graph(found: Carrier, own: bool) -> str:
+    """What to do about values that a loss only weighs or compares with: it trains the same weights without them.
+
+    Empty for a term of the loss: without its graph it would be a constant.
+    """
+    case, name, made, facts = found.case, found.name, found.stored, found.facts
+    trained = trained_without(case, found.nodes)
+    if not trained or facts is None:
+        return ""
+    if is_tensor(found.level.value(name)) or "[" in name:
+        once = made if made is not None and "." in name and made == stored_at(case, name) else None
+        how = f"put {name} = {name}.detach() before line {facts.loop.line}, or "
+        how += f"put line {once.line} inside `with torch.no_grad():`" if once else "compute it under torch.no_grad()"
+    elif made is not None and own:
+        how = f"put line {made.line} inside `with torch.no_grad():`"
+    else:
+        return ""
+    weights = listed([leaf.label for leaf in case.graph.leaves if leaf.node in trained], 1)
+    return f"To use its values only, {how}: the loss trains {weights} through the rest of its graph."
+
+
+def trained_without(case: Case, nodes: Sequence[int]) -> set[int]:
+    """What optimizers hold behind some nodes, if the rest of the graph trains all of it as well; none for a term of the
+    loss, which would be a constant."""
+    graph, behind = case.graph, set(below(case.graph, nodes))
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    roots, trained, left = [root for root, _ in graph.root_edges], owned & behind, set[int]()
+    for term in terms(graph, roots, nodes):
+        without = owned & set(below(graph, [term], without=set(nodes)))
+        left |= without
+        if not without and behind & set(below(graph, [term])):
+            return set()
+    return trained if trained <= left else set()
+
+
+def _added(case: Case, level: Level, at: Place) -> str:
+    """How the losses of a loop in which no optimizer steps are added up, for one backward below it."""
+    body, steps = level.body, [each.line for each in optimizer_steps(level)]
+    loop = statement_at(body, *at.position)
+    stepped = case.watch.steps.marks.get(threading.get_ident(), -1) if case.watch else -1
+    if body is None or loop is None or not steps or level is not case.failure.user or level.receiver is None:
+        return ""
+    last = loop.end_lineno or loop.lineno
+    if any(loop.lineno <= line <= last for line in steps) or (case.earlier and case.earlier.mark <= stepped):
+        return ""
+    total = next(each for each in ("total", "total_loss", "sum_of_losses", "summed") if each not in level.variables)
+    return (
+        f"No optimizer steps in the loop, so add the losses and call backward once: put `{total} = 0.0` before line "
+        f"{loop.lineno}, write `{total} = {total} + {simple(level.receiver)}` on line {level.line}, and put "
+        f"`{total}.backward()` below the loop, after line {last}."
+    )
+
+
+def _into_loop(level: Level, loop: Place, name: str, made: Place | None) -> str:
+    """Which statement to move into the loop, with those that it needs there."""
+    if made is None:
+        return f"compute {name} inside the loop"
+    lines = sorted({made.line, *_computed_along(level, made)})
+    which = f"line {lines[0]}, `{made.text}`," if len(lines) == 1 else f"lines {listed([*map(str, lines)])}"
+    after = _after(level, lines, loop.line)
+    if any(not _is_data(level.value(each)) for statement in after for each in _bound(statement)):
+        return f"run {which} again at the start of the loop at line {loop.line}"  # what is built must stay
+    if after:
+        parts = sorted({*lines, *(line for each in after for line in range(each.lineno, (each.end_lineno or 0) + 1))})
+        whole = [*range(parts[0], parts[-1] + 1)] == parts
+        which = f"lines {parts[0]} to {parts[-1]}" if whole else f"lines {listed([*map(str, parts)])}"
+        which += f" (what {'is' if len(after) == 1 else 'was'} computed from line {lines[-1]} moves too)"
+    return f"move {which} inside the loop at line {loop.line}"
+
+
+def _computed_along(level: Level, place: Place) -> dict[int, str]:
+    """The variables with a graph of their own that a statement computes with, by the line that gives each its value: to
+    compute its result anew, these have to be computed anew, too."""
+    value = getattr(statement_at(level.body, *place.position), "value", None)
+    found: dict[int, str] = {}
+    if level.body is not None and value is not None:
+        for name, each in ancestors(level.body, level.body.text(value), place.line).items():
+            if results_in(level.value(name)):
+                found |= {made.line: name for made in each.bound if made.line < place.line}
+    return dict(sorted(found.items()))
+
+
+def along(level: Level, made: Sequence[Place]) -> str:
+    """Say what else has to be computed anew to compute anew what the last of some statements gives its value."""
+    where = [f"{name} (line {line})" for line, name in _computed_along(level, made[-1]).items()] if made else []
+    return f", together with {listed(where)}, which it is computed from" if where else ""
+
+
+def _needing(level: Level, stored: Place) -> str:
+    """What a statement of another function reads of its own variables, which have to be kept to run it again."""
+    body, statement = read_at(stored)
+    if body is None or statement is None:
+        return ""
+    arguments = getattr(body.node, "args", None)
+    own = {each.arg for each in arguments.args[1:]} if arguments is not None else set()
+    own |= _bound_in(statements(body.node))
+    own -= level.variables.keys()
+    read = [use.name for use in uses(statement) if not use.binds and use.name in own and "." not in use.name]
+    return f" (keep {listed(list(dict.fromkeys(read)))} for that)" if read else ""
+
+
+def _after(level: Level, lines: Sequence[int], loop: int) -> list[ast.stmt]:
+    """The statements between those lines and the loop that read what they bind, and so on."""
+    every = [*statements(level.body.node)] if level.body else []
+    names = _bound_in(each for each in every if each.lineno in lines)
+    found: list[ast.stmt] = []
+    for each in every:
+        end = each.end_lineno or each.lineno
+        if not lines[0] < each.lineno <= end < loop or each.lineno in lines:
+            continue
+        inside = (one for one in ast.walk(each) if isinstance(one, ast.stmt))
+        if each.lineno > max([0, *(one.end_lineno or 0 for one in found)]) and any(
+            use.name in names and not use.binds for one in inside for use in uses(one)
+        ):
+            found.append(each)
+            names |= _bound(each)
+    return found
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    return _bound_in(each for each in ast.walk(statement) if isinstance(each, ast.stmt))
+
+
+def _bound_in(every: Iterable[ast.stmt]) -> set[str]:
+    return set[str]().union(*map(bound, every))
+
+
+def _is_data(value: object) -> bool:
+    """Whether a value may be computed anew in every iteration: not a model, an optimizer or a record of the run."""
+    return is_tensor(value) or value is None or type(value) in (int, float, bool, str)
+
+
+def _otherwise(case: Case, nodes: Sequence[int]) -> str:
+    """What to do if it is computed once on purpose."""
+    if any(optimizer_steps(each) for each in case.failure.users):
+        return once_without_graph(case, nodes)
+    call = f"{simple(case.receiver or 'loss')}.backward"
+    return (
+        " If it is computed once on purpose and no optimizer steps between the backwards, keep its graph: "
+        f"{call}(retain_graph=True) in every iteration but the last."
+    )
+
+
+def as_values(body: Body | None, statement: ast.stmt | None) -> str:
+    """A statement with what it assigns or returns detached; empty where that cannot be written."""
+    value = getattr(statement, "value", None)
+    if body is None or statement is None or value is None:
+        return ""
+    new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
+    return new if "…" not in new else ""

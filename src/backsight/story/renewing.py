@@ -1,0 +1,383 @@
+"""What to write so that no pass goes into the graph of an earlier one: where to cut it, or to compute it anew."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, cast
+
+from backsight.naming.plain import class_dict
+from backsight.source import Body, Place, calls_of, loop_facts, parsed, read_at, statement_at
+from backsight.source.bindings import Use, uses
+from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.source.in_place import in_place
+from backsight.source.keeping import Keeping
+from backsight.source.rewriting import simple
+from backsight.story.carrier import Carrier
+from backsight.story.case import Case
+from backsight.story.failure import Level
+from backsight.story.fixes import every_time
+from backsight.story.holders import below, results_in
+from backsight.story.joints import joint_of
+from backsight.story.memory import is_tensor
+from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
+from backsight.story.sections import methods_of
+from backsight.story.stepping import optimizer_steps
+from backsight.story.stores import apart, held_as, stores
+from backsight.text import listed
+from backsight.tracing import Line
+
+
+def renewed(found: Carrier, then: str = "") -> str:
+    """Say what to write about what carries an earlier graph into this pass.
+
+    then: a sentence about what was meant to help, which follows where a graph is cut or computed anew.
+    """
+    write = {"carried": _cut, "summed": _summed, "kept": _of_container, "cached": _cached, "written": _written}
+    text = write.get(found.kind, recomputed)(found)
+    return f"{text} {then}" if then and not text.startswith((f"Keep {found.name} the leaf", "Store what")) else text
+
+
+def _cut(found: Carrier) -> str:
+    case, name = found.case, found.name
+    if found.dropped is not None:
+        return f"On line {found.dropped.line}, write `{found.inner} = {found.dropped.text}`."
+    if found.waits is not None:
+        end = found.waits.end or found.waits.line
+        return f"Put `{detached(found)}` below line {end}, where {found.level.function}() goes on."
+    leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
+    if leaf is not None and found.stored is not None:
+        change = in_place(found.level.body, name, found.stored.line) if found.level.body else None
+        return (
+            f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `with torch.no_grad(): "
+            f"{change or f'{name}.copy_(...)'}`. Or give the result another name. {name}.detach() won't help: "
+            f"{leaf.owner} does not hold the new tensor."
+        )
+    if found.function:
+        return _in_function(found)
+    return _all_that_is_trained(case) or _values_alone(found) or _after_step(found)
+
+
+def _in_function(found: Carrier) -> str:
+    """What to write in the function whose variable it is: nobody else can reach it."""
+    body, statement = read_at(found.stored)
+    value = getattr(statement, "value", None)
+    if body is None or found.stored is None or found.read is None:
+        return _after_step(found)
+    after = (each for each in statements(body.node) if each.lineno >= found.stored.line)
+    if not any(Use(found.name, False) in uses(each) for each in after) and dotted(value) and statement:
+        held = found.level.value(dotted(value) or "")
+        cut = _without_history(dotted(value) or "", held) or f"{dotted(value)}.detach()"
+        return f"Keep its values alone: on line {statement.lineno}, write `{found.name} = {cut}`."
+    at = min(found.read.line, found.stored.line)
+    return f"Detach it where {found.function}() begins with it: put `{detached(found)}` above line {at}."
+
+
+def detached(found: Carrier) -> str:
+    """The statements that cut the history of all that is carried alike."""
+    if len(found.alike) > 1:
+        cuts = (
+            _detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
+        )
+        return f"for each in ({', '.join(found.alike)}): {'; '.join(cuts)}"
+    return "; ".join(_detached_as(name, _value(found, name)) for name in found.names)
+
+
+def _value(found: Carrier, name: str) -> object:
+    value = found.level.value(name)
+    return value if value is not None else held_as(found.case.failure, name)
+
+
+def _after_step(found: Carrier) -> str:
+    """Say where to detach: not in a loop within the iteration, or the call, that assigns it, nor in a method of the
+    object that keeps it, which may run many times in a step."""
+    level, facts, place = found.level, found.facts, found.stored
+    within = loop_facts(body_around(place.file, place.line), place.line) if place else None
+    inner = (
+        within is not None and (facts is None or within.loop != facts.loop) and not _covers(within.loop, level.place)
+    )
+    if not inner and not found.own:
+        return f"Detach after each step: {detached(found)}."
+    steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
+    but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
+    return f"Detach once per step, after line {steps[0].line}, {steps[0].text}{but}: {detached(found)}."
+
+
+def _covers(loop: Place, place: Place) -> bool:
+    """Whether a statement stands in a loop."""
+    around = loop_facts(body_around(place.file, place.line), place.line) if loop.file == place.file else None
+    while around is not None and around.loop != loop:
+        around = around.enclosing
+    return around is not None
+
+
+def _all_that_is_trained(case: Case) -> str:
+    """What to do about stored results that are all of what a loss trains through: without their graphs, it trains
+    nothing."""
+    graph, joint = case.graph, joint_of(case)
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    beside = below(graph, [root for root, _ in graph.root_edges], without=set(case.joints))
+    if not owned or joint is None or joint.made is None or owned & set(beside):
+        return ""
+    return (
+        f"Store what line {joint.made.line}, `{joint.made.place.text}`, is computed from, and compute it again in each "
+        f"step: it is all that {case.loss} trains through; detached, it would train nothing."
+    )
+
+
+def _values_alone(found: Carrier) -> str:
+    """The statement of a method that keeps a result, with its values alone, `self.chains = z.detach()`: where each pass
+    calls the method once, and nothing reads the attribute again in that pass. Empty elsewhere.
+    """
+    level, (body, statement) = found.level, read_at(found.stored)
+    single = found.own and len(found.names) == len(found.alike) == 1 and isinstance(statement, ast.Assign)
+    if not single or body is None or statement is None or level.body is None or loop_facts(body, statement.lineno):
+        return ""
+    calls = [each for each in calls_of(*{body.file, level.body.file}) if callee(each[2])[1] == body.name]
+    loops_around = [loop_facts(caller, each.lineno) for caller, each, _ in calls if caller.node is level.body.node]
+    methods = methods_of(type(held_as(found.case.failure, found.name.rpartition(".")[0])))
+    earlier = all(
+        within.node is body.node and each.lineno < statement.lineno
+        for within, name in [(level.body, found.name), *((each, found.inner) for each in methods)]
+        for each in statements(within.node)
+        if Use(name, False) in uses(each)
+    )
+    if len(calls) != 1 or loops_around != [loop_facts(level.body, level.line)] or not earlier:
+        return ""
+    new = as_values(body, statement)
+    return f"Keep its values alone: on line {statement.lineno}, write `{new}`." if new else ""
+
+
+def _detached_as(name: str, held: object) -> str:
+    """Return the statement that cuts the history of a variable which holds `held`: a tensor, or containers of some."""
+    if held is None:  # not to be read without running code
+        return f"{name} = {name}.detach()"
+    cut = _without_history(name, held)
+    return f"{name} = {cut}" if cut else f"detach() every tensor that {name} holds"
+
+
+def _without_history(name: str, held: object, inner: str = "each") -> str | None:
+    """Return the expression for `held` without its history; None where it is not one line."""
+    if is_tensor(held):
+        return f"{name}.detach()"
+    if issubclass(type(held), tuple) and "_fields" in class_dict(type(held)):
+        fields: Any = class_dict(type(held))["_fields"]
+        own = zip(fields, tuple.__iter__(cast("tuple[object, ...]", held)), strict=True)
+        inside = {field: _without_history(f"{name}.{field}", value) for field, value in own if results_in(value)}
+        given = ", ".join(f"{field}={cut}" for field, cut in inside.items())
+        return f"{name}._replace({given})" if inside and all(inside.values()) else None
+    if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
+        return None  # of a class of the user's, whose own code would run
+    values = [*held.values()] if isinstance(held, dict) else [*held]
+    each = "h" if values and is_tensor(values[0]) else inner
+    cuts = {_without_history(each, value, "") for value in values} if each else set()
+    cut = cuts.pop() if len(cuts) == 1 else None
+    if cut is None:
+        return None
+    if type(held) is dict:
+        return f"{{key: {cut} for key, {each} in {name}.items()}}"
+    return f"[{cut} for {each} in {name}]" if type(held) is list else f"tuple({cut} for {each} in {name})"
+
+
+def _summed(found: Carrier) -> str:
+    name, facts = found.name, found.facts
+    loop = statement_at(found.level.body, *facts.loop.position) if facts is not None else None
+    ends = f", below line {loop.end_lineno}" if loop is not None else ""
+    return (
+        f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
+        f"call {name}.backward() once, after the loop{ends}."
+    )
+
+
+def _of_container(found: Carrier) -> str:
+    case, keeping, container = found.case, found.keeping, found.variable
+    if keeping is None:  # in the loop that uses all of it
+        return f"Empty {container} at the start of each iteration, or add only detached results to it."
+    if found.facts is not None:  # before the loop
+        value = keeping.value or found.name
+        if not trained_without(case, found.nodes[1:]):
+            return (
+                f"Keep what {value} is computed from, and compute {found.names[-1]} from it inside the loop: the loss "
+                "trains through it, so it needs a new graph in every iteration."
+            )
+        return _put_detached(found, container, keeping) + _too(found, container)
+    if _is_read_below(keeping) and case.failure.user is not None:
+        level = case.failure.user
+        steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
+        put = _cut_in(found, keeping)
+        other = f" Or write `{put}`, if no step should train through it." if put else ""
+        cut = _detached_as(container, held_as(case.failure, container))
+        return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
+    if keeping.replaces:
+        return _put_detached(found, container, keeping)
+    clear = _clearing(case.failure.user, container)
+    if _trains_all(case, container):
+        return (
+            f"Let {container} hold the results of one step only, and empty it after each step{clear}. The loss trains "
+            "through them alone: detached, they would train nothing."
+        )
+    return (
+        f"If {container} should hold the results of one step only, empty it after each step{clear}. If it should keep "
+        f"older ones, put them into it detached: {_detached_at(found, keeping)}."
+    )
+
+
+def _put_detached(found: Carrier, container: str, keeping: Keeping) -> str:
+    return f"Put results into {container} detached: {_detached_at(found, keeping)}."
+
+
+def _detached_at(found: Carrier, keeping: Keeping) -> str:
+    written = _cut_in(found, keeping)
+    return f"on line {keeping.place.line}, write `{written}`" if written else "x.detach(), not x"
+
+
+_CONTAINERS = (list, dict, set, deque)
+
+
+def _clearing(level: Level | None, container: str) -> str:
+    """Where a container is emptied: below the step that follows the failing backward. Empty of one of containers."""
+    value = level.value(container) if level is not None else None
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
+    if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in inside):
+        return ""
+    after = next((each for each in optimizer_steps(level) if each.line >= level.line), level.place)
+    return f": put `{container}.clear()` below line {after.line}"
+
+
+def _trains_all(case: Case, container: str) -> bool:
+    """Whether what optimizers hold is reached through the results in a container alone."""
+    kept = [node for path, node in case.held if apart(path)[0] == container]
+    beside = below(case.graph, [root for root, _ in case.graph.root_edges], without=kept)
+    owned = {leaf.node for leaf in case.graph.leaves if leaf.owner}
+    return bool(owned) and not owned & set(beside)
+
+
+def _cut_in(found: Carrier, keeping: Keeping) -> str:
+    """The statement that keeps a value, with it detached; empty where that is not a tensor, or a tuple of some."""
+    body, statement = read_at(keeping.place)
+    target = statement.targets[-1] if isinstance(statement, ast.Assign) else None
+    deep = sum(isinstance(each, ast.Subscript) for each in ast.walk(target)) if target is not None else 0
+    entries = apart(found.name)[1].count("[")
+    cut = _detached(keeping.value) if keeping.value and (not deep or entries <= deep) else ""
+    return keeping.with_value(cut) if cut and body else ""
+
+
+def _detached(value: str) -> str:
+    """An expression without its history, of a tuple each of its elements; empty where it cannot be written."""
+    node = parsed(value)
+    if isinstance(node, ast.Tuple):
+        return f"({', '.join(_detached(ast.unparse(each)) for each in node.elts)})"
+    return f"{simple(value)}.detach()" if node is not None else ""
+
+
+def _too(found: Carrier, container: str) -> str:
+    """What to do about the other containers of an object that keep results from before: the next errors."""
+    case, owner, others = found.case, container.rpartition(".")[0], dict[str, Keeping]()
+    for path, node in reversed(case.held):
+        variable, entries = apart(path)
+        if entries and variable != container and variable.rpartition(".")[0] == owner and case.is_old(node):
+            inside = (each.keeping for each in stores(case.failure, variable) if each.inside)
+            keeping = next(inside, None) if variable not in others and (not case.old or node in case.old) else None
+            if keeping is not None:
+                others[variable] = keeping
+    return "".join(f" {_put_detached(found, variable, keeping)}" for variable, keeping in others.items())
+
+
+def _is_read_below(keeping: Keeping) -> bool:
+    """Whether the function that keeps a result reads it from there: put in detached, this step would not train it."""
+    body, statement = read_at(keeping.place)
+    after = (each for each in statements(body.node) if statement and each.lineno > statement.lineno) if body else ()
+    return any(Use(keeping.name, False) in uses(each) for each in after)
+
+
+def _written(found: Carrier) -> str:
+    """A tensor into which each pass writes, and what else of its object it writes into."""
+    body, statement = read_at(found.stored)
+    name = found.keeping.name if found.keeping else found.name
+    if body is None or not isinstance(statement, ast.Assign):
+        return f"Drop the old graphs at the start of each pass: {found.name} = {found.name}.detach()."
+    alike = written_alike(found)
+    fix = f"Drop the old graphs at the start of each pass: {'; '.join(f'{each} = {each}.detach()' for each in alike)}."
+    if any(_is_read_back(body, each) for each in alike):
+        return fix
+    inside = [each for each in statements(body.node) if _writes(each, name)]
+    new = [text for each in inside if (text := as_values(body, each))]
+    lines = [f"on line {each.lineno}, `{text}`" for each, text in zip(inside, new, strict=False)]
+    values = listed(lines) if len(lines) > 1 else next(iter(new), "")
+    return f"{fix} Or store only values: {values}." if values else fix
+
+
+def written_alike(found: Carrier) -> dict[str, Place]:
+    """The tensor into which a function writes, and the others of its object into which it writes as well, by where it
+    does."""
+    body, _ = read_at(found.stored)
+    name = found.keeping.name if found.keeping else found.name
+    alike: dict[str, Place] = {}
+    for each in statements(body.node) if body else ():
+        target = each.targets[0] if isinstance(each, ast.Assign) else None
+        held = (dotted(target.value) or "") if isinstance(target, ast.Subscript) else ""
+        if body is None or not isinstance(each, ast.Assign) or held.rpartition(".")[0] != name.rpartition(".")[0]:
+            continue
+        cut = isinstance(each.value, ast.Call) and callee(each.value)[1] == "detach"
+        attached = not cut and not isinstance(each.value, ast.Constant)
+        if held == name or (attached and _is_read_back(body, held) == _is_read_back(body, name)):
+            alike.setdefault(held, body.place(each))
+    return alike
+
+
+def _is_read_back(body: Body, name: str) -> bool:
+    """Whether the function reads what it has written into the attribute: its graph is needed, then."""
+    first = min((each.lineno for each in statements(body.node) if _writes(each, name)), default=0)
+    after = (each for each in statements(body.node) if each.lineno > first and not _writes(each, name))
+    return any(dotted(node) == name for each in after for node in expressions(each))
+
+
+def _writes(statement: ast.stmt, name: str) -> bool:
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    return isinstance(target, ast.Subscript) and dotted(target.value) == name
+
+
+def _cached(found: Carrier) -> str:
+    """What to do about a result that is computed once and kept: again in each step only where it may be trained."""
+    keeping = found.keeping
+    assert keeping is not None
+    value, (body, statement) = keeping.value or "it", read_at(keeping.place)
+    through, beside = _owners(found.case, found.nodes)
+    if not through and beside:
+        cut = _cut_in(found, keeping)
+        how = f"On line {keeping.place.line}, write `{cut}`" if cut else "Compute it under torch.no_grad()"
+        return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
+    every = (every_time(body, statement, keeping.name) if body and statement else "") or uncached(keeping.place)
+    made = found.made.place if isinstance(found.made, Line) else found.made
+    inner = body_around(made.file, made.line) if made else None
+    if inner is not None and (anew := uncached(made)):
+        value, every = f"the result of {inner.name}()", anew
+    how = f": {every}" if every else " instead of storing it"
+    behind = set(below(found.case.graph, found.nodes))
+    leaves = [each.name for each in found.case.graph.leaves if each.name]
+    if leaves and all(each.node in behind for each in found.case.graph.leaves):
+        return (
+            f"Recompute {value} in each step{how}. It cannot be detached: {found.case.loss} reaches "
+            f"{listed(leaves, 3)} through it alone."
+        )
+    if not through:
+        return (
+            f"If the parameters that {value} depends on are trained, recompute it in each step{how}. If they should "
+            "not be, compute it under torch.no_grad()."
+        )
+    if every:
+        why = "because the parameters it depends on are trained"
+        return f"Recompute {value} in each step, {why}{how}. If they should not be, compute it under torch.no_grad()."
+    return (
+        f"Recompute {value} in each step{how}: the parameters it depends on are trained. If they should not be, "
+        "compute it under torch.no_grad()."
+    )
+
+
+def _owners(case: Case, nodes: Sequence[int]) -> tuple[list[str], list[str]]:
+    """The optimizers that hold what a loss reaches: through a result, and elsewhere."""
+    behind = set(below(case.graph, nodes))
+    owned = [leaf for leaf in case.graph.leaves if leaf.owner]
+    through = {str(leaf.owner) for leaf in owned if leaf.node in behind}
+    return sorted(through), sorted({str(leaf.owner) for leaf in owned if leaf.node not in behind})
