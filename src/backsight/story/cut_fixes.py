@@ -98,7 +98,7 @@ def mended(cut: CutOff, *further: CutOff) -> Mend:
     first, *rest = list(dict.fromkeys((mend, *written)))
     if not rest:
         return first
-    edits = listed([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)], len(rest) + 1)
+    edits = ", and ".join([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)])
     if all(each.cut.kind == "gradient" for each in (cut, *further)):
         others = "With a graph for only some of them, the others would stay constants."
         return Mend(edits, f", so that each gradient has its own graph. {others}")

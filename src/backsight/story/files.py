@@ -40,7 +40,7 @@ def _home(value: object) -> tuple[str, dict[str, object] | None]:
     """The file and the namespace of the module that a function or a class comes from, or of a module."""
     if type(value) is FunctionType:
         return value.__code__.co_filename, value.__globals__
-    module = sys.modules.get(str(class_dict(value).get("__module__"))) if isinstance(value, type) else value
+    module = sys.modules.get(str(class_dict(value).get("__module__"))) if issubclass(type(value), type) else value
     if not issubclass(type(module), ModuleType):
         return "", None
     space = module_dict(module)
