@@ -38,7 +38,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import IO, Any
 
-_LATER = "first_steps caught summary lines newness"
+_LATER = "first_steps caught forked summary lines newness"
 BEFOREHAND = (
     ("backsight", "backsight.cli", "backsight.launch", "backsight.launch.training"),
     (

@@ -36,7 +36,17 @@ def page(drawing):
     return laid_out(drawing.scene, lambda box: (90.0 + len(box.op), 42.0), lambda box: 140.0, sideways=True)
 
 
-DRAWINGS = [experts(), experts(max_boxes=12), transformer(optimizer=None).draw(), transformer().draw(depth=-1)]
+DRAWINGS = {
+    "experts": experts,
+    "experts, in few boxes": lambda: experts(max_boxes=12),
+    "transformer": lambda: transformer(optimizer=None).draw(),
+    "transformer, whole": lambda: transformer().draw(depth=-1),
+}
+
+
+@pytest.fixture(params=DRAWINGS, scope="module")
+def drawing(request):
+    return DRAWINGS[request.param]()
 
 
 def test_what_is_too_wide_from_top_to_bottom_runs_from_left_to_right():
@@ -54,7 +64,6 @@ def test_there_are_no_other_directions():
         Look(direction="up")
 
 
-@pytest.mark.parametrize("drawing", DRAWINGS)
 def test_boxes_do_not_overlap_and_are_within_the_frame_around_them(drawing):
     frames, boxes = page(drawing).frames, drawing.scene.boxes
     for a, b in combinations(frames, 2):
@@ -69,7 +78,6 @@ def test_boxes_do_not_overlap_and_are_within_the_frame_around_them(drawing):
             assert around.y + 24 <= frame.y and frame.y + frame.height <= around.y + around.height + 1e-6
 
 
-@pytest.mark.parametrize("drawing", DRAWINGS)
 def test_every_line_leads_right_and_ends_at_the_left_edge_of_a_box(drawing):
     drawn = page(drawing)
     edges = {

@@ -45,7 +45,6 @@ def run(bench, cache):
 
 
 @pytest.mark.needs()
-@pytest.mark.process
 def test_a_newer_pytorch_is_told_after_the_summary_and_the_program_is_watched_as_ever(run):
     ended = run(HEALTHY)
     summary, line = ended.err.splitlines()

@@ -41,7 +41,6 @@ def found(bench, loss, begin=MODEL):
     return said[0] if said else ""
 
 
-@pytest.mark.process
 def test_a_result_that_is_cut_off_is_told_with_the_cut(bench):
     said = found(bench, f"loss = (model(x).detach() - y).square().mean() + {PENALTY}")
     assert said.startswith("warning BS114  The loss does not depend on the output of model.\n")

@@ -18,6 +18,15 @@ print("trained")
 loss.backward()
 """
 
+FAILS = """
+import torch
+
+w = torch.ones(2, requires_grad=True)
+loss = (w * w).sum()
+loss.backward()
+loss.backward()
+"""
+
 BROKEN = """
 import importlib
 import sys
@@ -58,7 +67,7 @@ def test_a_part_that_cannot_be_started_is_told_once_and_the_error_is_explained(b
 @pytest.mark.process  # what PyTorch has is looked for as backsight is imported
 @pytest.mark.needs()
 def test_what_this_pytorch_lacks_is_said_in_one_line_and_not_when_quiet(bench):
-    script = bench.write("train.py", PROGRAM)
+    script = bench.write("train.py", FAILS)
     lacking = bench.write(
         "lacking.py",
         "import sys\n"

@@ -82,7 +82,6 @@ class TestThreads:
         source += "import threading\nfor _ in range(4): threading.Thread(target=work).start()\n"
         assert [observed(bench, source, "--quiet").status for _ in range(times)] == [0] * times
 
-    @pytest.mark.process
     def test_the_hook_is_python_s_own_again_at_the_end(self, bench):
         source = (
             "import atexit, threading\n"

@@ -13,7 +13,7 @@ h.sum().backward()
 """
 
 
-@pytest.mark.parametrize("level", [pytest.param(None, marks=pytest.mark.process), "exact", "lines", "calls"])
+@pytest.mark.parametrize("level", [None, "exact", "lines", "calls"])
 def test_the_program_ends_as_it_would_under_python(bench, level):
     bench.write("train.py", SCRIPT)
     option = [] if level is None else [f"--watch={level}"]
