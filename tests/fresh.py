@@ -207,7 +207,7 @@ class _Server:
         with theirs:
             env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             ours = os.path.dirname(os.path.dirname(str(importlib.import_module("backsight").__file__)))
-            command = [sys.executable, __file__, str(theirs.fileno()), ours]
+            command = [sys.executable, "-c", _START, __file__, str(theirs.fileno()), ours]
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
 
     def run(self, requests: list[dict[str, Any]], streams: list[tuple[int, int, int]], timeout: float) -> list[int]:
@@ -250,7 +250,17 @@ def _server() -> _Server:
     return server
 
 
-# Here begins what runs in the server, and then in its children.
+# Here begins what runs in the server, and then in its children. It counts as the interpreter's: whoever looks for the
+# program among what runs, or in its files, finds none of it.
+
+_FROZEN = "<frozen fresh>"
+_START = f"""
+import os, sys
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[1]))
+with open(sys.argv[1], encoding="utf-8") as file:
+    code = compile(file.read(), "{_FROZEN}", "exec")
+exec(code, {{"__name__": "{_FROZEN}"}})
+"""
 
 
 def _serve(line: socket.socket) -> dict[str, Any]:
@@ -261,9 +271,8 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     import held  # from beside this file, where no program looks for its modules
 
     atexit.register(_end_if_that_is_all)  # the first, so the last that is called
-    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
     del sys.modules["held"]
-    sys.path.insert(0, sys.argv[2])  # the folder of backsight
+    sys.path[0] = sys.argv[3]  # the folder of backsight
     there = [[name for name in row if importlib.util.find_spec(name.partition(".")[0])] for row in BEFOREHAND]
     beforehand = held.Held(*(held.imported(*row) for row in there))
     del sys.path[0]
@@ -472,15 +481,15 @@ def _run(words: list[str], main: ModuleType) -> None:
         if type(error) is KeyboardInterrupt:
             raise
         trace = BaseException.__traceback__.__get__(error)  # an exception may answer nothing itself
-        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        while trace is not None and trace.tb_frame.f_code.co_filename == _FROZEN:
             trace = trace.tb_next
         sys.stdout.flush()
         sys.excepthook(type(error), BaseException.with_traceback(error, trace), trace)
         sys.exit(1)
 
 
-if __name__ == "__main__":
-    asked = _serve(socket.socket(fileno=int(sys.argv[1])))
+if __name__ == _FROZEN:
+    asked = _serve(socket.socket(fileno=int(sys.argv[2])))
     torn_down = asked.pop("torn_down", True)
     if asked["words"][1:3] == _TORCHRUN:
         asked = _with_ranks() or asked

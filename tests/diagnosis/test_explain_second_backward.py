@@ -521,8 +521,9 @@ def drawn(kept=[torch.zeros(2, 4)]):
     kept[0] = (kept[0] @ mix).tanh()
     return kept[0] * 1
 {self.BODY}"""
-        said = "The loss is computed through drawn.__defaults__[0][0], which outlives an iteration."
-        assert said in evidence(explained(source))
+        finding = explained(source)
+        assert finding.title.startswith("kept[0] carries the graph of one pass into the next")
+        assert "put `kept[0] = kept[0].detach()` above line 9" in finding.fix
 
     def test_an_attribute_of_what_this_iteration_makes_is_not_computed_before_the_loop(self):
         source = f"""{self.MIXED}

@@ -81,8 +81,8 @@ class TestParameterNotReached:
             "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
         ]
         assert finding.fix == (
-            "Remove .detach() if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) "
-            "and leave them out of the optimizer."
+            "On line 23, write `b = F.normalize(self.right(x))`, without .detach(), if they should learn from this "
+            "loss. Otherwise, freeze them with requires_grad_(False) and leave them out of the optimizer."
         )
         line = Towers.forward.__code__.co_firstlineno + 2
         assert finding.source is not None and finding.source.endswith(f"test_rules_of_optimizers.py:{line}")

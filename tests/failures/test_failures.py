@@ -42,10 +42,8 @@ MISSED = frozenset(
         "no_grad/order_in_a_partial",
         "no_grad/order_of_a_trainer",
         "no_grad/picture_from_its_gradient",
-        "no_grad/quantised_weight",
         "no_grad/second_of_max",
         "no_grad/sign_comparison",
-        "no_grad/spiking_neurons",
         "no_grad/wrapped_metric",
         "refused/labels_as_counts",
         "refused/returns_of_an_agent",
@@ -53,7 +51,10 @@ MISSED = frozenset(
         "scalar/error_of_each_channel",
         "scalar/lambda_loss",
         "second_backward/advantage_in_methods",
+        "second_backward/average_beside_a_hook",
+        "second_backward/average_out_of_sight",
         "second_backward/cached_parametrization",
+        "second_backward/distribution_of_a_memo",
         "second_backward/first_order_of_a_flag",
         "second_backward/generator_of_batches",
         "second_backward/gradient_on_the_way",
@@ -167,7 +168,7 @@ def test_there_are_enough_of_them_and_several_of_each_class() -> None:
 
 def test_the_share_that_is_found_after_the_fact_only_grows() -> None:
     assert {*NAMES} >= MISSED
-    assert 1 - len(MISSED) / len(NAMES) >= 0.79
+    assert 1 - len(MISSED) / len(NAMES) >= 0.91
 
 
 def test_the_head_of_a_script_is_true_of_its_text(script: Script) -> None:

@@ -93,13 +93,18 @@ FIXES = [
     ),
     (
         "BS102 fast weights that begin with the state of the model, and learned rates",
-        "Take dict(self.net.named_parameters()) in place of self.net.state_dict() if they should learn from this loss.",
+        "Take dict(self.net.named_parameters()) in place of self.net.state_dict(), if they should learn from this "
+        "loss.",
     ),
     (
         "BS115 fast weights of first order that are detached in each inner step",
-        "Remove .detach(), so the copies stay attached to the originals.",
+        "On line 25, write `fast = {n: (p - 0.1 * g).requires_grad_() for (n, p), g in zip(fast.items(), grads)}`, "
+        "without .detach(), so the copies stay attached to the originals.",
     ),
-    ("BS115 a model of which the loss only has a slope without a graph", "Pass create_graph=True on line 21."),
+    (
+        "BS115 a model of which the loss only has a slope without a graph",
+        "On line 21, write `(slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)`.",
+    ),
     (
         "BS152 no mask, and keys of a cache",
         "Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = q.size(-2) "
@@ -115,7 +120,8 @@ FIXES = [
     ),
     (
         "BS102 weights of tasks that are learned, as numbers and detached",
-        "Remove .detach() and both .item() if they should learn from this loss.",
+        "On line 28, write `loss = weights[0] * both[0] + weights[1] * both[1] + model.log_var.sum()`, without .item() "
+        "and .detach(), if they should learn from this loss.",
     ),
     (
         "BS121 a teacher that is compared with itself, while the student's output is unused",
@@ -173,7 +179,7 @@ FIXES = [
     ),
     (
         "BS102 experts that are chosen by the greatest of their probabilities",
-        "Use probs itself, or mix + probs - probs.detach() to keep the choice and pass on its gradient if",
+        "Use probs itself, or mix + probs - probs.detach() to keep the choice and pass on its gradient, if",
     ),
     (
         "BS121 an accuracy for a term",
@@ -198,11 +204,13 @@ FIXES = [
     ),
     (
         "BS121 a residual with an unknown constant, both of whose sides are cut off",
-        "Pass create_graph=True to autograd.grad. Remove .detach() on line 27. (retain_graph=True only keeps the graph",
+        "On line 21, write `return torch.autograd.grad(u.sum(), t, create_graph=True)[0]`. On line 27, write `return "
+        "(derivative(du, t) + stiffness * u).square().mean()`, without .detach(). (retain_graph=True only keeps",
     ),
     (
         "BS121 a rate that is fitted to a slope, both without a graph",
-        "Pass create_graph=True to autograd.grad. Remove .data on line 23. (retain_graph=True only keeps the graph of",
+        "On line 22, write `(slope,) = torch.autograd.grad(u.sum(), t, retain_graph=True, create_graph=True)`. On line "
+        "23, write `equation = F.mse_loss(rate * u, slope)`, without .data. (retain_graph=True only keeps the graph of",
     ),
     (
         "BS121 a likelihood of a sample that has no gradient",

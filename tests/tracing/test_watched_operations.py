@@ -7,9 +7,9 @@ import warnings
 
 import pytest
 import torch
+from operators import op_db
 from sharded import shards
 from torch import nn
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves
 
 import backsight as bs

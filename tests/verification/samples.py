@@ -46,7 +46,7 @@ class Sample:
 
 def samples(each: int, shard: int = 0, shards: int = 1) -> Iterator[Sample]:
     """Yield the first few float64 samples of every differentiable operator, or of each so-many-th."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    from operators import op_db
 
     for op in op_db[shard::shards]:
         if not op.supports_autograd or torch.float64 not in op.supported_backward_dtypes("cpu"):

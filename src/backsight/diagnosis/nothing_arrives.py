@@ -184,7 +184,7 @@ def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[t
 
 def _cut(cut: Finding, beside: tuple[str, int] | None) -> _Reason:
     """A statement cuts the loss off, and perhaps another one, for which it is meant."""
-    fix = cut.fix.partition(" if they should learn")[0] + "."
+    fix = cut.fix.partition(", if they should learn")[0] + "."
     kept = _kept_attached(cut) if beside is not None else None
     if kept is not None and beside is not None:
         variable, statement = kept

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backsight.source.bindings import Use, uses
-from backsight.source.body import Body, Place, callee, calls_in, dotted, statements
+from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, last_name, statements
 
 _ADDING = frozenset({"append", "appendleft", "add", "extend", "extendleft", "insert", "put", "push", "update"})
 _BETWEEN = frozenset({"setdefault", "get", "__getitem__"})
@@ -65,7 +65,8 @@ def keepings(body: Body | None, name: str) -> tuple[Keeping, ...]:
 def is_cached(body: Body, name: str, assigned: Place) -> bool:
     """Whether a statement computes what is kept only where there is nothing yet.
 
-    `if self.table is None:`, `if n not in self.tables:`, and `except KeyError:` after `return self.tables[n]`.
+    `if self.table is None:`, `if n not in self.tables:`, and `except KeyError:` after `return self.tables[n]`; or below
+    `if self.table is not None: return self.table`.
     """
     every = list(statements(body.node))
     read = {each for each in every for use in uses(getattr(each, "value", None)) if use == Use(name, False)}
@@ -73,7 +74,49 @@ def is_cached(body: Body, name: str, assigned: Place) -> bool:
     blocks = [each.body for each in every if isinstance(each, ast.If) and any(_asks_for(each.test, n) for n in known)]
     tries = (each for each in every if isinstance(each, ast.Try) and read & {*each.body})
     blocks += [handler.body for each in tries for handler in each.handlers]
-    return any(block[0].lineno <= assigned.line <= (block[-1].end_lineno or 0) for block in blocks)
+    inside = any(block[0].lineno <= assigned.line <= (block[-1].end_lineno or 0) for block in blocks)
+    return inside or early_return(body, name, assigned.line) is not None
+
+
+def early_return(body: Body, name: str, line: int) -> ast.If | None:
+    """The condition above a line that returns what is kept where there is something."""
+    for each in getattr(body.node, "body", ()) if not isinstance(body.node, ast.Module | ast.ClassDef) else ():
+        if not isinstance(each, ast.If) or each.orelse or (each.end_lineno or 0) >= line:
+            continue
+        tests = each.test.values if isinstance(each.test, ast.BoolOp) else [each.test]
+        last = each.body[-1]
+        reads = isinstance(last, ast.Return) and Use(name, False) in uses(last)
+        if reads and any(_asks_for(_negated(test), name) for test in tests):
+            return each
+    return None
+
+
+def decorator_that_keeps(body: Body) -> tuple[ast.expr, Keeping | None] | None:
+    """The decorator that keeps what a function returned for its next call, with the statement that does it, in a
+    decorator of the same file: `self.__dict__[name] = method(self)`, where there is nothing yet."""
+    every = list(functions(body.file))
+    for each in getattr(body.node, "decorator_list", ()):
+        name = last_name(each.func if isinstance(each, ast.Call) else each)
+        if name in ("cached_property", "cache", "lru_cache"):
+            return each, None
+        outer = next((one.node for one in every if one.name == name), None)
+        inside = {id(node) for node in ast.walk(outer)} if outer is not None else set()
+        for inner in (one for one in every if id(one.node) in inside and one.node is not outer):
+            for statement in statements(inner.node):
+                match statement:
+                    case ast.Assign(targets=[ast.Subscript(value=held) | (ast.Attribute() as held)], value=ast.Call()):
+                        kept = Keeping(inner.place(statement), dotted(held) or "", inner.text(statement.value))
+                        if kept.name and is_cached(inner, kept.name, kept.place):
+                            return each, replace(kept, cached=True)
+    return None
+
+
+def _negated(test: ast.expr) -> ast.expr:
+    opposite: dict[type, type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.In: ast.NotIn}
+    match test:
+        case ast.Compare(left=left, ops=[operator], comparators=others) if type(operator) in opposite:
+            return ast.Compare(left, [opposite[type(operator)]()], others)
+    return ast.UnaryOp(ast.Not(), test)
 
 
 def _asks_for(test: ast.expr, name: str) -> bool:

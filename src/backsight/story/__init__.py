@@ -1,8 +1,9 @@
 """What happened in a training, as events: seen by a watch, or read from the frames and the source text of a failure.
 
-An explanation asks for events (`changes`) and puts them into words; it never asks where they come from.
+An explanation asks for events (`changes`, `cuts`) and puts them into words; it never asks where they come from.
 
-Offered to other rooms: `carriers`, `case`, `changes`, `evaluated`, `failure`, `files`, `fixes`, `handed`, `holders`,
-`injected`, `joints`, `memory`, `recomputing`, `renewing`, `routes`, `scenes`, `sections`, `spelling`, `stale`,
-`stepping`, `subject`, `unmatched`.
+Offered to other rooms: `asked`, `attached`, `behind`, `carrier`, `carriers`, `case`, `changes`, `cut_fixes`, `cuts`,
+`evaluated`, `failure`, `files`, `fixes`, `handed`, `hardened`, `holders`, `in_pytorch`, `injected`, `joints`,
+`memory`, `modes`, `recomputing`, `renewing`, `routes`, `scenes`, `sections`, `spelling`, `stale`, `stepping`,
+`subject`, `trained`, `unmatched`.
 """

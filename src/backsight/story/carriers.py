@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from backsight.naming.roots import is_library
 from backsight.naming.suspended import suspended
@@ -18,115 +18,30 @@ from backsight.source import (
     Place,
     assignments,
     function_at,
-    lets_through,
-    loop_facts,
     may_have_history,
     parsed,
     read_at,
     statement_at,
 )
-from backsight.source.ancestry import Ancestor
-from backsight.source.bindings import Use, bound, prefixes, uses
+from backsight.source.ancestry import Ancestor, ancestors
+from backsight.source.bindings import Use, bound, prefixes, spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.keeping import Keeping, is_cached
+from backsight.source.keeping import is_cached
+from backsight.story.carrier import Carrier, Kind
 from backsight.story.case import Case, loops
 from backsight.story.failure import Level
 from backsight.story.holders import (
-    attributes_held,
     below,
     made_in,
     needs_saved,
     results_in,
     results_of_object,
-    structure,
 )
-from backsight.story.joints import Joint, assigned, joint_of, passed_on, stored
+from backsight.story.joints import passed_on
+from backsight.story.kept import by_joint, by_object, filled, held, is_once
 from backsight.story.memory import is_tensor
 from backsight.story.sections import function_called, sections, undecorated
-from backsight.story.stores import Store, apart, emptied, first_read, held_as, spellings, stores
-from backsight.tracing import Line
-
-Kind = Literal["carried", "summed", "once", "cached", "kept", "written"]
-"""How an old result comes into a new pass: a statement passes it on from pass to pass, or adds it up; it was computed
-once; it is computed where there is none yet; a container keeps it; or it was written into a tensor that stays."""
-
-WRITES = ("CopySlices", "IndexPut")
-"""The operations of `x[a:b] = y` and of `x[positions] = y`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Carrier:
-    """What takes results with their history from one `span` into the next: "iteration", "call" or "pass".
-
-    names: what the function of `level` calls it; if there are several, they are carried alike.
-    read: the statement that reads it as it was left. stored: the one that left it so. made: the one that computed it,
-        where that is another.
-    nodes: what made the old results, where something still holds them.
-    facts: the loop whose iterations these are.
-    own: whether methods which have returned read and assign it, as an attribute of `self`.
-    alike: the objects of one class that each keep a result under this name, that one first.
-    keeping: how a container, a cache or a tensor got it.
-    dropped: the statement that returns a detached copy, which nothing uses. waits: the one at which a generator waits.
-    function: the function that reads it from outside each time it is called.
-    sure: whether it is the one, if all else is known; another of the kind may be.
-    """
-
-    case: Case
-    kind: Kind
-    level: Level
-    names: tuple[str, ...]
-    read: Place | None = None
-    stored: Place | None = None
-    made: Place | Line | None = None
-    nodes: tuple[int, ...] = ()
-    span: str = "iteration"
-    facts: LoopFacts | None = None
-    own: bool = False
-    alike: tuple[str, ...] = ()
-    keeping: Keeping | None = None
-    dropped: Place | None = None
-    waits: Place | None = None
-    function: str = ""
-    sure: bool = True
-
-    @property
-    def name(self) -> str:
-        return self.names[0]
-
-    @property
-    def variable(self) -> str:
-        """The variable or the attribute itself, without an entry of it."""
-        return apart(self.name)[0]
-
-    @property
-    def inner(self) -> str:
-        """What the statements that read and store it call it."""
-        return self.called(self.name)
-
-    def called(self, name: str) -> str:
-        """What those statements call one of the names."""
-        return f"self.{name.rpartition('.')[2]}" if self.own else name
-
-    def made_of(self, name: str) -> Place | None:
-        """The statement of the level's function that gave a variable its value."""
-        return next(reversed(assignments(self.level.body, name, before=self.level.line)), None)
-
-    @property
-    def value(self) -> object:
-        held = self.level.value(self.name)
-        return held if held is not None else held_as(self.case.failure, self.name)
-
-    @property
-    def when(self) -> str:
-        """When it was stored, of what was only once."""
-        body = body_around(self.stored.file, self.stored.line) if self.stored else None
-        if self.facts is not None:
-            return "before the loop"
-        if self.function:
-            return f"outside {self.function}()"
-        if body is not None and isinstance(body.node, ast.ClassDef):
-            return f"in the body of class {body.name}"
-        return "in __init__" if body is not None and body.name == "__init__" else ""
+from backsight.story.stores import apart, first_read, stores
 
 
 def carriers(case: Case) -> Iterator[Carrier]:
@@ -137,12 +52,12 @@ def carriers(case: Case) -> Iterator[Carrier]:
         _by_loop,
         _by_function,
         _by_section,
-        _by_object,
+        by_object,
         _suspended,
         _upstream,
         _by_closure,
-        _held,
-        _by_joint,
+        held,
+        by_joint,
     ):
         for found in query(case):
             if case.towards is None or not found.nodes or case.towards in below(case.graph, found.nodes):
@@ -169,6 +84,8 @@ def _once(case: Case, upstream: bool = False) -> Iterator[Carrier]:
                 if anew or value is case.root or _is_namespace(value) or _acts(level, ancestor):
                     continue
                 nodes = [i for i in made_in(case.graph, value) if needs_saved(case.graph, i)]
+                if _is_filled_elsewhere(level, facts, ancestor, value):
+                    continue
                 if (passed := _passed_inside(case, name, value)) is not None:
                     yield passed
                     continue
@@ -178,11 +95,20 @@ def _once(case: Case, upstream: bool = False) -> Iterator[Carrier]:
                     yield _put_together(case, level, ancestor, nodes) or _computed(case, level, facts, ancestor, nodes)
 
 
+def _is_filled_elsewhere(level: Level, facts: LoopFacts, ancestor: Ancestor, value: object) -> bool:
+    """Whether a container was made empty, and what it holds was put in by other functions, `kept = {}`."""
+    made = [place for place in ancestor.bound if place.line < facts.loop.line]
+    later = any(place.line > facts.loop.line for place in ancestor.bound)
+    every = [statement_at(level.body, *place.position) for place in made]
+    empty = bool(every) and not any(each is None or may_have_history(each) for each in every)
+    return not is_tensor(value) and not later and empty
+
+
 def _passed_inside(case: Case, name: str, value: object) -> Carrier | None:
     """It is a container in which a statement passes entries on: `memory["h"][k] = cell(x, memory["h"][k])`."""
     if is_tensor(value) or type(value) is tuple or not results_in(value) or not case.is_joint(value):
         return None
-    every = (each for each in stores(case.failure, name) if each.inside and each.again and not each.once)
+    every = (each for each in stores(case.failure, name) if each.inside and each.again and not is_once(case, each))
     store = next(every, None)
     if store is None:
         return None
@@ -205,7 +131,7 @@ def _put_together(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
     name, inside = ancestor.name, set(below(case.graph, nodes)) - set(nodes)
     for path, node in reversed(case.held):
         container, entries = apart(path)
-        store = _filled(case, container) if entries and container.partition(".")[0] != name and node in inside else None
+        store = filled(case, container) if entries and container.partition(".")[0] != name and node in inside else None
         if store is not None:
             return Carrier(
                 case,
@@ -219,12 +145,6 @@ def _put_together(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
                 keeping=store.keeping,
             )
     return None
-
-
-def _filled(case: Case, container: str) -> Store | None:
-    """The statement that puts things into a container, one that may find it empty last: it may be zeros."""
-    found = [each for each in stores(case.failure, container) if each.inside]
-    return next((each for each in found if not each.keeping.cached), next(iter(found), None))
 
 
 def _is_namespace(value: object) -> bool:
@@ -279,8 +199,22 @@ def _by_loop(case: Case) -> Iterator[Carrier]:
             found = {name: read for name in names if (read := _entering(case, level, facts, name)) is not None}
             first = next(iter(found), "")
             if found:
+                last, nodes = facts.carried[first][1], made_in(case.graph, level.value(first))
                 kind: Kind = "summed" if first == case.receiver else "carried"
-                yield Carrier(case, kind, level, (*found,), found[first], facts.carried[first][1], facts=facts)
+                kind = "once" if nodes and _is_left_over(level, first, found[first], last) else kind
+                yield Carrier(case, kind, level, (*found,), found[first], last, nodes=(*nodes,), facts=facts)
+
+
+def _is_left_over(level: Level, name: str, read: Place, last: Place) -> bool:
+    """Whether a variable is what an iteration left in which a condition held: it is not computed from what it was."""
+    statement = statement_at(level.body, *last.position)
+    value = getattr(statement, "value", None)
+    spot = next((each for each in spots(level.body.node) if each.node is statement), None) if level.body else None
+    if spot is None or value is None or level.body is None or read.position <= last.position:
+        return False
+    conditions = [arm for arm, _ in spot.arms if isinstance(arm, ast.If)]
+    outside = any(arm.lineno <= read.line <= (arm.end_lineno or 0) for arm in conditions[-1:])
+    return bool(conditions) and not outside and name not in ancestors(level.body, level.body.text(value), last.line)
 
 
 def _entering(case: Case, level: Level, facts: LoopFacts, name: str) -> Place | None:
@@ -338,64 +272,11 @@ def _by_section(case: Case) -> Iterator[Carrier]:
                 yield Carrier(case, "carried", level, (name,), read, every[-1], span="call", function=function)
 
 
-def _by_object(case: Case) -> Iterator[Carrier]:
-    """An attribute of an object keeps a result of this graph, and functions that have returned both read and assign
-    it."""
-    found: dict[str, tuple[Place, Place, bool]] = {}
-    alike: dict[str, type] = {}
-    for tensor, path in attributes_held(case.failure.frames):
-        variable, _ = apart(path)
-        owner, _, _ = variable.rpartition(".")
-        held = held_as(case.failure, owner)
-        if held is None or not case.graph.shared(structure(tensor)) or not case.is_joint(tensor):
-            continue
-        kept = _passed_between(case, variable)
-        if kept is not None and type(held) is next(iter(alike.values()), type(held)):
-            alike[owner] = type(held)
-            if owner == next(iter(alike)):
-                found.setdefault(variable, kept)
-    cut = [name for name in found if any(_detaches(level, name) for level in case.failure.users)]
-    if len(cut) < len(found):
-        found = {name: kept for name, kept in found.items() if name not in cut}
-    if found:
-        read, place, own = found[next(iter(found))]
-        level = case.failure.users[0]
-        yield Carrier(case, "carried", level, (*found,), read, place, span="call", own=own, alike=(*alike,))
-
-
-def _passed_between(case: Case, variable: str) -> tuple[Place, Place, bool] | None:
-    """Where functions read an attribute with its history, and where they, or another, assign it: rather where it is
-    computed from what it was; with whether a method of its owner's class does that."""
-    running = {level.body.node for level in case.failure.users if level.body}
-    every = [each for each in stores(case.failure, variable) if not (each.inside or each.once) and each.has_history]
-    every = [each for each in every if each.body.node not in running or "." not in each.keeping.name]
-    if not every or all(each.keeping.cached for each in every):
-        return None
-    every.sort(key=lambda each: (not each.again, first_read(each.body, each.keeping.name) is None))
-    first = every[0]
-    others = [each for each in spellings(case.failure, variable) if each.body.node not in running]
-    reading = ((first.body, first.keeping.name), *others)
-    read = next((place for body, name in reading if (place := first_read(body, name)) is not None), None)
-    alike = [each for each in every if each.body.node is first.body.node and each.again == first.again]
-    return (read, alike[-1].place, first.keeping.name.startswith("self.")) if read is not None else None
-
-
-def _detaches(level: Level, name: str) -> bool:
-    """Whether a statement of the loop around this line detaches the variable already, in each pass."""
-    facts = loop_facts(level.body, level.line)
-    loop = statement_at(level.body, *facts.loop.position) if facts is not None else None
-    return any(
-        {Use(name, True), Use(name, False)} <= set(uses(each)) and not lets_through(each, name)
-        for each in getattr(loop, "body", ())
-        if isinstance(each, ast.Assign)
-    )
-
-
 def _suspended(case: Case) -> Iterator[Carrier]:
     """A variable of a generator that waits, which an iteration of its loop reads before it assigns it."""
     waiting = [Level(frame, frame.f_lineno) for frame in suspended(case.failure.frames)]
     for level in waiting:
-        if level.statement is None or any(True for _ in blocks(level.statement)):
+        if level.body is None or level.statement is None or any(True for _ in blocks(level.statement)):
             continue
         for facts in loops(level):
             names = [
@@ -410,6 +291,13 @@ def _suspended(case: Case) -> Iterator[Carrier]:
                 yield Carrier(
                     case, "carried", level, tuple(names), *facts.carried[names[0]], facts=facts, waits=level.place
                 )
+            for name, made in facts.outside.items():
+                nodes = [i for i in made_in(case.graph, level.value(name)) if case.is_old(i)]
+                reads = (each for each in statements(level.body.node) if each.lineno > facts.loop.line)
+                read = next((each for each in reads if Use(name, False) in uses(each)), None)
+                if nodes and read is not None:
+                    place, at = level.body.place(read), level.place
+                    yield Carrier(case, "once", level, (name,), place, made, nodes=(*nodes,), facts=facts, waits=at)
 
 
 def _by_closure(case: Case) -> Iterator[Carrier]:
@@ -452,136 +340,6 @@ def _calls_again(case: Case, inner: Level, outer: Level, name: str) -> bool:
     between = every[every.index(outer) + 1 : every.index(inner)] if outer in every and inner in every else ()
     looping = any(name not in facts.assigned for facts in loops(outer))
     return looping or any(each not in case.failure.users for each in between)
-
-
-def _held(case: Case) -> Iterator[Carrier]:
-    """What an attribute or a container holds of this graph, which it got once, where there was none, or for good."""
-    joint = joint_of(case)
-    at = joint.holder if joint else ""
-    for path, node in sorted(case.held, key=lambda each: each[0] != at):
-        if not case.is_old(node) or ("." not in path and "[" not in path):
-            continue
-        found = _got(case, path, node)
-        if found is not None:
-            if joint is not None and (path == at or joint.old.index == node):
-                used = joint.used.place if joint.used else None
-                found = replace(found, made=joint.made, read=used)
-            yield found
-
-
-def _got(case: Case, path: str, node: int) -> Carrier | None:
-    variable, entries = apart(path)
-    every = stores(case.failure, variable)
-    level, late = case.failure.users[0], [each for each in every if not each.once]
-    inside = [each for each in every if each.inside]
-    if entries:
-        elements = [each for each in late if each.inside and each.again and _is_entry(each)]
-        if elements:
-            first = elements[0]
-            name = passed_on(first.body, first.place.line)
-            return Carrier(case, "carried", level, (name,), first.place, first.place, nodes=(node,), span="pass")
-        fresh = node not in case.old and emptied(case.failure, variable)
-        store = None if fresh else _filled(case, variable)
-    elif inside and case.graph.nodes[node].op in WRITES:
-        last = inside[-1]
-        return Carrier(
-            case, "written", level, (path,), None, last.place, nodes=(node,), keeping=last.keeping, span="pass"
-        )
-    else:
-        store = late[0] if late and all(each.keeping.cached for each in late) else None
-    if store is not None:
-        kind: Kind = "cached" if store.keeping.cached else "kept"
-        nodes = dict.fromkeys([node, *made_in(case.graph, held_as(case.failure, variable))])
-        return Carrier(case, kind, level, (path,), None, store.place, nodes=(*nodes,), keeping=store.keeping)
-    once = [each for each in every if each.has_history]
-    if late or not once:
-        return None
-    return Carrier(case, "once", level, (path,), _used(case, variable, once[0]), once[0].place, nodes=(node,))
-
-
-def _is_entry(store: Store) -> bool:
-    """Whether a statement passes one entry on, whose key it says: `state["h"] = cell(x, state["h"])`."""
-    name = passed_on(store.body, store.place.line)
-    node = parsed(name)
-    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
-
-
-def _used(case: Case, variable: str, store: Store) -> Place | None:
-    """The first statement of another function that reads what was stored once."""
-    others = (each for each in spellings(case.failure, variable) if each.body.node is not store.body.node)
-    return next((place for body, name in others if (place := first_read(body, name)) is not None), None)
-
-
-def _by_joint(case: Case) -> Iterator[Carrier]:
-    """What the lines at which an old operation and a new one were made tell: one statement passes it on, or writes into
-    a tensor that stays, or assigns what it made to what outlives it."""
-    joint = joint_of(case)
-    level = case.failure.user
-    if joint is None or level is None:
-        return
-    yield from (found for found in (_passed_on(case, joint), _one_element(case, joint)) if found is not None)
-    body, statement = read_at(joint.made.place if joint.made is not None and joint.old.op in WRITES else None)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    name = (dotted(target.value) or "") if isinstance(target, ast.Subscript) else ""
-    nodes = (joint.old.index,)
-    if "." in name and body is not None and joint.made is not None and isinstance(statement, ast.Assign):
-        keeping = Keeping(joint.made.place, name, body.text(statement.value))
-        yield Carrier(
-            case, "written", level, (name,), None, joint.made.place, nodes=nodes, keeping=keeping, span="pass"
-        )
-    name = joint.holder or stored(joint) or operand(case, joint) or assigned(joint)
-    used = joint.used.place if joint.used else None
-    yield Carrier(case, "once", level, (name,), used, joint.made.place if joint.made else None, joint.made, nodes)
-
-
-def _passed_on(case: Case, joint: Joint) -> Carrier | None:
-    """One statement reads what it assigned a pass ago: `state["h"] = cell(x, state["h"])`."""
-    if joint.made is None or joint.used is None or joint.made.place != joint.used.place:
-        return None
-    place = joint.used.place
-    name = passed_on(body_around(place.file, place.line), place.line) or stored(joint)  # or reads it by another name
-    level = next(iter((*case.failure.users, *case.failure.levels)), None)  # a library may run all of it
-    return Carrier(case, "carried", level, (name,), place, place, span="pass") if name and level is not None else None
-
-
-def _one_element(case: Case, joint: Joint) -> Carrier | None:
-    """One statement of the loop passes an element on, `out, caches[k] = model(x, caches[k])`; the old one is gone.
-
-    Of an element the text does not say which it is, so it has to be the only one.
-    """
-    if joint.holder or joint.used is None:
-        return None
-    for level in case.failure.users:
-        facts = loop_facts(level.body, level.line)
-        if facts is None or level.body is None or level.place.file != facts.loop.file:
-            continue
-        places = [level.body.place(each) for each in statements(level.body.node) if each.lineno > facts.loop.line]
-        passed = {place: name for place in places if "[" in (name := passed_on(level.body, place.line))}
-        if len(passed) == 1 and joint.used.line not in {place.line for place in passed}:
-            ((place, name),) = passed.items()
-            return Carrier(case, "carried", level, (name,), place, place, facts=facts, sure=False)
-    return None
-
-
-def operand(case: Case, joint: Joint) -> str:
-    """What the program wrote for the old result where it was used."""
-    operation = case.watch.operation_of(joint.new) if case.watch else None
-    if operation is None:
-        return ""
-    at = next((k for k, edge in enumerate(joint.new.inputs) if edge and edge.node.index == joint.old.index), None)
-    given = [each.text for each in operation.operands if not isinstance(parsed(each.text), ast.Constant)]
-    if len(given) == 1 and given[0].isidentifier() and joint.new.sequence == operation.first:
-        return given[0]
-    ordered = operation.operands if joint.new.op in _IN_ORDER else ()
-    return next((each.text for each in ordered if each.position == at and _is_path(each.text)), "")
-
-
-_IN_ORDER = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mm", "Bmm", "Maximum", "Minimum"})
-"""Operations whose node has an edge for each operand, in the order in which the program writes them."""
-
-
-def _is_path(text: str) -> bool:
-    return dotted(parsed(apart(text)[0])) is not None
 
 
 def _dropped(found: Carrier) -> Place | None:

@@ -18,6 +18,7 @@ from backsight.source.body import calls_in, dotted
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.holders import below, border, identified, needs_saved, results_held, results_of_object
 from backsight.story.memory import maker_of, shape_of
+from backsight.story.passes import run_before
 from backsight.story.sections import results_of
 from backsight.tape import NO_SEQUENCE, Graph, Node
 from backsight.tracing import Backward, Watch, current
@@ -113,6 +114,11 @@ class Case:
         paths = [(name, nodes.get(made)) for t, name in results_held(self.failure.frames) if (made := identified(t))]
         found = [(name.path, node) for name, node in paths if name.exact and node is not None]
         return sorted(found, key=lambda each: -(self.graph.nodes[each[1]].sequence or 0))
+
+    @cached_property
+    def prepared(self) -> frozenset[ast.AST]:
+        """The functions that have only run before the loop."""
+        return run_before(self.failure)
 
     def is_old(self, node: int) -> bool:
         """Whether a backward from a node downwards may be what failed, as far as it is known what is old."""

@@ -21,7 +21,7 @@ from backsight.source.cut_rules import Kind, carriers, rule_of
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
-from backsight.story.modes import Disabled, disabled_by, in_force
+from backsight.story.modes import Disabled, disabled_by, in_force, is_sure
 from backsight.story.sections import Section, section_of
 from backsight.story.trained import Trained
 from backsight.tape import Graph
@@ -116,7 +116,7 @@ def cuts(
 
     The tensor is what backward was called on, or `goals`; with `of`, only what cuts it off from one of these is told.
     """
-    found: dict[tuple[str, int, str], CutOff] = {}
+    found: dict[tuple[object, ...], CutOff] = {}
     way = Way(failure)
     starts = goals or [(level, ((level.receiver, level.line),)) for level in failure.users[:1] if level.receiver]
     for level, read in starts:
@@ -128,7 +128,8 @@ def cuts(
         if any(trained.carries(section.value(name)) for name in carried.names):
             arrived.update(before[-1:])
         for cut in (each for each in carried.cuts if not _is_skipped(section, each)):
-            key = (cut.place.file, cut.place.line, cut.expression)
+            called = section.call if cut.kind == "gradient" else None  # each call may ask for a graph, or not
+            key = (cut.place.file, cut.place.line, cut.expression, called)
             if key not in found:
                 each = _weighed(section, cut, trained)
                 if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
@@ -138,8 +139,15 @@ def cuts(
     spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
     spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
     every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
+    met = {cut for each in every for cut in each.before}  # on the way to those
+    every = [each for each in found.values() if each in every or each.cut in met]
     every = [_without(each, spread) for each in every if each.cut not in spread]
-    return _beside([replace(each, arrives=bool(each.verdict) or each.cut in arrived) for each in every])
+    return _beside(
+        [
+            replace(each, arrives=each.cut in arrived or (each.verdict is True and each.cut.kind != "no_grad"))
+            for each in every
+        ]
+    )
 
 
 def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:
@@ -170,6 +178,23 @@ def _is_skipped(section: Section, cut: Cut) -> bool:
         if isinstance(arm, ast.If) and truth_of(section, arm.test) is (label != "body"):
             return True
     return False
+
+
+def around(stack: Sequence[tuple[Level, int]], by: str = "no_grad") -> list[CutOff]:
+    """Return the blocks and decorators that surely disable gradients around lines of functions that run, the innermost
+    first; `by`: "inference" for those that make inference tensors."""
+    here = [(level, line, level.body) for level, line in stack if level.body is not None]
+    found: list[CutOff] = []
+    for off in in_force([(body, line) for _, line, body in here], by):
+        level = here[off.depth][0]
+        section = section_of(level)
+        if section is None or not is_sure(level, off):
+            break
+        apart = off.depth and level.line > off.place.line  # what stands on the line of the block is seen there
+        cut = Cut("no_grad", off.place, off.text, "records nothing")
+        inside = ((level.place, ""),) if apart else ()
+        found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled))
+    return found
 
 
 def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:
@@ -318,7 +343,7 @@ def met_in(graph: Graph, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[CutO
     for each in met(watch, numbers).values() if watch is not None and watch.level == "exact" else ():
         for cut, leaves, _ in each.cuts:
             if cut.line is not None and cut.by != "frozen" and any(id(ref()) in wanted for ref in leaves):
-                yield _suspect(cut, cut.line), each.line.place
+                yield as_seen(cut, cut.line), each.line.place
 
 
 _ONLY_SHAPES = frozenset(
@@ -345,7 +370,7 @@ def seen(root: torch.Tensor | None) -> tuple[list[CutOff], frozenset[tuple[str, 
     every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
     departures = () if any(each.by != "detach" for each in every) else watch.departures
     lines = (each.line for each in (*every, *departures) if each.line)
-    found = [_suspect(each, each.line) for each in every if each.line]
+    found = [as_seen(each, each.line) for each in every if each.line]
     return _beside(found), frozenset((at.file, at.line) for at in lines)
 
 
@@ -353,7 +378,8 @@ def _takes_only_shapes(cut: Severed) -> bool:
     return cut.op in _ONLY_SHAPES and cut.by != "integer"
 
 
-def _suspect(cut: Severed, line: Line) -> CutOff:
+def as_seen(cut: Severed, line: Line) -> CutOff:
+    """Return what a watch has seen cut a gradient off at a line."""
     body = body_around(line.file, line.line)
     expression, operand = line.segment or cut.op, cut.operand
     section = Section(body or Body(line.file, ast.Module([], []), ()), (), {}, {})
@@ -393,4 +419,4 @@ def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
             )
         case "not differentiable":
             return "rounding", f"has no gradient with respect to {what} ({cut.op})"
-    return "detach", f"detaches {what}"
+    return "number" if cut.by in ("item", "numpy") else "detach", f"detaches {what}"

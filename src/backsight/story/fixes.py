@@ -13,8 +13,9 @@ from backsight.naming.roots import is_user_class
 from backsight.source import Place, backward_roots, loop_facts, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
-from backsight.source.body import LOOPS, Body, body_around, callee, dotted, expressions, functions, statements
-from backsight.source.changes import memory_of
+from backsight.source.body import LOOPS, Body, blocks, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.changes import changed_names, memory_of
+from backsight.source.keeping import early_return
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, shared_at, works_in_place
@@ -115,7 +116,7 @@ def _as_it_was(
         how = f": write {copied}" if copied else ""
         copy = "" if copied else f", {state}.clone()"
         return f"Compute with a copy{copy}, so that {state} may change{how}. Or update {state} after backward()."
-    written = _all_anew((changed, *others)) if others else _written_anew(changed)
+    written = _all_anew((changed, *others)) if others else _written_anew(changed, subject)
     if written:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
@@ -130,7 +131,25 @@ def _as_it_was(
     copied = _spelled(subject, changed)
     if not copied:
         return f"Modify a copy of it, created with .clone() before line {changed.before.line}."
-    return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {changed.before.line}")
+    return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {_above(changed)}")
+
+
+def _above(changed: Changed) -> int:
+    """The line before which a copy goes: that of the condition around the change, where the tensor is also changed
+    beside it, in another branch or below."""
+    body, saver, line = changed.scene.section.body if changed.scene else None, changed.saver, changed.before.line
+    if body is None or changed.before != changed.place:
+        return line
+    every = spots(body.node)
+    arms = next((each.arms for each in every if each.node.lineno == line), ())
+    writing = [each for each in every if changed.name in changed_names(each.node) and not list(blocks(each.node))]
+    for arm in (each for each in arms if isinstance(each[0], ast.If | ast.Match)):
+        first, last = arm[0].lineno, arm[0].end_lineno or 0
+        inside = [each.node for each in every if arm in each.arms]
+        own = any(changed.name in bound(each) for each in inside) or (saver is not None and first <= saver.line <= last)
+        if not own and any(each.node.lineno >= first and arm not in each.arms for each in writing):
+            return first
+    return line
 
 
 def _saved_copy(saver: Place | None, names: Sequence[str]) -> str:
@@ -293,7 +312,7 @@ def _state(subject: Subject, changed: Changed) -> str:
     return name if known else ""
 
 
-def _written_anew(changed: Changed) -> str | None:
+def _written_anew(changed: Changed, subject: Subject) -> str | None:
     """The same without a change in place, where it has such a form."""
     text, name = changed.place.text, changed.name
     body = changed.scene.section.body if changed.scene else None
@@ -310,7 +329,7 @@ def _written_anew(changed: Changed) -> str | None:
             return in_a_list(body, statement, name)
         return _same_part(body, statement, name)
     if reads_itself(statement, name):
-        return _from_copy(body, statement, name)
+        return _from_copy(body, name, _saved_as_result(subject))
     instead = out_of_place(body, statement.lineno)
     if instead:
         return f"Write {instead}: that creates a new tensor and leaves the saved one unchanged."
@@ -352,14 +371,19 @@ def reads_itself(statement: ast.stmt, name: str) -> bool:
     )
 
 
-def _from_copy(body: Body, statement: ast.stmt, name: str) -> str:
-    """The same computed from a copy of what it reads, and which other statements need that."""
-    assert isinstance(statement, ast.Assign)
-    value = _Copying(name).visit(copy.deepcopy(statement.value))
-    new = ast.unparse(ast.Assign(statement.targets, value, lineno=statement.lineno))
-    also = too([each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)])
-    first = f"If the operation that created {name} saved it too, start with {name} = {name}.clone()."
-    return f"Compute it from a copy: {new}.{also} {first}"
+def _saved_as_result(subject: Subject) -> bool:
+    """Whether an operation has saved the tensor, or what it is a part of, as its own result."""
+    every = (each for _, each in stale(subject.survey.graph))
+    return any(each.storage == subject.saved.storage and each.name == "result" for each in every)
+
+
+def _from_copy(body: Body, name: str, as_result: bool) -> str:
+    """The same computed from copies of what these statements read; of the whole first, if what made it has saved it."""
+    every = [each for each in statements(body.node) if isinstance(each, ast.Assign) and reads_itself(each, name)]
+    copies = [(each, _Copying(name).visit(copy.deepcopy(each.value))) for each in every]
+    new = [f"`{ast.unparse(ast.Assign(e.targets, v, lineno=0))}` on line {e.lineno}" for e, v in copies]
+    first = f" And put `{name} = {name}.clone()` above line {every[0].lineno}, as what created it saved it too."
+    return f"Compute it from a copy: write {listed(new)}.{first if as_result else ''}"
 
 
 def too(lines: Sequence[int]) -> str:
@@ -448,16 +472,24 @@ def _calls(body: Body) -> list[ast.Call]:
     return [node for node in inside if isinstance(node, ast.Call)]
 
 
-def every_time(body: Body, statement: ast.stmt, name: str) -> str:
+def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = True) -> str:
     """How a statement that keeps a value runs each time, though `if self.cache is None:` is around it: which line to
-    remove; empty where there is no such condition, or another branch."""
+    remove; empty where there is no such condition, or another branch.
+
+    asking: whether the condition has to ask for what is kept there.
+    """
+    if (above := early_return(body, name, statement.lineno)) is not None:
+        first, last = above.lineno, above.end_lineno
+        lines = f"line {first}" if first == last else f"lines {first} {'and' if last == first + 1 else 'to'} {last}"
+        return f"remove {lines}, `{body.text(above)}`{' and its return' if first != last else ''}"
     arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
     around = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
     if around is None or around.orelse or not isinstance(statement, ast.Assign):
         return ""
     inside = (each for each in statements(body.node) if around.lineno <= each.lineno <= (around.end_lineno or 0))
     kept = {name, *(each for other in inside for each in bound(other))}
-    if not any(use.name in kept and not use.binds for use in uses(around.test)) or reads(statement.value, name):
+    asks = not asking or any(use.name in kept and not use.binds for use in uses(around.test))
+    if not asks or reads(statement.value, name):
         return ""
     if around.lineno == statement.lineno:
         return f"write `{body.text(statement)}` on line {statement.lineno}, without the condition"

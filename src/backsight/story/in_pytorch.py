@@ -17,6 +17,7 @@ from backsight.text import listed
 _RENAMED = {"array": "stack", "asarray": "stack", "concatenate": "cat", "append": "cat", "power": "pow"}
 _BACK = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor")
 _SEVERAL = (ast.List, ast.ListComp, ast.GeneratorExp)
+_REDUCED = ("mean", "sum", "prod", "max", "amax", "min", "amin", "std", "var", "median")
 _MOST = 6
 
 
@@ -28,23 +29,32 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
     'on line 17, write `spectrum = torch.fft.rfft(out)`'
 
     converted: what the program passes to NumPy, `out`. arrays: the variables that hold arrays of NumPy's, with the kind
-        of each, "f" for floating point.
+        of each, "f" for floating point, and those that hold a list of tensors, which are "several".
     """
-    names, edits, edit = set[str](), dict[int, str](), _InPyTorch(converted, arrays or {})
+    edits, edit = dict[int, str](), _InPyTorch(converted, arrays or {})
+    names, made = {converted, *(name for name, kind in edit.arrays.items() if kind == "several")}, set[str]()
+    left = dict[int, list[str]]()
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
         converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
         if each.lineno < start or not (each.lineno == start or names & reads or converts):
             continue
-        names |= {name for name in bound(each) if "." not in name}
-        edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in names}
+        made |= {name for name in bound(each) if "." not in name}
+        names |= made
+        edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in made}
+        edit.unknown = []
         new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
         if new and new != ast.unparse(each):
             edits[each.lineno] = new
+            left |= {each.lineno: edit.unknown} if edit.unknown else {}
     if not edits or len(edits) > _MOST:
         return ""
-    instead = f", with a PyTorch operation instead of {listed(edit.unknown, 3)}" if edit.unknown else ""
-    return "; ".join(f"on line {line}, write `{new}`" for line, new in edits.items()) + instead
+    return "; ".join(
+        f"on line {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
+        if line in left
+        else (f"`{new}` will do on line {line}" if left else f"on line {line}, write `{new}`")
+        for line, new in edits.items()
+    )
 
 
 class _InPyTorch(ast.NodeTransformer):
@@ -63,7 +73,7 @@ class _InPyTorch(ast.NodeTransformer):
         return callee(call)[1] in ("array", "asarray") and _is_of_numpy(call.func) and given == [self._converted]
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id not in self.arrays or not isinstance(node.ctx, ast.Load):
+        if node.id not in self.arrays or not isinstance(node.ctx, ast.Load) or self._is_several(node):
             return node
         made = _of_torch("as_tensor", [node])
         if self.arrays[node.id] == "f":  # NumPy's are of twice the precision
@@ -89,16 +99,24 @@ class _InPyTorch(ast.NodeTransformer):
         first, rest = next(iter(node.args), None), node.args[1:]
         if function == "corrcoef" and first is not None and len(rest) == 1:
             return _of_torch("corrcoef", [_of_torch("stack", [ast.List([first, *rest], ast.Load())])])
-        if isinstance(first, _SEVERAL) and function in ("mean", "sum", "max", "min", "std", "median"):
+        keywords = [ast.keyword("correction", each.value) if each.arg == "ddof" else each for each in node.keywords]
+        if function in ("std", "var") and not any(each.arg == "correction" for each in keywords):
+            keywords = [*keywords, ast.keyword("correction", ast.Constant(0))]  # torch has 1
+        if function in ("max", "min") and (rest or keywords):  # torch.max of a dimension has the positions, too
+            function = f"a{function}"
+        if first is not None and self._is_several(first) and function in _REDUCED:
             many = ast.ListComp(first.elt, first.generators) if isinstance(first, ast.GeneratorExp) else first
-            return ast.Call(ast.Attribute(_of_torch("stack", [many]), function, ast.Load()), rest, node.keywords)
+            return ast.Call(ast.Attribute(_of_torch("stack", [many]), function, ast.Load()), rest, keywords)
         other = _RENAMED.get(function, function)
         spaces = (("", torch), ("fft.", torch.fft), ("linalg.", torch.linalg))
         path = next((f"{at}{other}" for at, held in spaces if other in vars(held)), "")
         if not path:
             self.unknown.append(f"{ast.unparse(node.func)}()")
             return node
-        return ast.Call(ast.parse(f"torch.{path}", mode="eval").body, node.args, node.keywords)
+        return ast.Call(ast.parse(f"torch.{path}", mode="eval").body, node.args, keywords)
+
+    def _is_several(self, node: ast.expr) -> bool:
+        return isinstance(node, _SEVERAL) or (isinstance(node, ast.Name) and self.arrays.get(node.id) == "several")
 
 
 def _is_of_numpy(node: ast.expr) -> bool:

@@ -89,7 +89,7 @@ def _holder(case: Case, node: Node) -> str:
 def _is_inside_a_library(case: Case, path: str) -> bool:
     """Whether a path ends in a private attribute of an object whose class is not the program's."""
     owner, _, attribute = path.rpartition(".")
-    if not attribute.startswith("_"):
+    if not attribute.startswith("_") or attribute.startswith("__defaults__"):
         return False
     owners = (value for level in case.failure.users if (value := level.value(owner)) is not None)
     return any(not is_user_class(type(each).__module__) for each in owners)

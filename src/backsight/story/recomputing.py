@@ -15,14 +15,17 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, stored_arguments, target_names, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
+from backsight.source.keeping import decorator_that_keeps
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.carriers import Carrier
+from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.fixes import every_time
 from backsight.story.holders import below, made_in, results_in, terms
 from backsight.story.joints import is_of_this_pass, joint_of, passes_before
 from backsight.story.memory import is_module, is_tensor
+from backsight.story.ratios import ratio_of_one
 from backsight.story.sections import methods_of
 from backsight.story.stepping import optimizer_steps, steps_in
 from backsight.story.stores import held_as
@@ -60,8 +63,8 @@ def recomputed(found: Carrier) -> str:
     if without := _untrained(found):
         return without
     other = once_without_graph(case, nodes)
-    if uncached := _uncached(made):
-        return f"Recompute {name} each time it is read: {uncached}.{other}"
+    if every := uncached(made):
+        return f"Recompute {name} each time it is read: {every}.{other}"
     used = _in_method_of(found)
     again = computed_again(case, name, "self") if used else ""
     if used and again:
@@ -258,18 +261,13 @@ def _given_for(case: Case, init: Body, argument: str) -> str:
     return ""
 
 
-def _uncached(made: Place | None) -> str:
+def uncached(made: Place | None) -> str:
     """What to write instead of a decorator that keeps the result of the function in which the old result was made."""
     body = body_around(made.file, made.line) if made else None
-    for each in getattr(body.node, "decorator_list", []) if body else ():
-        name = (dotted(each.func if isinstance(each, ast.Call) else each) or "").rpartition(".")[2]
-        if name in ("cached_property", "cache", "lru_cache"):
-            return (
-                f"write `@property` on line {each.lineno}"
-                if name == "cached_property"
-                else f"remove line {each.lineno}"
-            )
-    return ""
+    if body is None or (keeping := decorator_that_keeps(body)) is None:
+        return ""
+    line, text = keeping[0].lineno, ast.unparse(keeping[0])
+    return f"write `@property` on line {line}" if "cached_property" in text else f"remove line {line}, `@{text}`"
 
 
 def _untrained(found: Carrier) -> str:
@@ -326,6 +324,11 @@ def _inside_loop(found: Carrier) -> str:
     case, level, facts, name, nodes = found.case, found.level, found.facts, found.name, found.nodes
     assert facts is not None
     made = found.stored
+    if found.when == "only in some iterations":
+        body, statement = read_at(made)
+        every = every_time(body, statement, name, asking=False) if body and statement else ""
+        how = f": {every}" if every else ""
+        return f"Compute {name} in every iteration{how}.{once_without_graph(case, nodes)}"
     if facts.loop == found.read and (again := each_again(level, case.loss)):
         return again
     own = made is not None and level.body is not None and made.file == level.body.file
@@ -336,7 +339,7 @@ def _inside_loop(found: Carrier) -> str:
         if again := computed_again(case, name):
             inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}"
     if plain := _without_graph(found, own):
-        return f"{plain} Otherwise, {inside}."
+        return plain if ratio_of_one(case.graph, nodes) else f"{plain} Otherwise, {inside}."
     if added := _added(case, level, facts.loop):
         return f"{added} Or {inside}."
     return f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Sequence
+from typing import Any, cast
 
+from backsight.naming.plain import class_dict
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import Use, uses
 from backsight.source.body import body_around, callee, dotted, expressions, statements
 from backsight.source.in_place import in_place
 from backsight.source.keeping import Keeping
 from backsight.source.rewriting import simple
-from backsight.story.carriers import Carrier
+from backsight.story.carrier import Carrier
 from backsight.story.case import Case
+from backsight.story.failure import Level
 from backsight.story.fixes import every_time
-from backsight.story.holders import below
+from backsight.story.holders import below, results_in
 from backsight.story.joints import joint_of
 from backsight.story.memory import is_tensor
-from backsight.story.recomputing import as_values, recomputed, trained_without
+from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import methods_of
 from backsight.story.stepping import optimizer_steps
 from backsight.story.stores import apart, held_as, stores
 from backsight.text import listed
+from backsight.tracing import Line
 
 
 def renewed(found: Carrier, then: str = "") -> str:
@@ -156,6 +161,12 @@ def _without_history(name: str, held: object, inner: str = "each") -> str | None
     """Return the expression for `held` without its history; None where it is not one line."""
     if is_tensor(held):
         return f"{name}.detach()"
+    if issubclass(type(held), tuple) and "_fields" in class_dict(type(held)):
+        fields: Any = class_dict(type(held))["_fields"]
+        own = zip(fields, tuple.__iter__(cast("tuple[object, ...]", held)), strict=True)
+        inside = {field: _without_history(f"{name}.{field}", value) for field, value in own if results_in(value)}
+        given = ", ".join(f"{field}={cut}" for field, cut in inside.items())
+        return f"{name}._replace({given})" if inside and all(inside.values()) else None
     if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
         return None  # of a class of the user's, whose own code would run
     values = [*held.values()] if isinstance(held, dict) else [*held]
@@ -200,14 +211,46 @@ def _of_container(found: Carrier) -> str:
         return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
     if keeping.replaces:
         return _put_detached(found, container, keeping)
+    clear = _clearing(case.failure.user, container)
+    if _trains_all(case, container):
+        return (
+            f"Let {container} hold the results of one step only, and empty it after each step{clear}. The loss trains "
+            "through them alone: detached, they would train nothing."
+        )
     return (
-        f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "
-        f"ones, put them into it detached: {_cut_in(found, keeping) or 'x.detach(), not x'}."
+        f"If {container} should hold the results of one step only, empty it after each step{clear}. If it should keep "
+        f"older ones, put them into it detached: {_detached_at(found, keeping)}."
     )
 
 
 def _put_detached(found: Carrier, container: str, keeping: Keeping) -> str:
-    return f"Put results into {container} detached: {_cut_in(found, keeping) or 'x.detach(), not x'}."
+    return f"Put results into {container} detached: {_detached_at(found, keeping)}."
+
+
+def _detached_at(found: Carrier, keeping: Keeping) -> str:
+    written = _cut_in(found, keeping)
+    return f"on line {keeping.place.line}, write `{written}`" if written else "x.detach(), not x"
+
+
+_CONTAINERS = (list, dict, set, deque)
+
+
+def _clearing(level: Level | None, container: str) -> str:
+    """Where a container is emptied: below the step that follows the failing backward. Empty of one of containers."""
+    value = level.value(container) if level is not None else None
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
+    if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in inside):
+        return ""
+    after = next((each for each in optimizer_steps(level) if each.line >= level.line), level.place)
+    return f": put `{container}.clear()` below line {after.line}"
+
+
+def _trains_all(case: Case, container: str) -> bool:
+    """Whether what optimizers hold is reached through the results in a container alone."""
+    kept = [node for path, node in case.held if apart(path)[0] == container]
+    beside = below(case.graph, [root for root, _ in case.graph.root_edges], without=kept)
+    owned = {leaf.node for leaf in case.graph.leaves if leaf.owner}
+    return bool(owned) and not owned & set(beside)
 
 
 def _cut_in(found: Carrier, keeping: Keeping) -> str:
@@ -305,8 +348,19 @@ def _cached(found: Carrier) -> str:
         cut = _cut_in(found, keeping)
         how = f"On line {keeping.place.line}, write `{cut}`" if cut else "Compute it under torch.no_grad()"
         return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
-    every = every_time(body, statement, keeping.name) if body and statement else ""
+    every = (every_time(body, statement, keeping.name) if body and statement else "") or uncached(keeping.place)
+    made = found.made.place if isinstance(found.made, Line) else found.made
+    inner = body_around(made.file, made.line) if made else None
+    if inner is not None and (anew := uncached(made)):
+        value, every = f"the result of {inner.name}()", anew
     how = f": {every}" if every else " instead of storing it"
+    behind = set(below(found.case.graph, found.nodes))
+    leaves = [each.name for each in found.case.graph.leaves if each.name]
+    if leaves and all(each.node in behind for each in found.case.graph.leaves):
+        return (
+            f"Recompute {value} in each step{how}. It cannot be detached: {found.case.loss} reaches "
+            f"{listed(leaves, 3)} through it alone."
+        )
     if not through:
         return (
             f"If the parameters that {value} depends on are trained, recompute it in each step{how}. If they should "

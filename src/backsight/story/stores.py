@@ -7,9 +7,10 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-from backsight.naming.plain import class_dict, class_name
+from backsight.naming.plain import class_dict, class_name, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import (
     Body,
@@ -22,11 +23,12 @@ from backsight.source import (
     parsed,
     statement_at,
 )
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, bound, parameters_of, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure
+from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
 from backsight.story.sections import (
     Section,
@@ -39,7 +41,7 @@ from backsight.story.sections import (
     undecorated,
 )
 
-_ENTRIES = re.compile(r"(.*?)((?:\[(?:'[^']*'|\"[^\"]*\"|[^\]]*)\])*)")
+_ENTRIES = re.compile(r"(.*?(?:\.__defaults__\[\d+\])?)((?:\[(?:'[^']*'|\"[^\"]*\"|[^\]]*)\])*)")
 
 
 def apart(path: str) -> tuple[str, str]:
@@ -72,7 +74,6 @@ class Store:
 
     inside: whether it puts it into what is there already, a container or a tensor.
     once: whether it stands where it runs only once: in a constructor, in a class, outside of every loop of a module.
-    again: whether it computes it from what was there.
     """
 
     body: Body
@@ -93,13 +94,18 @@ class Store:
             return loop_facts(self.body, self.place.line) is None
         return isinstance(self.body.node, ast.ClassDef) or self.body.name == "__init__"
 
-    @property
+    @cached_property
     def again(self) -> bool:
-        statement = self.statement
-        value = statement if isinstance(statement, ast.AugAssign | ast.Expr) else getattr(statement, "value", None)
+        """Whether it computes it from what was there, as the text shows it: `last = self.h; self.h = cell(x, last)`."""
+        statement, name = self.statement, self.keeping.name
+        value = statement if isinstance(statement, ast.AugAssign) else getattr(statement, "value", None)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):  # `path.append(f(path[-1]))`
-            return any(use == Use(self.keeping.name, False) for each in statement.value.args for use in uses(each))
-        return Use(self.keeping.name, False) in uses(value) and lets_through(statement or ast.Pass(), self.keeping.name)
+            read = [use.name for each in statement.value.args for use in uses(each) if not use.binds]
+        else:
+            read = [use.name for use in uses(value) if not use.binds]
+        if name in read or statement is None:
+            return statement is not None and lets_through(statement, name)
+        return any(name in ancestors(self.body, each, statement.lineno) for each in read)
 
     @property
     def has_history(self) -> bool:
@@ -113,6 +119,9 @@ def spellings(failure: Failure, path: str) -> list[Spelled]:
     found = [Spelled(level.body, path) for level in failure.users if level.body]
     owner, _, attribute = path.rpartition(".")
     held = held_as(failure, owner)
+    if attribute.startswith("__defaults__[") and (parameter := default_of(failure, path)) and held is not None:
+        body = function_at(function_of(held).__code__)
+        return [Spelled(body, parameter)] if body is not None else []
     cls = held if isinstance(held, type) else type(held)
     if not owner:
         found += [Spelled(body, path) for body in _functions(failure) if path in _outer(body)]
@@ -144,6 +153,17 @@ def _given(section: Section, name: str, depth: int) -> Iterator[Spelled]:
 
 _DEEP = 3
 """How far something is followed that one function hands to the next."""
+
+
+def default_of(failure: Failure, variable: str) -> str:
+    """The parameter whose default a path leads to, `made` for `table.__defaults__[0]`; empty for any other path."""
+    owner, _, number = variable.rpartition(".__defaults__[")
+    function = function_of(held_as(failure, owner)) if owner else None
+    if function is None or not is_user_function(function):
+        return ""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount][-len(function.__defaults__ or ()) :]
+    return str(names[int(number[:-1])]) if int(number[:-1]) < len(names) else ""
 
 
 def _functions(failure: Failure) -> Iterator[Body]:
@@ -178,6 +198,8 @@ def _classes(failure: Failure, cls: type) -> Iterator[Body]:
 def stores(failure: Failure, path: str) -> list[Store]:
     """The statements that store what a variable or an attribute holds, or put something into that."""
     found: dict[tuple[str, tuple[int, int]], Store] = {}
+    if path.endswith(".<cached>"):
+        return list(_returned(failure, path))
     for body, name in spellings(failure, path):
         inside = [Store(body, each, not each.sums) for each in keepings(body, name)]
         whole = [
@@ -187,6 +209,16 @@ def stores(failure: Failure, path: str) -> list[Store]:
         for each in (*whole, *inside):
             found.setdefault((body.file, each.place.position), each)
     return list(found.values())
+
+
+def _returned(failure: Failure, path: str) -> Iterator[Store]:
+    """What a function returns whose results a decorator keeps."""
+    wrapped = (namespace(held_as(failure, path.rpartition(".")[0])) or {}).get("__wrapped__")
+    function = function_of(wrapped)
+    body = function_at(function.__code__) if function is not None else None
+    for each in statements(body.node) if body is not None else ():
+        if body is not None and isinstance(each, ast.Return) and each.value is not None:
+            yield Store(body, Keeping(body.place(each), path, body.text(each.value), cached=True), inside=True)
 
 
 def _results(body: Body, place: Place) -> list[Place]:

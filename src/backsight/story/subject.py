@@ -11,7 +11,7 @@ import torch
 from backsight.naming import search
 from backsight.snapshot import Survey
 from backsight.story.failure import Failure, follow
-from backsight.story.memory import is_module, storage_of
+from backsight.story.memory import base_of, is_module, storage_of
 from backsight.tape import Leaf, Node, Saved, parameters_in, tensors_in
 
 _RESULT = re.compile(r"(result|output)\d*")
@@ -77,12 +77,22 @@ class Subject:
         """The best name of a variable that still holds this memory; empty if none does."""
         if self.leaf and self.leaf.name:
             return self.leaf.name
+        return self._held[0]
+
+    @property
+    def is_held_in_part(self) -> bool:
+        """Whether `holder` is a view of the memory, such as a result that was taken from it later."""
+        return not (self.leaf and self.leaf.name) and self._held[1]
+
+    @cached_property
+    def _held(self) -> tuple[str, bool]:
         tensor = self.saved.tensor()
         known = self.survey.saved_names.get(id(tensor)) if tensor is not None else None
         if known:
-            return known
+            return known, False
         found = search((), frames=self.failure.frames, collect=(torch.Tensor,)).found
-        return next((name.path for t, name in found if self.is_held_by(t)), "")
+        held = next(((name.path, t) for t, name in found if self.is_held_by(t)), ("", None))
+        return held[0], base_of(held[1]) is not None
 
     @property
     def times(self) -> int:

@@ -1,6 +1,6 @@
 # code: BS202
 # variable: optimizer.step()
-# cause: optimizer.step()
+# cause: features = trunk(waves)
 # fix: Move line 16, `features = trunk(waves)`, inside the loop
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
 # code: BS202
 # variable: Prior.scale
-# cause: optimizer.step()
+# cause: scale = torch.sigmoid(encoder(torch.zeros(1, 4)) @ encoder.weight)
 # fix: Recompute Prior.scale
 import torch
 from torch import nn

@@ -18,8 +18,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place
+from backsight.source import Place, assignments, only
 from backsight.story.failure import Failure
+from backsight.story.stores import apart, stores
 from backsight.tape import Graph
 from backsight.tracing import Line, current
 
@@ -109,17 +110,31 @@ def _refused_tensors(failure: Failure) -> list[torch.Tensor]:
 def _refused(failure: Failure, tensor: torch.Tensor, name: str) -> Refused:
     graph = survey((tensor,), frames=failure.frames).graph
     origin = made(Held(failure, failure.user, name, tensor)) if name and failure.user else None
-    return Refused(tensor, name, origin.place if origin else None, origin.rewritten if origin else None, graph)
+    place = origin.place if origin else _put_in(failure, name)
+    return Refused(tensor, name, place, origin.rewritten if origin else None, graph)
+
+
+def _put_in(failure: Failure, name: str) -> Place | None:
+    """The only statement that computes what a container holds, above the one that puts it there."""
+    container, entries = apart(name)
+    store = only(each for each in stores(failure, container) if each.inside) if entries else None
+    if store is None:
+        return None
+    return only(assignments(store.body, store.keeping.value, before=store.place.line + 1)) or store.place
 
 
 def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator[Fact]:
+    together = len({(str(each.made), each.graph.roots[0].op, *each.leaves) for each in refused}) == 1
+    what, them, to = "it", "it", ""
+    if together and len(refused) > 1 and refused[0].made:
+        what, them, to, refused = "each of them", "them", apart(refused[0].name)[0], refused[:1]
     for each in refused:
         source = f"from {listed(each.leaves, 3)}" if each.leaves else _LOST
         if each.made and each.line and (each.line.file, each.line.line) != (each.made.file, each.made.line):
-            yield shown(each.line, f"computes it ({each.graph.roots[0].op}) {source}.")
-            yield shown(each.made, f"assigns it to {each.name}.")
+            yield shown(each.line, f"computes {what} ({each.graph.roots[0].op}) {source}.")
+            yield shown(each.made, f"assigns {them} to {to or each.name}.")
         elif each.made:
-            yield shown(each.made, f"computes it ({each.graph.roots[0].op}) {source}.")
+            yield shown(each.made, f"computes {what} ({each.graph.roots[0].op}) {source}.")
         else:
             yield f"{each.name or 'It'} was computed ({each.graph.roots[0].op}) {source}."
     if others:
@@ -133,9 +148,10 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
 def _fix(refused: list[Refused]) -> str:
     rewritten = [each for each in refused if each.rewritten]
     if rewritten:
-        others = [each.name for each in refused if each is not rewritten[0] and each.name]
+        written = {each.made: f"on line {each.made.line}, write `{each.rewritten}`" for each in rewritten if each.made}
+        others = [each.name for each in refused if not each.rewritten and each.name]
         also = f"; do the same for {listed(others, MOST)}" if others else ""
-        return f"Compute first and set requires_grad last: {rewritten[0].rewritten}{also}."
+        return f"Compute first and set requires_grad last: {listed([*written.values()], MOST)}{also}."
     leaves = next((each.leaves for each in refused if each.leaves), [])
     owner = next((leaf.owner for each in refused for leaf in each.graph.leaves if leaf.owner), None)
     if leaves and owner:  # a step on those in place would undo what this optimizer learns
@@ -146,12 +162,16 @@ def _fix(refused: list[Refused]) -> str:
             "w - lr * g for each."
         )
     if leaves:
+        held = dict.fromkeys(apart(each.name)[0] for each in refused)
+        what = (refused[0].name if len(refused) == 1 else listed([*held], MOST)) or "the rest"
+        every = list(dict.fromkeys(name for each in refused for name in each.leaves))
+        one = len(every) == 1
         return (
-            f"Pass the leaf itself, {listed(leaves, 3)}, to the optimizer, and compute "
-            f"{refused[0].name or 'the rest'} from it in every step."
+            f"Pass the {'leaf itself' if one else 'leaves themselves'}, {listed(every, 3)}, to the optimizer, and "
+            f"compute {what} from {'it' if one else 'them'} in every step."
         )
     name = next((each.name for each in refused if each.name), "x")
-    return (
-        f"Make it a leaf after the last computation: {name} = {name}.detach().requires_grad_(), or "
-        f"nn.Parameter({name}.detach())."
-    )
+    leaf = f"{name} = {name}.detach().requires_grad_()"
+    last = next((each.made for each in refused if each.made and each.name == name), None)
+    how = f"put `{leaf}` below line {last.line}" if last else leaf
+    return f"Make it a leaf after the last computation: {how}, or nn.Parameter({name}.detach())."

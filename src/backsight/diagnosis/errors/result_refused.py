@@ -91,15 +91,18 @@ class Refused:
 
     @cached_property
     def parts(self) -> tuple[str, list[torch.Tensor]] | None:
-        """The only list of results that the statement computes from, where no name is what it passes to NumPy."""
+        """The only list of results that the statement computes from, where no tensor is what it passes to NumPy."""
         level = self.failure.user
-        if self.use != "values" or level is None or self.text or self.name:
+        if self.use != "values" or level is None or self.text:
             return None
-        read = {name: value_of(level, node) for node in expressions(level.statement) if (name := dotted(node))}
+        names = {each.name for each in uses(level.statement) if not each.binds}
+        read = {name: level.value(name) for name in names if not any(each.startswith(f"{name}.") for each in names)}
         if any(is_module(each) or (is_tensor(each) and needs_gradient(each)) for each in read.values()):
             return None
         lists = {name: list(value) for name, value in read.items() if type(value) is list or type(value) is tuple}
         every = {name: each for name, each in lists.items() if each and all(is_tensor(one) for one in each)}
+        if self.name:  # as PyTorch's frames tell
+            every = {name: each for name, each in every.items() if any(one is self.tensor for one in each)}
         return only((name, each) for name, each in every.items() if any(needs_gradient(one) for one in each))
 
     @cached_property
@@ -264,6 +267,16 @@ class Refused:
         asking = next((each for each in reversed(levels[:engine]) if each in self.failure.users), None)
         return (levels[at], asking) if asking is not None else None
 
+    @property
+    def _trained(self) -> list[str]:
+        """What an optimizer trains of the leaves that it is computed from, if the loss reaches them by it alone."""
+        values = self.parts[1] if self.parts else [self.tensor]
+        results = tuple(each for each in values if needs_gradient(each))
+        graph = survey(results, frames=self.failure.frames).graph if results else None
+        leaves = [leaf for leaf in graph.leaves if leaf.owner] if graph else []
+        reached = reaches_otherwise(self.failure, {id(leaf.tensor()) for leaf in leaves})
+        return [leaf.name for leaf in leaves if leaf.name] if reached is False else []
+
     def evidence(self) -> Iterator[Fact]:
         """Where it is computed, and where it is refused."""
         level = self.failure.user
@@ -299,6 +312,19 @@ class Refused:
             }
             yield shown(level.place, says[self.use])
 
+    def _values_of(self, text: str, moved: str) -> str:
+        """How the array is made of the values, as the statement that asks for it."""
+        level, values = self.failure.user, f"{text}.detach(){moved}.numpy()"
+        for call in calls_in(level.statement) if level is not None and level.statement is not None else ():
+            receiver, method = callee(call)
+            if level is None or level.body is None or level.statement is None or method != "numpy" or receiver is None:
+                continue
+            new = (
+                rewritten(level.body, level.statement, {call: values}) if level.body.text(receiver) == self.text else ""
+            )
+            return f"on line {level.line}, write `{new}`" if new else values
+        return values
+
     @property
     def fix(self) -> str:
         if self.in_worker is not None:
@@ -310,20 +336,24 @@ class Refused:
                 return _fix_of_copy(self, plain)
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
-                values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
+                values = f"For its values only: {self._values_of(simple(self.text or name), moved)}."
                 if self.differentiated is not None and level is not None:
                     return _differentiable(level, self.text or name)
                 other = "Compute a loss that depends on them in PyTorch instead."
                 # a worker has the loader's items alone, and no loss
                 beside = reaches_otherwise(self.failure) if get_worker_info() is None else None
-                if beside is False and level is not None:
-                    arrays = _arrays(level)
+                trained = self._trained if beside else ()
+                if level is not None and (beside is False or trained):
+                    several = {self.parts[0]: "several"} if self.parts else {}
+                    arrays = {**_arrays(level), **several}
                     lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
-                    return (
-                        f"Compute it in PyTorch, because the loss depends on {name} only through this result: "
-                        f"{lines or f'use {name} itself, and the functions of torch'}. With "
-                        f"{simple(self.text or name)}.detach().numpy(), the loss would have no graph."
-                    )
+                    read = self.parts[0] if self.parts else name
+                    why = "" if trained else f", because the loss depends on {read} only through this result"
+                    how = lines or f"use {read} itself, and the functions of torch"
+                    values = "detached values" if self.parts else f"{simple(self.text or name)}.detach().numpy()"
+                    lost = f"this loss would not train {listed(trained, 3)}"
+                    lost = lost if trained else "the loss would have no graph"
+                    return f"Compute it in PyTorch{why}: {how}. With {values}, {lost}."
                 if self.parts is not None and level is not None:
                     return (
                         f"For its values only: on line {level.line}, {_detached_parts(level, *self.parts)}."
@@ -333,9 +363,10 @@ class Refused:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
                     return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
                 if beside:
+                    write = values.removeprefix("For its values only: ").removesuffix(".")
+                    write = f"O{write[1:]}" if write.startswith("on line") else f"Write {write}"
                     return (
-                        f"{values.replace('For its values only:', 'Write')[:-1]}: the result enters the loss as a "
-                        f"constant, and the loss reaches the model without it."
+                        f"{write}: the result enters the loss as a constant, and the loss reaches the model without it."
                     )
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
@@ -382,13 +413,14 @@ def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | N
 
 def _origins(level: Level, name: str, held: list[torch.Tensor]) -> Iterator[Fact]:
     """Where the results in a list were computed, if a watch has seen it, and what put them into the list."""
+    every, computed = assignments(level.body, name, level.line), ""
     watch, result = current(), next(each for each in held if needs_gradient(each))
     if watch is not None and maker_of(result) is not None:
         line = watch.line_of(survey((result,), frames=(level.frame,)).graph.roots[0])
         if line is not None and line.text:
+            computed = str(line.place)
             yield shown(line.place, "computes one of them, with its graph.")
-    every = assignments(level.body, name, level.line)
-    for place in every[-1:]:
+    for place in (each for each in every[-1:] if str(each) != computed):
         yield shown(place, f"keeps them in {as_code(name)}.", sure_if(len(every) == 1))
 
 
@@ -435,33 +467,42 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             "whose modules can be copied."
         )
     if refused.are_several and not refused.is_pruned:
-        return f"Detach each before the copy: {detaching(refused.copied, refused.kept)}."
+        return f"Detach each before the copy{_above(refused)}: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
         if _reads_back(refused):
-            return f"Detach all of them before the copy: {several}."
+            return f"Detach all of them before the copy{_above(refused)}: {several}."
         filled = refused.filled
         how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
-        return f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, {how}."
+        return (
+            f"Detach all of them before the copy{_above(refused)}: {several}. Or, if no loss is computed from them "
+            f"there, {how}."
+        )
     if owner:
         kept = refused.kept or [Kept(owner, attribute, torch.Tensor)]
         before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
         if refused.is_pruned:
-            line = f" above line {refused.failure.user.line}" if refused.failure.user else ""
+            line = _above(refused).removeprefix(",")
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
         detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
+        stored = refused.filled[0] if refused.filled and refused.filled[1] else refused.stored
+        there = f"on line {stored.line}, write `{detached}`" if stored and " = " in detached else detached
         if refused.stored is not None and not _is_read(refused, attribute):
             return (
-                f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
-                f"the copy: {before}."
+                f"Store it detached, as no line of the program needs its graph: {there}. Or detach {which} before "
+                f"the copy{_above(refused)}: {before}."
             )
         if refused.is_carried or _is_read_there(refused, attribute):  # what goes on from there would have no gradient
-            return f"Detach {which} before the copy: {before}."
+            return f"Detach {which} before the copy{_above(refused)}: {before}."
         return (
-            f"Detach {which} before the copy: {before}. Or, if no loss is computed from it there, store it detached: "
-            f"{detached}."
+            f"Detach {which} before the copy{_above(refused)}: {before}. Or, if no loss is computed from it there, "
+            f"store it detached: {there}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+def _above(refused: Refused) -> str:
+    return f", above line {refused.failure.user.line}" if refused.failure.user else ""
 
 
 _PRUNED = (

@@ -18,7 +18,7 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_name
+from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, calls_of, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
@@ -28,7 +28,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
 from backsight.story.files import user_files
-from backsight.story.memory import is_module, is_tensor
+from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
@@ -100,16 +100,37 @@ class Mapped:
         elif self.outer is not None:
             yield shown(self.outer.place, "maps it.")
 
-    @cached_property
-    def sample(self) -> str:
-        """A tensor that the mapped function is given, one that the failing statement reads where there is one."""
+    def sample(self, before: int, shape: tuple[int, ...] | None = None) -> str:
+        """A tensor of one sample that the mapped function has before a line, of this shape where there is one: what it
+        is given, and what the failing statement reads, first; empty where there is none."""
         level = self.inner
-        if level is None:
-            return "x"
+        if level is None or level.body is None:
+            return ""
         code = level.frame.f_code
-        given = [name for name in code.co_varnames[: code.co_argcount] if is_tensor(level.variables.get(name))]
+        given = code.co_varnames[: code.co_argcount]
+        bound_in = dict.fromkeys(use.name for each in statements(level.body.node) for use in uses(each) if use.binds)
+        made = [name for name in bound_in if assignments(level.body, name, before=before)]
+        inside = [pair for name in given for pair in _parts(name, level.value(name))]
+        every = [*((name, level.value(name)) for name in (*given, *made)), *inside]
         read = {dotted(node) for node in expressions(level.statement)} if level.statement else set()
-        return next((name for name in given if name in read), next(iter(given), "x"))
+        known = [(name, shape_of(value)) for name, value in every if _is_of_a_sample(value)]
+        known.sort(key=lambda each: (each[1] != shape, each[0] not in given, each[0] not in read))
+        return known[0][0] if known else ""
+
+
+def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """What a dict, a list or an object holds, by how it is written."""
+    if type(value) is dict:
+        yield from ((f"{name}[{key!r}]", each) for key, each in value.items())
+    elif type(value) in (list, tuple):
+        yield from ((f"{name}[{k}]", each) for k, each in enumerate(value))  # type: ignore[arg-type]
+    elif not is_tensor(value):
+        yield from ((f"{name}.{key}", each) for key, each in (namespace(value) or {}).items())
+
+
+def _is_of_a_sample(value: object) -> bool:
+    """Whether a tensor is one that vmap has wrapped: its memory, that of all samples, is not to be seen."""
+    return is_tensor(value) and storage_of(value) is None
 
 
 def is_under_vmap(error: BaseException) -> bool:
@@ -163,12 +184,13 @@ def _written(mapped: Mapped) -> Finding:
         title = "vmap: a tensor that all samples share is modified in place with per-sample values."
         return _told(mapped, title, writing, fix, level.place if level else None, exact=False)
     if made is None:
+        x = mapped.sample(level.line, shape_of(level.value(base)))
         return _told(
             mapped,
             f"{base} comes from outside the mapped function: all samples share it, but each writes its own values.",
             writing,
-            "Return the values instead: vmap stacks what the function returns. Or write into a per-sample copy: "
-            f"{base} + torch.zeros_like({mapped.sample}).",
+            "Return the values instead: vmap stacks what the function returns."
+            + (f" Or write into a per-sample copy: {base} + torch.zeros_like({x})." if x else ""),
             level.place,
             exact=level.value(base) is not None,
         )
@@ -203,7 +225,9 @@ def _batched(mapped: Mapped, body: Body, made: Place, name: str) -> str:
     """The statement that makes a tensor, so that each sample has its own."""
     statement = statement_at(body, *made.position)
     value = statement.value if isinstance(statement, ast.Assign) else None
-    x = mapped.sample
+    x = mapped.sample(made.line)
+    if not x:
+        return f"Create {name} from a tensor of the sample, with its new_zeros() or torch.zeros_like()."
     if not isinstance(value, ast.Call):
         return f"Give each sample its own before writing to it: {name} = {name} + torch.zeros_like({x})."
     _, maker = callee(value)
@@ -524,7 +548,11 @@ def _kept(level: Level | None, found: ast.expr | None) -> str:
         held = next((each.value for each in indexed if each.slice is found), None)
         if operand is not None and held is not None:
             index = f"{simple(body.text(operand))}.reshape(1)"
-            return f"Index with the tensor: {simple(body.text(held))}.index_select(0, {index})[0]."
+            picked = f"{simple(body.text(held))}.index_select(0, {index})[0]"
+            whole = next((n for n in indexed if n.slice is found), None)
+            new = rewritten(body, statement, {whole: picked}) if statement is not None and whole is not None else ""
+            how = f"on line {statement.lineno}, write `{new}`" if statement is not None and new else picked
+            return f"Index with the tensor: {how}."
         if operand is not None:
             return f"Keep the tensor: {simple(body.text(operand))} instead of {body.text(found)}."
     return "Keep it a tensor: compute, index and compare with PyTorch operations such as torch.where and gather()."

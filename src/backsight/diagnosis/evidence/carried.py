@@ -9,7 +9,7 @@ from threading import get_ident
 from backsight.diagnosis.wording import if_known, listed, shown, tensor_of
 from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Place
-from backsight.story.carriers import Carrier
+from backsight.story.carrier import Carrier
 from backsight.story.holders import results_in
 from backsight.story.joints import joint_of
 from backsight.story.recomputing import first_backward
@@ -68,14 +68,15 @@ def _once(found: Carrier) -> Iterator[Fact | None]:
         yield shown(made, f"computes it{_elsewhere(found)}.")
         yield shown(stored, f"stores it in {name}, once{f', {when}' if when else ''}.", certainty_of(found))
     else:
-        does = f"computes {name} once, {when}" if when else f"computes {name}{_elsewhere(found)}"
+        once = "" if when.startswith("only") else "once, "
+        does = f"computes {name} {once}{when}" if when else f"computes {name}{_elsewhere(found)}"
         yield shown(stored, f"{does}.", certainty_of(found))
     for other in found.names[1:]:
         yield if_known(found.made_of(other), f"computes {other}, too.")
     if found.facts is not None:
         use = f"uses it in every iteration of the loop at line {found.facts.loop.line}."
         use = "iterates over it, and never computes it again." if read == found.facts.loop else use
-        yield if_known(read, use) if read != found.level.place else None
+        yield if_known(read, use) if read != found.level.place or found.waits else None
     elif read is not None and (stored is None or _line(read) != _line(stored)):
         yield shown(read, f"uses it in each call of {found.function}()." if found.function else "uses it again.")
     yield if_known(first_backward(found), "already ran backward through it.")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
-from backsight.source import Place, calls_of, parsed, read_at
+from backsight.source import Cut, Place, calls_of, parsed, read_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
 from backsight.source.cut_rules import rule_of
+from backsight.story.cut_fixes import mended
+from backsight.story.cuts import CutOff, as_seen
 from backsight.story.hardened import hardened, is_accuracy
 from backsight.story.modes import disabled_by
-from backsight.text import listed
+from backsight.story.sections import Section
 from backsight.tracing import Severed
 
 _WHY = {
@@ -74,18 +76,10 @@ def undoing(cut: Severed) -> str:
     if cut.by in ("detach", "data") and _stores(cut):
         return "Recompute it in each step instead of using the stored, detached result"
     off = next(disabled_by(cut), None)
-    if off is not None and off.is_decorator:
-        return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
     if again := resampled(cut):
         return f"Draw with rsample(): {again}"
     if off is None and _checkpoint(cut) is not None:
         return "Pass use_reentrant=False to this checkpoint: a reentrant one computes no gradient for frozen inputs"
-    if cut.by == "no_grad" and off is None:
-        return "Compute it with gradients enabled: not under torch.no_grad(), nor a checkpoint with use_reentrant=True"
-    if cut.by in ("no_grad", "inference"):
-        return "Compute it outside of torch.no_grad()"
-    if cut.by == "derivative":
-        return "Pass create_graph=True to autograd.grad"
     if (whole := detached_whole(cut)) is not None:
         return f"Detach the difference alone: {whole[1]}"
     if (estimator := straight_through(cut)) is not None:
@@ -93,37 +87,27 @@ def undoing(cut: Severed) -> str:
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
     if cut.by == "detach" and (state := _state(cut)) is not None:
         return f"Take dict({state}.named_parameters()) in place of {state}.state_dict()"
-    if cut.by in ("detach", "data"):
-        return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
     if cut.by in ("integer", "not differentiable"):
         place = cut.line.place if cut.line is not None else None
         body = body_around(place.file, place.line) if place is not None else None
         choice = hardened(body, cut.line.segment, place.line) if body and place and cut.line else None
         return choice or f"Use something differentiable instead of {cut.op}"
-    if (joined := _joined(cut) or _stacked(cut)) is not None:
-        return f"Write {joined} instead"
-    return f"Compute it with tensors, without {cut.op}"
+    return mended(as_seen(cut, cut.line)).edit if cut.line is not None else f"Compute it without {cut.op}"
 
 
 def removing(place: Place | None, names: Collection[str]) -> str:
-    """Say what to remove where one statement cuts off what is computed of parameters of these names several times.
-
-    `Remove .detach() and both .item()`; empty where it does so once, or in another way.
-    """
+    """Say what to write where one statement cuts off what is computed of parameters of these names several times; empty
+    where it does so once, or in another way."""
     body, statement = read_at(place)
     if body is None or place is None or statement is None:
         return ""
-    lost, spelled = {name.split(".")[-1] for name in names}, Counter[str]()
+    lost, found = {name.split(".")[-1] for name in names}, list[CutOff]()
     for node in expressions(statement):
         rule, text = rule_of(node), body.text(node)
-        end = next((each for each in (".detach()", ".item()", ".data") if text.endswith(each)), "")
         cuts = rule is not None and rule.kind in ("detach", "number")
-        if end and cuts and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
-            spelled[end] += 1
-    if spelled.total() < 2:
-        return ""
-    counts = {1: "", 2: "both "}
-    return f"Remove {listed([counts.get(n, f'all {n} ') + end for end, n in sorted(spelled.items())])}"
+        if rule and cuts and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
+            found.append(CutOff(Section(body, (), {}, {}), Cut(rule.kind, place, text, rule.why), None))
+    return mended(replace(found[0], beside=tuple(found[1:]))).edit if len(found) > 1 else ""
 
 
 def measures_accuracy(cut: Severed) -> bool:
@@ -138,33 +122,6 @@ def _state(cut: Severed) -> str | None:
     segment = parsed(cut.line.segment) if cut.line is not None else None
     if isinstance(segment, ast.Call) and callee(segment)[1] == "state_dict":
         return dotted(callee(segment)[0])
-    return None
-
-
-def _joined(cut: Severed) -> str | None:
-    """Return how to join the tensors whose values `torch.tensor([a, b])` copies."""
-    match parsed(cut.line.segment if cut.line is not None else ""):
-        case ast.Call(args=[given, *_]) as call if callee(call)[1] in ("tensor", "as_tensor"):
-            return f"torch.stack({ast.unparse(given)})"
-    return None
-
-
-def _stacked(cut: Severed) -> str | None:
-    """Return how to join tensors that become numbers first: `torch.tensor([p.tolist() for p in pooled])`."""
-    numbers = ("tolist", "item")
-    for call in calls_in(statement_of(cut)) if cut.op in numbers else ():
-        if callee(call)[1] not in ("tensor", "as_tensor", "FloatTensor", "Tensor") or not call.args:
-            continue
-        match call.args[0]:
-            case ast.ListComp(elt=ast.Call(func=ast.Attribute(value=each, attr=attr), args=[]), generators=[one]) if (
-                attr in numbers
-            ):
-                plain = ast.dump(each) == ast.dump(ast.Name(getattr(one.target, "id", ""), ast.Load())) and not one.ifs
-                return f"torch.stack({ast.unparse(one.iter if plain else ast.ListComp(each, [one]))})"
-            case ast.List(elts=[_, *_] as elts):
-                inner = [e.func.value for e in elts if isinstance(e, ast.Call) and callee(e)[1] in numbers]  # type: ignore[attr-defined]
-                if len(inner) == len(elts):
-                    return f"torch.stack([{', '.join(map(ast.unparse, inner))}])"
     return None
 
 

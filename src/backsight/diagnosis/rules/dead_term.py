@@ -66,7 +66,7 @@ def _derivatives(scene: Scene) -> Iterator[Finding]:
             names = listed([leaf.label for leaf in missed], 2)
             used = f"computes a loss term from it, which does not train {names}."
         if beside is not None:
-            fix = f"{fix}. {undoing(beside)} on line {_place(beside).line}"
+            fix = f"{fix}. {undoing(beside)}"
         yield warning(
             "BS121",
             "A derivative in the loss is a constant: no parameter learns from it.",

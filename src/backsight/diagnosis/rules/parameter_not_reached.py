@@ -23,7 +23,10 @@ from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Cut, Place, function_at, read_at
 from backsight.source.bindings import assigned
 from backsight.source.body import body_around, callee, calls_in, dotted, statements
+from backsight.story.cut_fixes import mended
+from backsight.story.cuts import CutOff
 from backsight.story.hardened import hardened
+from backsight.story.sections import Section
 from backsight.tape import modules_in, registered
 from backsight.tracing import Severed, current, whence
 from backsight.tracing.steps import parameters
@@ -119,8 +122,8 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
                 *creations(scene, missing, optimizer),
                 shown(cut.place, f"ends their path to the loss at `{cut.expression}`: {cut.why}."),
             ),
-            f"{removing(cut.place, names) or _undone(cut)} if they should learn from this loss. Otherwise, freeze them "
-            "with requires_grad_(False) and leave them out of the optimizer.",
+            f"{removing(cut.place, names) or _undone(cut)}, if they should learn from this loss. Otherwise, freeze "
+            "them with requires_grad_(False) and leave them out of the optimizer.",
             cut.place,
         )
     if in_vain:
@@ -229,7 +232,7 @@ def _severed(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     names, place = scene.names(missing), where(cut)
     evidence: list[Fact] = [shown(place, ends(cut))] if place is not None else []
     fix = (
-        f"{removing(place, names) or undoing(cut)} if they should learn from this loss. Otherwise, freeze them with "
+        f"{removing(place, names) or undoing(cut)}, if they should learn from this loss. Otherwise, freeze them with "
         "requires_grad_(False) and leave them out of the optimizer."
     )
     hook = hook_around(scene.models.values(), cut)
@@ -280,25 +283,10 @@ def _undone(cut: Cut) -> str:
         if cut.place.text.startswith("@"):
             return f"Remove {cut.place.text}"
         return f"Compute their output outside the {cut.expression} block"
-    if cut.kind == "gradient" and cut.expression.endswith(")"):
-        return f"Pass create_graph=True on line {cut.place.line}"
-    function = cut.why.partition(" ")[0]
-    if cut.kind == "detach":
-        return f"Remove {function}" if function.startswith(".") else f"Remove .{function}()"
-    given = _copied(cut.expression) if cut.kind == "copy" else ""
-    if given:
-        return f"Write torch.stack({given}) for a list of tensors, or {given} itself, instead of `{cut.expression}`"
     body = body_around(cut.place.file, cut.place.line)
     choice = hardened(body, cut.expression, cut.place.line) if body is not None else None
-    return choice or f"Do without `{cut.expression}`"
-
-
-def _copied(expression: str) -> str:
-    """Return the variable whose values `torch.tensor(losses)` copies."""
-    match ast.parse(expression, mode="eval").body:
-        case ast.Call(args=[ast.Name(id=name), *_]):
-            return name
-    return ""
+    section = Section(body, (), {}, {}) if body is not None else None
+    return choice or (mended(CutOff(section, cut, None)).edit if section is not None else f"Remove {cut.expression}")
 
 
 def _of_other_losses(optimizer: torch.optim.Optimizer, missing: Sequence[torch.Tensor]) -> int:

@@ -85,7 +85,8 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
         return None
     first = found[0]
     sure = first.certainty != "read"
-    name = ((sure or subject.is_weight) and subject.holder) or first.outer or _described(subject)
+    held = "" if subject.is_held_in_part and first.outer else subject.holder
+    name = ((sure or subject.is_weight) and held) or first.outer or _described(subject)
     view = _is_view(subject, first)
     through = f" through {first.name}, a view of it," if view else ""
     operation = _operation(subject)

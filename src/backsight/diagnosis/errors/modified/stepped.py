@@ -18,7 +18,8 @@ from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
 from backsight.source.rewriting import rewritten
-from backsight.story.carriers import Carrier, carriers
+from backsight.story.carrier import Carrier
+from backsight.story.carriers import carriers
 from backsight.story.case import Case
 from backsight.story.changes import Changed
 from backsight.story.evaluated import value_of
@@ -48,7 +49,8 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
         elif level is None:
             continue
         else:
-            between = step.before.position < level.place.position
+            over_losses = found is not None and found.facts is not None and found.read == found.facts.loop
+            between = step.before.position < level.place.position or over_losses
         if between:
             return _between(subject, case, step, level or subject.failure.user)
         if level is not None and step.before == step.place and (found or old):
@@ -248,7 +250,7 @@ def _through_history(
     else:
         fix = f"Detach after each step what is carried over: hidden = hidden.detach(). {_RETAINED}"
     needed = f"needs the original value of {weight}; {since(subject)}"
-    at_store = found is not None and (carried or found.when == "in __init__")
+    culprit = found.stored if found is not None and cut is None else None
     return explanation(
         f"{title} {step.name}.step() has since modified.",
         (
@@ -263,7 +265,7 @@ def _through_history(
             *([] if seen else unwatched()),
         ),
         fix,
-        source=str(found.stored if found is not None and at_store and found.stored else step.place),
+        source=str(culprit or step.place),
         exact=seen,
     )
 

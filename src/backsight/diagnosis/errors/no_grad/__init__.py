@@ -72,7 +72,7 @@ def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
     if torch.is_grad_enabled() and (beside := computed_beside(scene)) is not None:
         return beside
     read = next((found for clue in CLUES if (found := clue(scene)) is not None), None)
-    if read is None or not (read.exact or scene.saw(read)) or scene.is_on_purpose(read):
+    if read is None or not (read.exact or scene.saw(read)):
         read = cut_as_seen(scene) or read
     return read or _unlocated(scene)
 

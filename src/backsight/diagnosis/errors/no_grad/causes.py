@@ -17,15 +17,13 @@ from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Cut, Place, assignments
-from backsight.source.bindings import uses
+from backsight.source import Place, assignments
 from backsight.story.asked import asked
 from backsight.story.cut_fixes import fix, silenced
-from backsight.story.cuts import CutOff, along, node_of, origin, why
+from backsight.story.cuts import CutOff, along, around, node_of, origin, why
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
-from backsight.story.modes import in_force, is_sure, nearest_at
-from backsight.story.sections import section_of, sections
+from backsight.story.sections import sections
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
@@ -36,14 +34,14 @@ def off_around(scene: Scene) -> Finding | None:
 
     Whatever else cuts histories off there, `.detach()` at the start of a chain, also runs where gradients are enabled.
     """
-    around = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
-    if not around:
+    blocks = _around_all(scene.failure, scene.root is not None and scene.root.is_inference())
+    if not blocks:
         return None
-    suspect = block = around[0]
+    suspect = block = blocks[0]
     if scene.failure.call != "grad" or not block.inside:  # what there was to train inside it
         same = (each for each in scene.suspects if each.cut.kind == "no_grad" and each.cut.place == block.cut.place)
         suspect = replace(next(same, block), trains=block.trains, enabled=block.enabled)
-    return _finding(scene, replace(suspect, around=tuple(around[1:])), [suspect])
+    return _finding(scene, replace(suspect, around=tuple(blocks[1:])), [suspect])
 
 
 def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
@@ -54,27 +52,11 @@ def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
         return []
     is_name = all(part.isidentifier() for part in user.receiver.split("."))
     made = assignments(user.body, user.receiver, before=user.line) if is_name else (user.place,)
-    levels = [level for level in failure.users if level.body is not None] if made else []
-    stack = [(level.body, made[-1].line if level is user else level.line) for level in levels if level.body is not None]
-    found: list[CutOff] = []
-    for off in in_force(stack, "inference" if is_inference else "no_grad"):
-        level = levels[off.depth]
-        here = section_of(level)
-        if here is None or not is_sure(level, off):
-            break
-        apart = level is not user and level.line > off.place.line  # what stands on the line of the block is seen there
-        calling = ((level.place, ""),) if apart else ()
-        cut = Cut("no_grad", off.place, off.text, "records nothing")
-        node = user.body.node if apart and failure.call == "backward" else None
-        trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
-        found.append(CutOff(here, cut, True, inside=calling, trains=trains, enabled=off.enabled))
-    return found
-
-
-def _is_enabled(failure: Failure) -> bool:
-    """Whether the innermost block or decorator around the failing call enables gradients."""
-    around = (nearest_at(level.body, level.line) for level in failure.users if level.body)
-    return next((each for each in around if each is not None), None) is False
+    stack = [(level, made[-1].line if level is user else level.line) for level in failure.users] if made else []
+    found = around(stack, "inference" if is_inference else "no_grad")
+    node = user.body.node if failure.call == "backward" else None
+    trains = user.body.place(node, "") if isinstance(node, ast.FunctionDef) else None
+    return [replace(each, trains=trains if each.inside else None) for each in found]
 
 
 def cut_off(scene: Scene) -> Finding | None:
@@ -98,7 +80,8 @@ def _of_first(scene: Scene, among: Sequence[CutOff], proven: list[CutOff]) -> Fi
     first = min(found, key=partial(_is_meant, scene), default=None)
     if first is None:
         return None
-    return _finding(scene, first, proven if first.section.level is not None else [])
+    beside = [each for each in scene.suspects if each.arrives and not each.before and each.cut.always]
+    return _finding(scene, first, proven if first.section.level is not None else beside)
 
 
 def _is_meant(scene: Scene, cut: CutOff) -> int:
@@ -115,8 +98,8 @@ def cut_as_seen(scene: Scene) -> Finding | None:
         return None
     first = scene.seen[0]
     unknown = first.cut.kind == "no_grad" and not first.inside
-    around = next((each for each in scene.suspects if unknown and each.cut.kind == "no_grad" and each.verdict), None)
-    return _finding(scene, first, scene.seen) if around is None else _finding(scene, replace(around, seen=True), [])
+    block = next((each for each in scene.suspects if unknown and each.cut.kind == "no_grad" and each.verdict), None)
+    return _finding(scene, first, scene.seen) if block is None else _finding(scene, replace(block, seen=True), [])
 
 
 def nothing_requires_grad(scene: Scene) -> Finding | None:
@@ -160,19 +143,17 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     suspect = origin(suspect, scene.suspects)
     further = [*suspect.around, *_likewise(scene, suspect), *along(suspect, scene.suspects)]
     told = {each.cut.place for each in (suspect, *further)}
-    apart = [each for each in all_of_them if each.cut.place not in told]
-    if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
-        apart = [each for each in apart if each.cut.kind != "no_grad"]
+    apart = [each for each in all_of_them if each.cut.place not in told and each.cut.kind != "no_grad"]
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     held = bool(suspect.verdict) and suspect.section.level is not None
     chosen = _setting(scene, suspect)
-    seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
+    seen = held or suspect.seen or any(scene.saw(place) for each in (suspect, *further) for place in _places(each))
     return explanation(
         scene.title(_because(suspect)),
         (
             *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
-            *(shown(each.cut.place, f"{_again(each)}.", None if seen else "read") for each in further),
+            *(_again(each, None if seen else "read") for each in further),
             *(
                 [shown(suspect.called, f"calls {suspect.section.body.name}().")]
                 if suspect.called and not suspect.calling
@@ -189,10 +170,14 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     )
 
 
-def _again(cut: CutOff) -> str:
+def _again(cut: CutOff, certainty: Certainty | None) -> Fact:
+    """What else ends the same way."""
     if cut.cut.kind == "no_grad":
-        return "disables gradients as well"
-    return "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
+        return shown(cut.cut.place, "disables gradients as well.", certainty)
+    if (call := asked(cut)) is not None:
+        return shown(call.place, f"{call.does}.", certainty)
+    too = "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
+    return shown(cut.cut.place, f"{too}.", certainty)
 
 
 def _setting(scene: Scene, suspect: CutOff) -> Setting | None:
@@ -209,23 +194,12 @@ def _derivative(scene: Scene) -> Place | None:
     return scene.failure.user.place if scene.failure.user and scene.failure.call == "grad" else None
 
 
-def _likewise(scene: Scene, suspect: CutOff) -> list[CutOff]:
+def _likewise(scene: Scene, cut: CutOff) -> list[CutOff]:
     """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
     it would run, and take the others for constants."""
-    found = (scene.seen if suspect.seen else scene.suspects) if suspect.cut.kind == "gradient" else ()
-    sure = (each for each in found if each.cut.kind == "gradient" and each.verdict is suspect.verdict)
-    sure = (each for each in sure if not _is_given(scene, each))
-    return list({each.cut.place: each for each in sure if each.cut.place != suspect.cut.place}.values())
-
-
-def _is_given(scene: Scene, gradient: CutOff) -> bool:
-    """Whether a gradient that a watch has seen taken is one of data alone, as one that is to be matched: a constant."""
-    try:
-        names = {use.name for use in uses(ast.parse(gradient.operand, mode="eval")) if gradient.seen}
-    except (SyntaxError, ValueError):  # a text that was shortened
-        return False
-    values = [level.value(name) for level in scene.failure.users for name in names]
-    return {True, False} & {scene.trained.carries(each) for each in values if each is not None} == {False}
+    others = (each for each in scene.suspects if each.cut.kind == cut.cut.kind == "gradient" and each.arrives)
+    call = cut.section.call
+    return [each for each in others if not each.is_at(cut.cut.place) or each.section.call not in (call, None)]
 
 
 def _places(suspect: CutOff) -> Iterator[Place]:

@@ -49,13 +49,8 @@ class Scene:
 
     @cached_property
     def seen(self) -> list[CutOff]:
-        """What a watch has seen to cut the tensor off, the nearest first, and what is written as `.detach()` last."""
-        return sorted(self._seen[0], key=lambda each: each.cut.kind == "detach")
-
-    def is_on_purpose(self, told: Finding) -> bool:
-        """Whether a finding blames a `.detach()`, which somebody has written, where something else was seen to cut."""
-        explicit = {str(each.cut.place) for each in self.seen if each.cut.kind == "detach"}
-        return told.source in explicit and self.seen[0].cut.kind != "detach"
+        """What a watch has seen to cut the tensor off, the nearest first."""
+        return self._seen[0]
 
     def saw(self, told: Finding | Place) -> bool:
         """Whether a watch has seen a history end at a place, or at one of those that a finding names."""

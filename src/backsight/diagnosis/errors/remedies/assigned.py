@@ -1,4 +1,5 @@
-"""A parameter is given a tensor without a graph: a module takes its values, or another parameter, but no tensor."""
+"""A parameter is given a tensor: a module takes its values, or another parameter, and what is computed from it by
+another name."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import torch
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import described, listed
-from backsight.source.body import statements
+from backsight.source.bindings import parameters_of, uses
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
@@ -52,6 +55,39 @@ def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(fix, () if told else (f"{first.value} is a {described(value)} without a graph, and no parameter.",))
 
 
+@remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
+def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
+    """The statements that are to give the result a name of its own, and to read it by that name."""
+    level, failing = found.level, found.level.statement
+    body, value = level.body, found.below[-1].variables.get("value") if found.below else None
+    target = dotted(failing.targets[0]) if isinstance(failing, ast.Assign) and len(failing.targets) == 1 else None
+    if body is None or not isinstance(failing, ast.Assign) or target is None or not needs_gradient(value):
+        return None
+    if level.function.rpartition(".")[2] == "__init__":
+        return None
+    if not any(dotted(node) == target for node in expressions(failing.value)):
+        return None
+    after = [each for each in statements(body.node) if each.lineno > failing.lineno]
+    taken = {use.name for each in statements(body.node) for use in uses(each)} | parameters_of(body.node)
+    attribute = target.rpartition(".")[2]
+    name = next(each for each in (attribute, f"{attribute}_now", f"{attribute}_of_this_pass") if each not in taken)
+    new = {failing: rewritten(body, failing, {failing.targets[0]: name})}
+    for each in after:
+        if read := [node for node in expressions(each) if dotted(node) == target]:
+            new[each] = rewritten(body, each, dict.fromkeys(read, name))
+    called = {callee(call)[1] for each in after for call in calls_in(each) if dotted(callee(call)[0]) == "self"}
+    others = {each.name: list(map(uses, statements(each.node))) for each in functions(body.file) if each.name in called}
+    given = [f"{at}()" for at, read in others.items() if any(use.name == target for each in read for use in each)]
+    if len(new) == 1 and not given:
+        return None  # what reads it is elsewhere, a forward that is to compute with the parameter
+    texts = {each.lineno: f"`{text}`" if text else name for each, text in new.items()}
+    written = listed([f"{text} on line {line}" for line, text in texts.items()], _MOST)
+    shared = f", and pass {name} to {listed(given)}, which computes with it" if given else ""
+    return Remedy(
+        f"Give the result a name of its own, and leave {target} as it is, to be trained: write {written}{shared}."
+    )
+
+
 def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Iterator[_Copy]:
     """The failing statement, and those after it that assign to a parameter: surely alike where their value is known to
     have no graph, or written in the same way."""
@@ -74,7 +110,8 @@ def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Ite
         alike = ast.dump(each.value) == ast.dump(failing.value)
         assigned = body.text(each.value)
         text = f"with torch.no_grad(): {body.text(target)}.copy_({assigned})"
-        yield _Copy(each.lineno, assigned, text, plain or alike)
+        computed = isinstance(each.value, ast.BinOp | ast.UnaryOp)  # never a parameter
+        yield _Copy(each.lineno, assigned, text, plain or alike or computed)
 
 
 def _held(level: Level, target: ast.Attribute, failing: ast.Assign, module: torch.nn.Module) -> object:

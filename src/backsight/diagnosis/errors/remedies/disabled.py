@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 
@@ -12,26 +11,12 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body, Place, cuts
-from backsight.source.body import callee, calls_in, statements
+from backsight.source.body import callee, calls_in
 from backsight.source.imports import is_gradient_call
-from backsight.story.cuts import seen
+from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Level
-from backsight.story.modes import is_sure, nearest_at
-from backsight.story.sections import Section, function_called, run_by, section_of, sections_of
-
-
-class Block(NamedTuple):
-    """What disabled gradients: its place, its function, the lines inside it; `running`: the level that still runs
-    inside it, None where what it computed was handed out; `sure`: whether that is known, not read."""
-
-    place: Place
-    body: Body
-    lines: range
-    section: Section
-    running: Level | None
-    sure: bool = True
+from backsight.story.sections import function_called, run_by
+from backsight.story.trained import trained
 
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
@@ -41,93 +26,56 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
     if receiver is None or body is None or statement is None:
         return None
     name = body.text(receiver)
-    tensor = value_of(found.level, receiver)
-    seen_in = _seen(tensor) if isinstance(tensor, torch.Tensor) else iter(())
-    block = next(_around(found), None) or next(seen_in, None) or next(_behind(found, name), None)
+    running = next(iter(around([(level, level.line) for level in found.failure.users])), None)
+    block = running or next(_behind(found, name, value_of(found.level, receiver)), None)
     if block is None:
         return None
+    place = block.cut.place
     evidence: list[Fact] = [
-        shown(block.place, "disables gradients for everything inside it.", None if block.sure else "read")
+        shown(place, "disables gradients for everything inside it.", None if running or block.seen else "read")
     ]
-    if block.running is not None and block.running is not found.level:
-        evidence.append(shown(block.running.place, "runs inside it."))
+    level = running.section.level if running is not None else None
+    if level is not None and level is not found.level:
+        evidence.append(shown(level.place, "runs inside it."))
     plain = isinstance(statement, ast.Expr) and statement.lineno == statement.end_lineno
     asks = f"`if {name}.requires_grad: {body.text(statement)}`" if plain else f"`if {name}.requires_grad:`"
-    place: Place | None = block.place
-    if block.running is None:
+    removed = _removed(block)
+    if running is None:
         leaf = f"For the gradient of {name} alone: write `{name}.requires_grad_()` above line {statement.lineno}. "
-        leaf = leaf if "inference" not in block.place.text else ""
-        fix = f"{leaf}To train what it is computed from as well: {_removed(block)}."
-    elif _runs_backward(block):
-        removed = _removed(block)
+        leaf = leaf if "inference" not in place.text else ""
+        return Remedy(f"{leaf}To train what it is computed from as well: {removed}.", tuple(evidence), place)
+    if _runs_backward(block):
         fix = f"{removed[0].upper()}{removed[1:]}: backward runs there, and needs the graph of {name}."
-    else:
-        place = None
-        fix = (
-            f"Ask only where there is a gradient: on line {statement.lineno}, write {asks}. To get one here as well, "
-            f"{_removed(block)}."
-        )
-    return Remedy(fix, tuple(evidence), place)
+        return Remedy(fix, tuple(evidence), place)
+    only = f"Ask only where there is a gradient: on line {statement.lineno}, write {asks}."
+    return Remedy(f"{only} To get one here as well, {removed}.", tuple(evidence), None)
 
 
-def _around(found: Refusal) -> Iterator[Block]:
-    """The innermost block or decorator around what failed, if it disables gradients."""
-    for level in found.failure.users:
-        off = nearest_at(level.body, level.line) if level.body else None
-        section = section_of(level)
-        if off is False:
-            return
-        if off is not None and level.body is not None and section is not None and is_sure(level, off):
-            yield Block(off.place, level.body, _lines(level.body, off.place), section, level)
-            return
-
-
-def _seen(tensor: torch.Tensor) -> Iterator[Block]:
-    """Blocks in which a watch has seen it computed."""
-    for each in seen(tensor)[0]:
-        body = each.section.body
-        if each.cut.kind == "no_grad" and each.inside:
-            yield Block(each.cut.place, body, _lines(body, each.cut.place), each.section, None)
-
-
-def _behind(found: Refusal, name: str) -> Iterator[Block]:
+def _behind(found: Refusal, name: str, tensor: object) -> Iterator[CutOff]:
     """Blocks in which the tensor was computed, in a function that has returned."""
-    for section in sections_of([(found.level, ((name, found.level.line),))]):
-        for goal, line in section.goals:
-            for cut in cuts(section.body, goal, line):
-                if cut.kind == "no_grad":
-                    yield Block(cut.place, section.body, _lines(section.body, cut.place), section, None, sure=False)
+    if isinstance(tensor, torch.Tensor):
+        yield from (each for each in seen(tensor)[0] if each.cut.kind == "no_grad" and each.inside)
+    goals = [(found.level, ((name, found.level.line),))]
+    read = cuts(found.failure, trained(found.failure), goals=goals)
+    yield from (each for each in read if each.cut.kind == "no_grad")
 
 
-def _lines(body: Body, place: Place) -> range:
-    """The lines inside a block, or of the function on which a decorator stands."""
-    block = next((s for s in statements(body.node) if s.lineno == place.line and isinstance(s, ast.With)), None)
-    node = block or body.node
-    first = getattr(node, "lineno", 1) if block is None else place.line + 1
-    return range(first, (getattr(node, "end_lineno", None) or first) + 1)
-
-
-def _runs_backward(block: Block) -> bool:
+def _runs_backward(block: CutOff) -> bool:
     """Whether something inside takes gradients: itself, or in a function that it calls."""
-    for each in statements(block.body.node):
-        for call in calls_in(each) if each.lineno in block.lines else ():
-            function, owner = function_called(block.section, call)
-            inner = run_by(function, owner) if getattr(function, "__code__", None) is not None else ()
-            called = (c for one in inner for s in statements(one.body.node) for c in calls_in(s))
-            if any(_is_backward(each) for each in (call, *called)):
-                return True
+    for call in (call for each in unrecorded(block.section, block.cut) for call in calls_in(each)):
+        function, owner = function_called(block.section, call)
+        inner = run_by(function, owner) if getattr(function, "__code__", None) is not None else ()
+        called = (each for section in inner for each, _ in section.calls())
+        if any(callee(each)[1] == "backward" or is_gradient_call(each) for each in (call, *called)):
+            return True
     return False
 
 
-def _is_backward(call: ast.Call) -> bool:
-    return callee(call)[1] == "backward" or is_gradient_call(call)
-
-
-def _removed(block: Block) -> str:
+def _removed(block: CutOff) -> str:
     """How gradients are enabled where a block disables them."""
-    text, line = block.place.text, block.place.line
+    text, line = block.cut.place.text, block.cut.place.line
     if text.startswith("@"):
-        return f"remove line {line}, `{text}`, from {block.body.name}()"
+        return f"remove line {line}, `{text}`, from {block.section.body.name}()"
     if text.startswith("with ") and "," not in text and "set_grad_enabled" not in text:
         return f"remove line {line}, `{text}`, and dedent the lines inside it"
     return f"enable gradients on line {line}, `{text}`"

@@ -10,7 +10,8 @@ from backsight.diagnosis.evidence.carried import how, kind_of, older
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, operations_were, shown, unwatched
 from backsight.findings.evidence import Fact
-from backsight.story.carriers import Carrier, carriers
+from backsight.story.carrier import Carrier
+from backsight.story.carriers import carriers
 from backsight.story.case import Case
 from backsight.story.joints import joint_of
 from backsight.story.renewing import renewed
@@ -55,10 +56,13 @@ def _title(found: Carrier) -> str:
             return (
                 f"{inner}{kind} keeps the graphs of what earlier passes wrote into it, and backward() has freed them."
             )
+        case "once" if found.when == "only in some iterations":
+            return f"{name} is computed {found.when}: the others use a graph that backward() has freed."
         case "once" if found.when and (found.stored is not None or found.facts is not None):
             return f"{name} is computed once, {found.when}, and the first backward() has freed its graph."
         case "once":
-            return f"{name or 'A result'}{kind} was computed before an earlier backward(), which has freed its graph."
+            what = f"{name[:1].upper()}{name[1:]}" if name == "a result" else name
+            return f"{what}{kind} was computed before an earlier backward(), which has freed its graph."
     if found.keeping is None:
         return f"{name} still holds results of earlier iterations, whose graphs backward() has freed."
     if found.facts is not None:
@@ -82,8 +86,13 @@ def _needed(found: Carrier) -> Iterator[Fact]:
         yield shown(level.place, "backpropagates through all of it in every iteration.")
     elif found.kind == "kept" and found.keeping is None:
         yield shown(level.place, "reaches what the previous iteration freed.")
+    elif found.when == "only in some iterations":
+        yield shown(level.place, "frees its graph, and needs it again in an iteration that has not computed it anew.")
     elif found.kind in ("once", "kept") and found.facts is not None:
-        yield shown(level.place, "frees its graph in the first iteration, and needs it again in the next.")
+        yield shown(
+            (failing if found.waits else level).place,
+            "frees its graph in the first iteration, and needs it again in the next.",
+        )
     elif found.kind == "carried" and (found.waits or found.dropped):
         yield shown(
             failing.place, f"backpropagates into the graph of the previous {found.span}, which is already freed."

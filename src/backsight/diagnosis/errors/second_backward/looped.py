@@ -11,7 +11,7 @@ from backsight.diagnosis.wording import shown
 from backsight.source import statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted
-from backsight.story.carriers import Carrier
+from backsight.story.carrier import Carrier
 from backsight.story.case import Case
 from backsight.story.failure import Level
 from backsight.story.holders import results_in, structure
