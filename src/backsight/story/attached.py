@@ -13,6 +13,7 @@ from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, node_of
 from backsight.story.evaluated import value_of
+from backsight.story.memory import is_tensor
 
 _CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "long", "int"})
 _COPYING = frozenset({"tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor"})
@@ -219,6 +220,9 @@ def of_second_class(suspect: CutOff) -> str:
     if name is None or scores is None or given is None or outer is node or _selects(body, statement, name):
         return ""
     if _is_index(statement, node):
+        return ""
+    held, dim = value_of(suspect.section, scores), value_of(suspect.section, given)
+    if is_tensor(held) and type(dim) is int and -held.dim() <= dim < held.dim() and held.shape[dim] > 2:
         return ""
     axis = body.text(given)
     likely = simple(probabilities(body, body.text(scores), axis, statement.lineno))

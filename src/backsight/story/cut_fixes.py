@@ -177,7 +177,12 @@ def _mended(cut: CutOff) -> Mend:
 def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
     spread, lines = _of_classes(cut, function)
     written = _one_hot(cut) or spread or _cross_entropy(cut, operand) or of_second_class(cut)
-    return Mend(written or of_positions(operand, function), lines=lines)
+    alike = (each for each in cut.beside if _function(each.cut.expression) == function)
+    others = (each.held or next(iter(operands(each.section, each.cut)), "") for each in alike)
+    every = list(dict.fromkeys([operand, *filter(None, others)]))
+    if written:
+        return Mend(written, lines=lines)
+    return Mend(of_positions(every), f"; keep {function} for the accuracy.")
 
 
 def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
@@ -241,12 +246,10 @@ def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
     )
 
 
-def of_positions(operand: str, function: str) -> str:
-    """What to do instead of taking the position of the largest, and the like."""
-    return (
-        f"Compute the loss from {operand} itself, as F.cross_entropy does for class scores; keep {function} for the "
-        "accuracy"
-    )
+def of_positions(every: Sequence[str]) -> str:
+    """What to do instead of taking the position of the largest in each of some scores, and the like."""
+    own = "itself" if len(every) == 1 else "themselves"
+    return f"Compute the loss from {listed(every, len(every))} {own}, as F.cross_entropy does for class scores"
 
 
 def _one_hot(suspect: CutOff) -> str:

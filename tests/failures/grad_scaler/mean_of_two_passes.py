@@ -1,6 +1,6 @@
 # code: BS224
 # variable: net
-# cause: total += (out - target).pow(2).mean().item()
+# cause: return torch.tensor(total / len(outs)).requires_grad_()
 # fix: return (total / len(outs)).requires_grad_()
 import torch
 import torch.nn as nn

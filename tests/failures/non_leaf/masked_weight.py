@@ -1,7 +1,7 @@
 # code: BS206
 # variable: sparse
 # cause: sparse = [layer.weight * (torch.rand_like(layer.weight) > 0.5) for layer in layers]
-# fix: leaf
+# fix: leaves themselves
 import torch
 from torch import nn
 

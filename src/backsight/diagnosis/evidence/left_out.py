@@ -17,7 +17,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, parameters_of, spots, targets, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
-from backsight.story.behind import Read, comes_of
+from backsight.story.behind import Read
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, cuts, node_of, why
 from backsight.story.failure import Failure, Level, follow, function_of
@@ -65,12 +65,10 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
 
 def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | None:
     """Return what ends the way from what the program runs backward on to parameters, none of which got a gradient."""
-    every = cuts(failure, trained(failure), goals=_losses(failure))
-    found = [each for each in every if comes_of(failure, each.section, each.read, parameters)]
+    found = cuts(failure, trained(failure), parameters, _losses(failure))
     if not found:
         return None
-    before = {cut for each in found for cut in each.before or ()}  # what such a cut leads to is cut off again
-    places = {each.cut.place: each for each in every if each in found or each.cut in before}
+    places = {each.cut.place: each for each in found}
     if len(places) == 1 and (decides := _decides(found[0])) is not None:
         return _sometimes(found[0], decides)
     return Reason(

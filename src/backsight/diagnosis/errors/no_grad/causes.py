@@ -195,10 +195,14 @@ def _derivative(scene: Scene) -> Place | None:
 
 
 def _likewise(scene: Scene, cut: CutOff) -> list[CutOff]:
-    """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
-    it would run, and take the others for constants."""
-    others = (each for each in scene.suspects if each.cut.kind == cut.cut.kind == "gradient" and each.arrives)
-    call = cut.section.call
+    """The gradients without a graph that other statements take on the way to the loss, or the positions in other scores
+    that the same function takes: with a graph for one of them, it would run, and take the others for constants."""
+    own, call = cut.section.body.node, cut.section.call
+    others = [each for each in scene.suspects if each.cut.kind == cut.cut.kind and each.arrives]
+    if cut.cut.kind == "index":
+        others = [each for each in others if each.section.body.node is own]
+    elif cut.cut.kind != "gradient":
+        return []
     return [each for each in others if not each.is_at(cut.cut.place) or each.section.call not in (call, None)]
 
 

@@ -18,6 +18,7 @@ from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
+from backsight.diagnosis.errors.unused_input.rows import of_row
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
@@ -164,7 +165,8 @@ def _of_beside(case: Unused, names: list[str]) -> str:
             f"{_likewise(level, base)}"
         )
     return (
-        _of_view(case)
+        of_row(case)
+        or _of_view(case)
         or ((again := written_again(case)) and again.fix)
         or f"{_of_whole(case, names[0]) or 'C'}ompute {case.name} first, then {case.output} from {case.name}."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments
 from backsight.source.ancestry import Ancestor, ancestors
+from backsight.source.body import read_at
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
 from backsight.tape import Graph, NotInGraph
@@ -87,7 +89,7 @@ def computed(case: Unused) -> Iterator[Fact]:
     given = [leaf.name for leaf in leaves if leaf.name and leaf.name not in case.names]
     parts = [*given[:4], *([counted(parameters, "parameter")] if parameters else [])]
     made = case.made or (case.caller[1] if case.caller else None)
-    if made and made != case.at:
+    if made and made != case.at and not isinstance(read_at(made)[1], ast.For):  # a loop takes it from what was computed
         yield shown(made, f"computes {case.output} from {listed(parts) or 'other tensors'}.")
     elif parts:
         yield f"{case.output} was computed from {listed(parts)}."
