@@ -34,6 +34,7 @@ class Section:
     whole: whether every statement counts, not only those on the way to the goals.
     caller: the function that called it, where it has returned, by which `call`, and what that gave for each parameter.
     previous: the function whose result it was given instead, of modules that run one after the other.
+    lifted: the lines of blocks that are to count as if they enabled gradients.
     """
 
     body: Body
@@ -47,6 +48,7 @@ class Section:
     call: ast.Call | None = None
     given: Mapping[str, ast.expr] = field(default_factory=dict, repr=False)
     previous: Section | None = None
+    lifted: frozenset[int] = frozenset()
 
     def value(self, name: str) -> object:
         """The value of a variable or a chain of attributes; None where it is not known."""
@@ -58,7 +60,7 @@ class Section:
     def enabled(self) -> frozenset[int]:
         """The lines of the blocks of a running function that have enabled gradients, as `set_grad_enabled(training)`
         does where that is true."""
-        return frozenset(
+        return self.lifted | frozenset(
             each.lineno
             for each in (statements(self.body.node) if self.level is not None else ())
             for item in (each.items if isinstance(each, ast.With) else ())
