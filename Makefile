@@ -4,7 +4,7 @@ TORCH   ?= newest
 PYTHONS ?= 3.10 3.11 3.12 3.13
 VENV    ?= .venv
 BIN     := $(VENV)/bin
-JOBS    ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+JOBS    ?= $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 KERNEL  := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
 .PHONY: demo test test-all accept device lint scripts docs bench programs package matrix coverage setup clean

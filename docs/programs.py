@@ -75,6 +75,14 @@ def blocks(name: str, sources: Sequence[str]) -> list[str]:
     return prints
 
 
+# Named as a part of the interpreter: else each search through the files of a program would read the starter's as well.
+_START = """
+import sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    code = compile(file.read(), "<frozen starter>", "exec")
+exec(code, {"__name__": "<frozen starter>"})
+"""
+
 _local = threading.local()
 
 
@@ -82,7 +90,7 @@ def _started(folder: str, **order: object) -> int:
     """Have the starter of this thread run an order, and return the exit status."""
     if not hasattr(_local, "starter"):
         starter = _local.starter = subprocess.Popen(
-            [sys.executable, str(HERE / "starter.py")],
+            [sys.executable, "-c", _START, str(HERE / "starter.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",

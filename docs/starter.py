@@ -16,6 +16,7 @@ import runpy
 import signal
 import sys
 import threading
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -34,10 +35,13 @@ LONGEST = 300  # seconds that a program may take
 def next_order() -> dict[str, Any]:
     """Answer orders, each by a fork; return in the fork, with the order that it is to do.
 
-    What is imported by then is kept from the collector: in each fork it would look at all of PyTorch, and copy it.
+    What is imported by then is kept from the collector, and has nothing of it taken back at the end: each would look at
+    all of PyTorch in every fork, and copy it.
     """
     gc.collect()
     gc.freeze()
+    for each in list(weakref.finalize._registry):
+        each.atexit = False
     for line in sys.stdin:
         order: dict[str, Any] = json.loads(line)
         child = os.fork()

@@ -117,7 +117,7 @@ FIXES = {
 
 def run(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script under plain Python; the timeout only keeps a hanging one from blocking the suite."""
-    return fresh.run([sys.executable, str(script), *arguments], timeout=120)
+    return fresh.run([sys.executable, str(script), *arguments], timeout=120, torn_down=False)
 
 
 def final_error(stderr: str) -> str:

@@ -51,7 +51,10 @@ for _ in range(100):
     assert finding.title == "block computed something different when checkpoint reran it for backward."
     assert finding.source == at(source)
     assert f"{draw} draws a different number in the second run." in evidence(finding)
-    assert f"{DRAWS[draw]} instead of {draw}" in finding.fix
+    line = at(source).split(":")[1]
+    has_arguments = not draw.endswith("()")
+    how = f"{DRAWS[draw]} instead of {draw}" if has_arguments else f"on line {line}, write `if {DRAWS[draw]} < 0.5:`"
+    assert how in finding.fix
     assert not finding.exact
 
 

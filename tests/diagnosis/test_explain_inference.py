@@ -27,7 +27,7 @@ head(features).sum()
     assert finding.source == at(source)
     assert finding.fix == (
         "Use torch.no_grad() instead of torch.inference_mode() on line 5: autograd can use its tensors as constants. "
-        "Or use a copy made outside that block: features = features.clone()."
+        "Or use a copy made outside that block: put `features = features.clone()` above line 7."
     )
     assert finding.exact
 
@@ -63,9 +63,7 @@ average.mul_(0.9)
 def test_a_request_for_a_gradient():
     finding = explained(f"{SETUP}with torch.inference_mode():\n    z = model(x)\nz.requires_grad_()\n")
     assert finding.title == "z was created under torch.inference_mode(), so it can never require grad."
-    assert finding.fix.startswith(
-        "Call requires_grad_() on a copy made outside that block: z = z.clone().requires_grad_()."
-    )
+    assert finding.fix.startswith("Ask for the gradient of a copy: on line 6, write `z = z.clone().requires_grad_()`.")
 
 
 def test_parameters_that_were_made_under_it():

@@ -17,7 +17,7 @@ CONVERTED = {  # the program, and the beginning of the fix
         "Keep the tensor: loss = (model(x) - y).pow(2).mean()."
     ),
     "mse = (model(x) - y).pow(2).mean()\nloss = float(mse)  # here\nloss.backward()": (
-        "Call backward() on the tensor: mse.backward()."
+        "Call backward() on the tensor: on line 7, write `mse.backward()`."
     ),
     "loss = sum([(model(a) - b).pow(2).item() for a, b in zip(x, y)]) / 8  # here\nloss.backward()": (
         "Keep the tensor: loss = sum([(model(a) - b).pow(2) for a, b in zip(x, y)]) / 8."
@@ -58,7 +58,9 @@ for a, b in zip(x, y):
     total.backward()
 """
     )
-    assert finding.fix == "Call backward() on the tensor: error.backward(). total is a number for logging."
+    assert finding.fix == (
+        "Call backward() on the tensor: on line 10, write `error.backward()`. total is a number for logging."
+    )
 
 
 NONE = {
@@ -91,7 +93,7 @@ INSIDE = {
     "loss = (model(x).sum(), 1)\nloss.backward()": ("loss is a tuple; the loss is inside: loss[0].", "loss[0]"),
     "out = {'loss': model(x).sum(), 'extra': model(x).sum()}\nout.backward()": (
         "out is a dict; the loss is inside: out['loss'].",
-        "Call out['loss'].backward().",
+        "On line 6, write `out['loss'].backward()`.",
     ),
     "losses = [model(a).sum() for a in x]\nlosses.backward()": (
         "losses is a list, but backward() must start from one tensor.",
@@ -122,7 +124,7 @@ def test_terms_that_are_no_part_of_one_another_are_not_summed_for_the_user():
 
 def test_the_total_among_its_own_parts_is_the_loss():
     finding = explained(LOSS + "a, b = model(x).sum(), model(x).mean()\nparts = (a, a + b, b)\nparts.backward()")
-    assert finding.fix == "Call parts[1].backward()."
+    assert finding.fix == "On line 7, write `parts[1].backward()`."
 
 
 OTHERS = {

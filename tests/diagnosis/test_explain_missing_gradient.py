@@ -27,13 +27,15 @@ w.grad.norm()
         assert finding.title == ("w.grad is None: w is a non-leaf tensor, and backward() sets .grad on leaves only.")
         assert finding.source == at(self.SOURCE)
         assert finding.fix == (
-            "Make it a leaf by setting requires_grad last: w = (torch.randn(3) * 0.1).requires_grad_()."
+            "Make it a leaf by setting requires_grad last: "
+            "on line 1, write `w = (torch.randn(3) * 0.1).requires_grad_()`."
         )
         assert finding.exact
 
     def test_what_has_to_be_computed_is_told_to_keep_its_gradient(self):
         finding = explained(f"{SETUP}h = model[0](x)\nmodel[1](h).sum().backward()\nh.grad.norm()\n")
-        assert finding.fix.startswith("Call h.retain_grad() right after it is computed, before backward().")
+        told = "Call h.retain_grad() right after it is computed, before backward(): put `h.retain_grad()` below line 4."
+        assert finding.fix.startswith(told)
 
     SEARCHED = """
 def begun(size):
@@ -60,7 +62,7 @@ search(0.5)
         assert finding.source == at(source)
         assert finding.fix == (
             "Make it a leaf by setting requires_grad last: "
-            "noise = bounded(noise - 0.1 * slope).detach().requires_grad_()."
+            "on line 11, write `noise = bounded(noise - 0.1 * slope).detach().requires_grad_()`."
         )
 
     def test_one_of_two_that_a_loop_makes_anew_is_given_its_own_value(self):
@@ -72,7 +74,7 @@ for step in range(2):
 """
         finding = explained(source)
         assert at(source) in evidence(finding)
-        assert finding.fix.endswith("w = (w - 0.1 * w.grad).detach().requires_grad_().")
+        assert finding.fix.endswith("on line 4, write `w = (w - 0.1 * w.grad).detach().requires_grad_()`.")
 
     def test_what_failed_in_the_first_iteration_was_made_before_it(self):
         source = self.SEARCHED.replace("COUNTED", "range(3)").replace("READ", "slope = noise.grad.sign()")

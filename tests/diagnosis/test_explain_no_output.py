@@ -13,8 +13,8 @@ RETURNED = {  # the program, and the beginning of the fix
         "Keep the tensor: on line 3, write `value = e`."
     ),
     "def f(x):  # here\n    e = x.sum()\ntorch.func.grad(f)(torch.ones(3))": "End f() with `return e`.",
-    "def f(x):\n    return x.sum(), x  # here\ng = torch.func.grad(f)(torch.ones(3))": (
-        "Pass has_aux=True: on line 3, write `g = torch.func.grad(f, has_aux=True)(torch.ones(3))`"
+    "def f(x):\n    return x.sum(), 2 * x  # here\ng = torch.func.grad(f)(torch.ones(3))": (
+        "Pass has_aux=True: on line 3, write `g, rest = torch.func.grad(f, has_aux=True)(torch.ones(3))`"
     ),
     "def f(x):\n    return x.sum(), x, 2 * x  # here\ng = torch.func.grad(f)\ng(torch.ones(3))": (
         "On line 2, return a pair, the loss and a tuple of the others. Pass has_aux=True to torch.func.grad, which"

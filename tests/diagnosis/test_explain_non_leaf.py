@@ -20,7 +20,7 @@ def test_the_fix_is_the_same_statement_with_the_gradient_asked_for_last(statemen
     assert finding.code == "BS206"
     assert finding.title == "w is a non-leaf tensor, and an optimizer can only train leaves."
     assert finding.source == at(source)
-    assert finding.fix == f"Compute first and set requires_grad last: {REWRITTEN[statement]}."
+    assert finding.fix == f"Compute first and set requires_grad last: on line 1, write `{REWRITTEN[statement]}`."
     assert finding.exact
 
 
@@ -44,7 +44,10 @@ def test_every_refused_tensor_is_named_not_only_the_first():
         """
     )
     assert finding.title.startswith("a and c are non-leaf tensors")
-    assert finding.fix.endswith("; do the same for c.")
+    assert finding.fix.endswith(
+        "on line 1, write `a = (torch.ones(3) * 2).requires_grad_()` and on line 3, write "
+        "`c = (torch.ones(3) / 2).requires_grad_()`."
+    )
 
 
 def test_a_name_given_to_what_was_computed_from_it():
@@ -95,7 +98,7 @@ Model().optimizer()
     finding = explained(source)
     assert finding.title.startswith("self.scale is a non-leaf tensor")
     assert finding.source == at(source)
-    assert "self.scale = nn.Parameter(torch.zeros(3).double())." in finding.fix
+    assert "self.scale = nn.Parameter(torch.zeros(3).double())`." in finding.fix
 
 
 def test_code_without_source_still_names_the_tensor():

@@ -80,7 +80,7 @@ class TestLeaves:
             """
         )
         assert "as part of the computation" in evidence(finding)
-        assert finding.fix.startswith("Create a new tensor: new_weight = net.weight.mul(net.bias).")
+        assert finding.fix.startswith("Create a new tensor: on line 2, write `new_weight = net.weight.mul(net.bias)`.")
 
     def test_an_update_is_known_by_what_its_step_was_computed_from(self):
         finding = explained(
@@ -178,7 +178,7 @@ class TestLeaves:
         finding = explained("w = torch.randn(3, 3, requires_grad=True)\nrow = w[0]\nrow *= 2\n")
         assert finding.title == "w is a leaf that requires grad, and this statement modifies part of it in place."
         assert "modifies row, a view of w, in place" in evidence(finding)
-        assert finding.fix.startswith("Create a new tensor: new_row = row * 2.")
+        assert finding.fix.startswith("Create a new tensor: on line 3, write `new_row = row * 2`.")
 
     def test_a_module_that_works_in_place_is_given_a_leaf(self):
         source = """
@@ -394,5 +394,5 @@ Scaled()(torch.ones(2, 3)).sum().backward()
     assert finding.code == "BS205"
     assert finding.fix.startswith(
         "Create a new tensor: put new_scale = self.scale above line 6, write new_scale = self.scale * (1 + 0.1 * "
-        "torch.rand(3)) on line 7, and use it instead of self.scale on line 8."
+        "torch.rand(3)) on line 7, and use new_scale instead of self.scale on line 8."
     )

@@ -22,8 +22,8 @@ loss.backward()
         assert "computed under torch.no_grad()" in finding.title
         assert "uses model, which should be trained." in evidence(finding)
         assert "backbone" not in evidence(finding)
-        assert f"End the block before line {at(source, 'logits = model').split(':')[1]}" in finding.fix
-        assert "`logits = model(features)` belongs after it" in finding.fix
+        line = at(source, "logits = model").split(":")[1]
+        assert f"End the block before line {line}: dedent line {line}, `logits = model(features)`." in finding.fix
 
     @pytest.mark.parametrize("decorator", ["torch.no_grad()", "torch.inference_mode()", "torch.no_grad"])
     def test_a_decorated_function(self, decorator):

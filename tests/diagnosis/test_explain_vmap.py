@@ -90,7 +90,9 @@ def test_a_branch_on_a_value_is_shown_with_both_sides(body):
 NUMBERS = {
     "return x * x.sum().item()": "Keep the tensor: x.sum() instead of x.sum().item().",
     "return x * float(x[0] + x[1])": "Keep the tensor: (x[0] + x[1]) instead of float(x[0] + x[1]).",
-    "return torch.eye(3)[int(x[0])]": "Index with the tensor: torch.eye(3).index_select(0, x[0].reshape(1))[0].",
+    "return torch.eye(3)[int(x[0])]": (
+        "Index with the tensor: on line 2, write `return torch.eye(3).index_select(0, x[0].reshape(1))[0]`."
+    ),
     "return sum(x for _ in range(int(x[0])))": "Loop over a number that is the same for all samples",
 }
 

@@ -117,8 +117,9 @@ for _ in range(2):
         finding = watched(source)
         assert finding.source == at(source)
         assert finding.fix == (
-            "If memory should hold the results of one step only, empty it after each step. If it should keep older "
-            "ones, put them into it detached: memory.append(h.detach())."
+            "If memory should hold the results of one step only, empty it after each step: put `memory.clear()` below "
+            "line 12. If it should keep older ones, put them into it detached: on line 11, write "
+            "`memory.append(h.detach())`."
         )
 
     def test_an_item_that_is_read_and_assigned(self):

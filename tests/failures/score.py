@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from edits import edits_of
 from running import Told, told
 from scripts import Script, scripts
 
@@ -29,6 +30,12 @@ def table(results: list[tuple[Script, Told, Told]]) -> str:
         exact = sum(not row[2].missing for row in of_kind)
         rows.append(f"{kind:<18}{len(of_kind):>8}{after / len(of_kind):>15.0%} {exact / len(of_kind):>12.0%}")
     return "\n".join(rows)
+
+
+def concrete(fixes: list[str]) -> str:
+    """Return how many fixes say what to write, move or remove, and where; the others are prose."""
+    count = sum(any(edits for _, edits in edits_of(fix)) for fix in fixes)
+    return f"edits: {count} of {len(fixes)} fixes say what to write, and where ({count / max(len(fixes), 1):.0%})"
 
 
 def first_contact(rounds: Iterable[Mapping[str, str]]) -> str:
@@ -64,6 +71,7 @@ def main(arguments: list[str]) -> None:
             if verbose:
                 print(f"{one.finding}\n")
     print(table(results))
+    print(concrete([one.finding.fix for result in results for one in result[1:] if one.finding is not None]))
     print(first_contact(rounds()))
 
 

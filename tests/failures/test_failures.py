@@ -51,6 +51,7 @@ MISSED = frozenset(
         "scalar/error_of_each_channel",
         "scalar/lambda_loss",
         "second_backward/advantage_in_methods",
+        "second_backward/average_beside_a_hook",
         "second_backward/average_out_of_sight",
         "second_backward/cached_parametrization",
         "second_backward/distribution_of_a_memo",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from score import first_contact, rounds
+from score import concrete, first_contact, rounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "diagnosis.md"
 
@@ -43,3 +43,8 @@ def test_the_page_shows_rounds_as_they_were() -> None:
     assert set(rows) <= told
     newest = next(each for each in reversed(rounds()) if each["what"].startswith("errors"))
     assert (newest["what"], newest["date"], *list(newest.values())[2:]) in rows
+
+
+def test_fixes_that_are_edits_are_counted() -> None:
+    fixes = ["On line 2, write `x = 1`.", "Look for a result that is computed once.", "Remove line 3."]
+    assert concrete(fixes) == "edits: 2 of 3 fixes say what to write, and where (67%)"

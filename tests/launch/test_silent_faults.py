@@ -93,7 +93,8 @@ FIXES = [
     ),
     (
         "BS102 fast weights that begin with the state of the model, and learned rates",
-        "Take dict(self.net.named_parameters()) in place of self.net.state_dict(), if they should learn from this loss.",
+        "Take dict(self.net.named_parameters()) in place of self.net.state_dict(), if they should learn from this "
+        "loss.",
     ),
     (
         "BS115 fast weights of first order that are detached in each inner step",
@@ -119,8 +120,8 @@ FIXES = [
     ),
     (
         "BS102 weights of tasks that are learned, as numbers and detached",
-        "On line 28, write `loss = weights[0] * both[0] + weights[1] * both[1] + model.log_var.sum()`, without .item() and "
-        ".detach(), if they should learn from this loss.",
+        "On line 28, write `loss = weights[0] * both[0] + weights[1] * both[1] + model.log_var.sum()`, without .item() "
+        "and .detach(), if they should learn from this loss.",
     ),
     (
         "BS121 a teacher that is compared with itself, while the student's output is unused",

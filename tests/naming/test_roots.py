@@ -27,7 +27,7 @@ PACKAGE = Path(backsight.__file__).parent
 
 def run(program: str, *arguments: str) -> str:
     command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
-    done = fresh.run(command)
+    done = fresh.run(command, torn_down=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

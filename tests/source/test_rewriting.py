@@ -25,11 +25,31 @@ def rewrite(text: str, old: str, new: str) -> str:
         ("error = output.detach() - target", "output.detach()", "output", "error = output - target"),
         ("y = f('ä', x.item())", "x.item()", "x", "y = f('ä', x)"),  # columns count bytes
         ("a = x + x", "x", "x.clone()", "a = x.clone() + x.clone()"),
+        ("run(lambda t: t.mul_(2), t)", "t.mul_(2)", "t.mul(2)", "run(lambda t: t.mul(2), t)"),
         ("for h in hidden.data:  # of all\n    use(h)", "hidden.data", "hidden", "for h in hidden:"),
     ],
 )
 def test_what_is_replaced_leaves_the_rest_as_it_is_written(text: str, old: str, new: str, expected: str) -> None:
     assert rewrite(text, old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("if late: h = h.data  # of all\n", "if late: h = h"),
+        ("k += 1; h = h.data; use(h)\n", "k += 1; h = h; use(h)"),
+        ("    h = h.data  # alone\n", "h = h"),
+    ],
+)
+def test_a_statement_that_shares_its_line_is_written_with_all_of_it(text: str, expected: str) -> None:
+    body = Body("given.py", ast.parse(text.strip()), tuple(text.splitlines(keepends=True)))
+    margin = len(text) - len(text.lstrip())
+    statement = next(each for each in ast.walk(body.node) if isinstance(each, ast.Assign))
+    assert isinstance(statement.value, ast.Attribute)
+    for node in (each for each in ast.walk(statement) if isinstance(each, ast.stmt | ast.expr)):
+        node.col_offset += margin
+        node.end_col_offset = (node.end_col_offset or 0) + margin
+    assert rewritten(body, statement, {statement.value: "h"}) == expected
 
 
 def test_a_statement_over_several_lines_is_written_in_one() -> None:

@@ -17,7 +17,8 @@ def command(tmp_path: Path) -> Command:
 
     def run(*words: str, columns: int | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
         env = environment(**extra, **({} if columns is None else {"COLUMNS": str(columns)}))
-        return fresh.run([sys.executable, "-m", "backsight", "runs", *words], cwd=tmp_path, env=env, timeout=120)
+        line = [sys.executable, "-m", "backsight", "runs", *words]
+        return fresh.run(line, cwd=tmp_path, env=env, timeout=120, torn_down=False)
 
     return run
 

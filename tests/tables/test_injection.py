@@ -50,11 +50,12 @@ def evil(folder: Path) -> Path:
 def on_a_terminal(words: list[str], folder: Path) -> str:
     """What a command writes to a terminal, on either stream."""
     line = [sys.executable, "-m", "backsight", *words]
-    return terminal.written(line, cwd=folder, env=environment(TERM="xterm-256color"))[1]
+    return terminal.written(line, cwd=folder, env=environment(TERM="xterm-256color"), torn_down=False)[1]
 
 
 def piped(words: list[str], folder: Path) -> str:
-    ended = fresh.run([sys.executable, "-m", "backsight", *words], cwd=folder, env=environment())
+    line = [sys.executable, "-m", "backsight", *words]
+    ended = fresh.run(line, cwd=folder, env=environment(), torn_down=False)
     return ended.stdout + ended.stderr
 
 

@@ -49,7 +49,8 @@ SAYS = {
 
 def run(name, *arguments):
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONIOENCODING": "utf-8"}
-    done = fresh.run([sys.executable, str(TUTORIAL / name), *arguments], timeout=120, env=environment)
+    words = [sys.executable, str(TUTORIAL / name), *arguments]
+    done = fresh.run(words, timeout=120, env=environment, torn_down=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

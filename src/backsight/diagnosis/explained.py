@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -13,8 +14,10 @@ from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.refusal import refused
 from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import evidence_of
 from backsight.naming import standstill
 from backsight.naming.plain import namespace
+from backsight.source.body import imported_in
 from backsight.story.failure import Failure, failure_at, failure_of, failure_within, message_of, of_error
 from backsight.tape import no_torch_function
 
@@ -190,6 +193,17 @@ def _shows_user(error: BaseException) -> bool:
     return bool(failure_of(error).users)
 
 
+def _importing(failure: Failure, finding: Finding) -> str:
+    """What a fix needs besides, where it writes `torch.no_grad()` into a file that has another name for torch."""
+    places = [place for each in finding.evidence if (place := evidence_of(each).place) and str(place) == finding.source]
+    written = re.search(r"`[^`]*(?<![\w.])torch\.\w[^`]*`", finding.fix)
+    known = imported_in(places[0].file) if written is not None and places else frozenset[str]()
+    running = (level.frame.f_globals for level in failure.users if places and level.place.file == places[0].file)
+    if not known or "torch" in known or any("torch" in names for names in running):
+        return ""
+    return " For that, put `import torch` at the top."
+
+
 def explained_failure(failure: Failure, entry: Known) -> Finding:
     """Return what is to be said of a failure that an entry knows."""
     match = entry.pattern.search(failure.message)
@@ -198,7 +212,7 @@ def explained_failure(failure: Failure, entry: Known) -> Finding:
         with no_torch_function(), standstill():
             found = entry.explain(failure, match)
             severity = "note" if found.severity == "note" else entry.severity
-            return replace(found, code=entry.code, severity=severity)
+            return replace(found, code=entry.code, severity=severity, fix=f"{found.fix}{_importing(failure, found)}")
     except Exception as ours:
         return Finding(
             entry.code,

@@ -381,17 +381,21 @@ def assigned_parameter(found: Refusal) -> str:
         return ""  # it is computed from the parameter, which therefore cannot go first
     owner, _, name = targets[0].rpartition(".")
     value = level.body.text(statement.value)
-    overwrite = f"To overwrite only the values: `with torch.no_grad(): {targets[0]}.copy_({value})`."
+    copied = f"`with torch.no_grad(): {targets[0]}.copy_({value})`"
+    overwrite = f"To overwrite only the values, write {copied} on line {statement.lineno}."
     if any(each.function.rpartition(".")[2] == "__init__" for each in found.failure.users):
         own = all(use.name.startswith("self") for use in uses(statement.value) if not use.binds)
         called = _call_of(found, owner, name, value) if own else ""
         if called:
-            return f"Compute it in each forward: remove line {statement.lineno}, and {called}. {overwrite}"
+            removed = f"{'write `pass` on' if len(level.body.node.body) == 1 else 'remove'} line {statement.lineno}"
+            return f"Compute it in each forward: {removed}, and {called}. {overwrite}"
         return ""
     also = [each for each in statements(level.body.node) if each.lineno > statement.lineno and _computed(level, each)]
     lines = [str(each.lineno) for each in also]
     alike = "; ".join(f"`del {_computed(level, each)[0]}` above line {each.lineno}" for each in also[:_MOST])
     more = f"; and so for lines {listed(lines[_MOST:])}" if len(lines) > _MOST else ""
+    if also:
+        overwrite = f"To overwrite only the values: {copied}, and so on."
     return (
         f"Remove the parameter first, so that {owner} computes with the tensor and its graph: put `del {targets[0]}` "
         f"above line {statement.lineno}{f'; {alike}' if alike else ''}{more}. {overwrite}"

@@ -465,6 +465,11 @@ def _starred(file: str, seen: set[str]) -> Iterator[str]:
             yield import_of_each(module, held)
 
 
+def imported_in(file: str) -> frozenset[str]:
+    """The names that a file imports, itself or with a star, or that a notebook's other cells do."""
+    return frozenset(name for text in ("".join(_lines(file)), *_others(file)) for name in _imports(text))
+
+
 @functools.lru_cache(maxsize=256)
 def _imports(source: str) -> dict[str, str]:
     tree = _tree(source)

@@ -66,8 +66,12 @@ class Carried(NamedTuple):
 Opens = Callable[[ast.Call], bool]
 
 
+def _never(call: ast.Call) -> bool:
+    return False
+
+
 def carried(
-    body: Body, name: str, line: int, enabled: frozenset[int] = frozenset(), opens: Opens = lambda call: False
+    body: Body, name: str, line: int, enabled: frozenset[int] = frozenset(), opens: Opens | None = None
 ) -> Carried:
     """The cuts as `cuts` finds them, and the names that a gradient of `name` comes to, the nearest first.
 
@@ -80,7 +84,7 @@ def carried(
     use, root = flow.read_at(body, name, line)
     if use is None:
         return Carried()
-    walk = _Walk(body, flow, enabled, opens)
+    walk = _Walk(body, flow, enabled, opens or _never)
     if root is not None:
         walk.enter(Definition(use, (root,)))
     else:
@@ -110,7 +114,7 @@ def _attached(statement: ast.stmt) -> list[str] | None:
         return None
     names: list[str] = []
     for value in values:
-        _scan(value, None, [], names, lambda call: False)
+        _scan(value, None, [], names, _never)
     return names
 
 
@@ -157,9 +161,10 @@ class _Walk:
             return
         cutting: list[tuple[ast.expr, Rule]] = []
         names: list[str] = []
-        for value in definition.values:
-            _scan(value, definition.position, cutting, names, self._opens)
         unrecorded = _unrecorded(self._body, spot, self._enabled)
+        ends = unrecorded is not None and unrecorded[0].always  # then nothing that it calls is come to
+        for value in definition.values:
+            _scan(value, definition.position, cutting, names, _never if ends else self._opens)
         if unrecorded is not None and (cutting or names):  # a constant loses nothing
             self._add(*unrecorded)
             if unrecorded[0].always:

@@ -30,15 +30,17 @@ def leaf_last(body: Body, name: str, line: int) -> str | None:
 
 
 def element_last(statement: ast.stmt) -> str | None:
-    """Return the element of a comprehension that `statement` assigns, rewritten so that each one is a leaf; or None.
+    """Return a statement that assigns a comprehension, rewritten so that each element is a leaf; or None.
 
     >>> element_last(statement)       # ws = [torch.randn(n, requires_grad=True) / n for n in sizes]
-    '(torch.randn(n) / n).requires_grad_()'
+    'ws = [(torch.randn(n) / n).requires_grad_() for n in sizes]'
     """
     for node in expressions(statement):
         if isinstance(node, ast.ListComp) and asks_for_gradient(ast.Expr(node.elt)):
             try:
-                return _rewritten(ast.List([copy.deepcopy(node.elt)], ast.Load()), whole=False)
+                new = _rewritten(ast.List([copy.deepcopy(node.elt)], ast.Load()), whole=False)
+                memo = {id(node.elt): ast.parse(new, mode="eval").body} if new else {}
+                return ast.unparse(copy.deepcopy(statement, memo)) if new else None
             except RecursionError:  # an expression of some thousand operands
                 return None
     return None

@@ -17,7 +17,8 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     >>> rewritten(body, statement, {call: "output"})      # error = output.detach() - target
     'error = output - target'
 
-    Of a compound statement it returns the first line alone.
+    Of a compound statement it returns the first line alone, of one that shares its line with others, as the body of a
+    lambda does, all of that line.
     """
     if any(True for _ in blocks(statement)):
         text = _unparsed(without_blocks(statement), changes)
@@ -45,14 +46,15 @@ def rewritten_line(body: Body, node: ast.expr, new: str) -> str:
 
 def _in_line(line: str, statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
     data = line.encode("utf-8", "replace")  # columns of the syntax tree count bytes
-    at, parts = statement.col_offset, list[bytes]()
+    at, parts = 0, list[bytes]()
     for node, new in sorted(changes.items(), key=lambda each: each[0].col_offset):
         if node.col_offset < at:  # inside of another one
             continue
         parts += [data[at : node.col_offset], new.encode()]
         at = node.end_col_offset or at
-    parts.append(data[at : statement.end_col_offset])
-    return b"".join(parts).decode("utf-8", "replace")
+    rest = data[statement.end_col_offset :]
+    parts.append(data[at : statement.end_col_offset] if rest.strip()[:1] == b"#" else data[at:])
+    return b"".join(parts).decode("utf-8", "replace").strip()
 
 
 def _unparsed(statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from backsight.source import Place, statement_at
 from backsight.source.body import dotted, is_constant, keyword
 from backsight.source.rewriting import rewritten
 from backsight.story.cuts import CutOff, node_of
-from backsight.story.sections import function_called, passed
+from backsight.story.sections import function_called
 
 
 class Asked(NamedTuple):
@@ -29,38 +28,26 @@ class Asked(NamedTuple):
     wanted: str
 
 
-def asked(suspect: CutOff) -> Asked | None:
-    """Return the first call that left out the graph of a gradient, where a parameter of its function decides on it."""
-    return next(every_call(suspect), None)
-
-
-def every_call(suspect: CutOff) -> Iterator[Asked]:
-    """Yield all such calls on the way to the failing tensor: a difference of gradients makes two of one function."""
-    section, node = suspect.section, node_of(suspect.section, suspect.cut)
-    if suspect.cut.kind != "gradient" or section.caller is None or not isinstance(node, ast.Call):
-        return
-    name = dotted(keyword(node, "create_graph"))
-    caller = section.caller
-    for call, place in caller.calls() if name is not None else ():
-        function, owner = function_called(caller, call)
-        statement = statement_at(caller.body, *place.position)
-        is_later = caller.level is not None and place.line >= caller.level.line
-        if is_later or statement is None or getattr(function, "__code__", None) is None:
-            continue
-        code = function.__code__
-        if (code.co_filename, code.co_name) != (section.body.file, section.body.name):
-            continue
-        given = passed(function, owner, call).get(name or "")
-        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        defaults = dict(zip(parameters[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
-        default = {**defaults, **(function.__kwdefaults__ or {})}.get(name)
-        if name not in parameters or is_constant(given, True) or (given is None and default is not False):
-            continue
-        text, wanted = caller.body.text(call), f"{name}=True"
-        does = f"passes {caller.body.text(given)} as {name}" if given else f"leaves {name} at its default, False"
-        change: dict[ast.expr, str] = {given: "True"} if given else {call: _with(text, wanted)}
-        mended = rewritten(caller.body, statement, change) if "…" not in text else ""
-        yield Asked(place, text, does, mended, wanted)
+def asked(cut: CutOff) -> Asked | None:
+    """Return the call that left out the graph of a gradient, where a parameter of its function decides on it."""
+    caller, call, node = cut.section.caller, cut.section.call, node_of(cut.section, cut.cut)
+    name = dotted(keyword(node, "create_graph")) if isinstance(node, ast.Call) else None
+    if cut.cut.kind != "gradient" or caller is None or call is None or name is None:
+        return None
+    function, _ = function_called(caller, call)
+    statement, code = statement_at(caller.body, call.lineno, call.col_offset), getattr(function, "__code__", None)
+    if statement is None or code is None or name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return None
+    given = cut.section.given.get(name)
+    defaults = dict(zip(code.co_varnames[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
+    default = {**defaults, **(function.__kwdefaults__ or {})}.get(name)
+    if is_constant(given, True) or (given is None and default is not False):
+        return None
+    text, wanted = caller.body.text(call), f"{name}=True"
+    does = f"passes {caller.body.text(given)} as {name}" if given else f"leaves {name} at its default, False"
+    change: dict[ast.expr, str] = {given: "True"} if given else {call: _with(text, wanted)}
+    mended = rewritten(caller.body, statement, change) if "…" not in text else ""
+    return Asked(caller.body.place(statement), text, does, mended, wanted)
 
 
 def _with(call: str, argument: str) -> str:

@@ -89,17 +89,17 @@ def in_one_piece(suspect: CutOff) -> str:
     return f"On line {statement.lineno}, write `{new}`" if new else ""
 
 
-def soft(suspect: CutOff) -> str:
+def soft(suspect: CutOff) -> tuple[str, str]:
     """A comparison as the step of a sigmoid, with what takes its result for a condition; empty where the text does not
-    show what the result is for."""
+    show what the result is for. And what of it stays."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
     if isinstance(statement, ast.Return) and isinstance(node, ast.Compare):
         return _stepped(body, statement, node)
     if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Compare) or type(node.ops[0]) not in _ORDER:
-        return ""
+        return "", ""
     name, (low, high) = dotted(statement.targets[0]), (node.left, node.comparators[0])
     if name is None or len(node.ops) > 1 or _selects(body, statement, name) or _is_index(statement, node):
-        return ""
+        return "", ""
     one, other = simple(body.text(low)), simple(body.text(high))
     known = {each: value_of(suspect.section, each) for each in (low, high)}
     limit = next((each for each in known if isinstance(each, ast.Constant) or type(known[each]) is float), None)
@@ -114,20 +114,28 @@ def soft(suspect: CutOff) -> str:
         new = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
     edits = [f"On line {statement.lineno}, write `{rewritten(body, statement, {_as_float(statement, node): new})}`"]
     edits += [f"on line {line}, write `{new}`" for line, new in _conditions(body, statement, name)]
-    return "; ".join(edits)
+    return "; ".join(edits), ""
 
 
-def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> str:
+def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str, str]:
     """A comparison that a function returns as numbers, with the gradient of a sigmoid: the same values."""
     outer = _as_float(statement, node)
     if type(node.ops[0]) not in _ORDER or len(node.ops) > 1 or outer is node or _is_index(statement, node):
-        return ""
+        return "", ""
     sides = (node.left, node.comparators[0])
     one, other = (body.text(each) if isinstance(each, ast.Constant) else simple(body.text(each)) for each in sides)
-    step = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
+    step = (
+        f"torch.sigmoid({one})"
+        if other == "0" and isinstance(node.ops[0], ast.Gt | ast.GtE)
+        else f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
+    )
     through = f"{step} + ({body.text(outer)} - {step}).detach()"
     new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
-    return f"On line {statement.lineno}, write `{new}`: the same values, with the gradient of a sigmoid" if new else ""
+    return (
+        (f"On line {statement.lineno}, write `{new}`", ": the same values, with the gradient of a sigmoid")
+        if new
+        else ("", "")
+    )
 
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:

@@ -15,7 +15,15 @@ from backsight.source import Carried, carried
 from backsight.source.body import calls_in
 from backsight.story.failure import Failure
 from backsight.story.memory import is_module
-from backsight.story.sections import Section, called_by, function_called, passed, section_of, undecorated
+from backsight.story.sections import (
+    Section,
+    behind_attribute,
+    called_by,
+    function_called,
+    passed,
+    section_of,
+    undecorated,
+)
 from backsight.tape import parameters_in, tensors_in
 
 Read = tuple[str, int]
@@ -55,7 +63,8 @@ class Way:
             here = replace(section, goals=(read,))  # of a tuple that a call returns, the part that is read here
             found = carried(section.body, *read, section.enabled, partial(self._opens, here, inner))
             yield section, found, behind
-            for each in (*inner, *_giver(self._failure, section, found.entering)):
+            stored = [each for name in sorted(found.entering) for each in behind_attribute(section, name)]
+            for each in (*inner, *_giver(self._failure, section, found.entering), *stored):
                 self._queue.extend((each, goal, behind) for goal in each.goals)
 
     def _opens(self, section: Section, inner: list[Section], call: ast.Call) -> bool:

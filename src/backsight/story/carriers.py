@@ -84,6 +84,8 @@ def _once(case: Case, upstream: bool = False) -> Iterator[Carrier]:
                 if anew or value is case.root or _is_namespace(value) or _acts(level, ancestor):
                     continue
                 nodes = [i for i in made_in(case.graph, value) if needs_saved(case.graph, i)]
+                if _is_filled_elsewhere(level, facts, ancestor, value):
+                    continue
                 if (passed := _passed_inside(case, name, value)) is not None:
                     yield passed
                     continue
@@ -91,6 +93,15 @@ def _once(case: Case, upstream: bool = False) -> Iterator[Carrier]:
                     continue
                 if not upstream or name in facts.outside or ancestor.read == facts.loop:
                     yield _put_together(case, level, ancestor, nodes) or _computed(case, level, facts, ancestor, nodes)
+
+
+def _is_filled_elsewhere(level: Level, facts: LoopFacts, ancestor: Ancestor, value: object) -> bool:
+    """Whether a container was made empty, and what it holds was put in by other functions, `kept = {}`."""
+    made = [place for place in ancestor.bound if place.line < facts.loop.line]
+    later = any(place.line > facts.loop.line for place in ancestor.bound)
+    every = [statement_at(level.body, *place.position) for place in made]
+    empty = bool(every) and not any(each is None or may_have_history(each) for each in every)
+    return not is_tensor(value) and not later and empty
 
 
 def _passed_inside(case: Case, name: str, value: object) -> Carrier | None:
@@ -265,7 +276,7 @@ def _suspended(case: Case) -> Iterator[Carrier]:
     """A variable of a generator that waits, which an iteration of its loop reads before it assigns it."""
     waiting = [Level(frame, frame.f_lineno) for frame in suspended(case.failure.frames)]
     for level in waiting:
-        if level.statement is None or any(True for _ in blocks(level.statement)):
+        if level.body is None or level.statement is None or any(True for _ in blocks(level.statement)):
             continue
         for facts in loops(level):
             names = [
@@ -280,6 +291,13 @@ def _suspended(case: Case) -> Iterator[Carrier]:
                 yield Carrier(
                     case, "carried", level, tuple(names), *facts.carried[names[0]], facts=facts, waits=level.place
                 )
+            for name, made in facts.outside.items():
+                nodes = [i for i in made_in(case.graph, level.value(name)) if case.is_old(i)]
+                reads = (each for each in statements(level.body.node) if each.lineno > facts.loop.line)
+                read = next((each for each in reads if Use(name, False) in uses(each)), None)
+                if nodes and read is not None:
+                    place, at = level.body.place(read), level.place
+                    yield Carrier(case, "once", level, (name,), place, made, nodes=(*nodes,), facts=facts, waits=at)
 
 
 def _by_closure(case: Case) -> Iterator[Carrier]:

@@ -25,7 +25,8 @@ from backsight.source.body import (
 )
 from backsight.source.cut_rules import Kind
 from backsight.source.definitions import gathers, values_of
-from backsight.story.asked import every_call
+from backsight.source.rewriting import rewritten
+from backsight.story.asked import asked
 from backsight.story.attached import (
     in_one_piece,
     kept,
@@ -180,8 +181,9 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
-    if written := soft(cut):
-        return Mend(written, f". The comparison of {operand} jumps from 0 to 1, and has no gradient.")
+    written, stays = soft(cut)
+    if written:
+        return Mend(written, f"{stays}. The comparison of {operand} jumps from 0 to 1, and has no gradient.")
     return Mend(
         f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
         "soft step, use torch.sigmoid"
@@ -224,26 +226,19 @@ def _of_rounding(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
-    every = list(dict.fromkeys(_graphs(cut)))
-    own = "this gradient has its own graph" if len(every) == 1 else "each gradient has its own graph"
-    alone = "" if len(every) == 1 else " With a graph for only some of them, the others would stay constants."
-    edit = listed(every, len(every))
-    return Mend(f"{edit[0].upper()}{edit[1:]}", f", so that {own}.{alone}")
-
-
-def _graphs(suspect: CutOff) -> Iterator[str]:
-    """How each statement that takes a gradient keeps its graph."""
-    calls = list(every_call(suspect))
-    for call in calls:
+    why = ", so that this gradient has its own graph."
+    if (call := asked(cut)) is not None:
         line = f"on line {call.place.line}"
-        yield f"{line}, write `{call.mended}`" if call.mended else f"pass {call.wanted} to {call.text} {line}"
-    if calls:
-        return
-    body, node = suspect.section.body, node_of(suspect.section, suspect.cut)
-    statement = statement_at(body, *suspect.cut.place.position)
+        return Mend(
+            f"O{line[1:]}, write `{call.mended}`" if call.mended else f"Pass {call.wanted} to {call.text} {line}", why
+        )
+    body, node = cut.section.body, node_of(cut.section, cut.cut)
+    statement = statement_at(body, *cut.cut.place.position)
     new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
-    line = f"on line {suspect.cut.place.line}"
-    yield f"{line}, write `{new}`" if new else f"pass create_graph=True where the gradient is computed {line}"
+    line = f"on line {cut.cut.place.line}"
+    return Mend(
+        f"O{line[1:]}, write `{new}`" if new else f"Pass create_graph=True where the gradient is computed {line}", why
+    )
 
 
 def of_positions(operand: str, function: str) -> str:
@@ -327,10 +322,12 @@ def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
         for node in expressions(each):
             new = _spread(body, node, target, axis)
             if new:
-                drop = f"remove line {line}" if soft == target else f"write {target} = {soft} on line {line}"
+                drop = f"remove line {line}" if soft == target else f"write `{target} = {soft}` on line {line}"
+                whole = rewritten(body, each, {node: new})
+                there = f"`{whole}`" if whole else f"{new} instead of {body.text(node)}"
                 told = (
                     f"Use the probabilities instead of {function}, which is for the accuracy: {drop}, and "
-                    f"write {new} instead of {body.text(node)} on line {each.lineno}"
+                    f"write {there} on line {each.lineno}"
                 )
                 return told, (each.lineno,)
     return "", ()
@@ -404,17 +401,27 @@ def _of_block(cut: CutOff) -> str:
             f"Move what the loss depends on out of the {expression} block. Weights that the block updates must be "
             "modified in place (w -= lr * w.grad), so they stay leaves"
         )
-    places = [place for place, _ in cut.inside]
-    texts = listed([f"`{place.text}`" for place in places], 2)
-    held = [each for each in unrecorded(cut.section, cut.cut) if not isinstance(each, ast.Expr)]
+    body, place = cut.section.body, cut.cut.place
+    every = unrecorded(cut.section, cut.cut)
+    direct = [each for each in every if not any(_holds(other, each.lineno) for other in every if other is not each)]
+    inside = [each for each in direct if any(_holds(each, at.line) for at, _ in cut.inside)]
+    places = [body.place(each) for each in inside] or [at for at, _ in cut.inside]
+    texts = listed([f"`{each.text}`" for each in places], 2)
+    held = [each for each in direct if not isinstance(each, ast.Expr)]
     if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
-        rest = [each for each in held if each.lineno not in {place.line for place in places}]
-        made = {name for each in held if each not in rest for name in bound(each)}
+        rest = [each for each in every if not any(_holds(top, each.lineno) for top in inside)]
+        made = {name for each in every if each not in rest for name in bound(each)}
         if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
-            return f"Remove line {cut.cut.place.line}, `{cut.cut.place.text}`, and dedent the lines inside it"
-        return f"Move {texts} above line {cut.cut.place.line}, dedented one level"
-    belong = "belongs" if len(places) == 1 else "belong"
-    return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level"
+            return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it"
+        lines = listed([str(each.line) for each in places])
+        return f"Move line{'s' * (len(places) > 1)} {lines}, {texts}, above line {place.line}, dedented one level"
+    first, last = places[0].line, max(each.end_lineno or each.lineno for each in direct)
+    which = f"line {first}, {texts}" if first == last else f"lines {first} to {last}, from {texts} on"
+    return f"End the block before line {first}: dedent {which}"
+
+
+def _holds(statement: ast.stmt, line: int) -> bool:
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
 def _other_calls(suspect: CutOff, name: str, expression: str) -> str:

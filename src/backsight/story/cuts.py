@@ -116,7 +116,7 @@ def cuts(
 
     The tensor is what backward was called on, or `goals`; with `of`, only what cuts it off from one of these is told.
     """
-    found: dict[tuple[str, int, str], CutOff] = {}
+    found: dict[tuple[object, ...], CutOff] = {}
     way = Way(failure)
     starts = goals or [(level, ((level.receiver, level.line),)) for level in failure.users[:1] if level.receiver]
     for level, read in starts:
@@ -128,7 +128,8 @@ def cuts(
         if any(trained.carries(section.value(name)) for name in carried.names):
             arrived.update(before[-1:])
         for cut in (each for each in carried.cuts if not _is_skipped(section, each)):
-            key = (cut.place.file, cut.place.line, cut.expression)
+            called = section.call if cut.kind == "gradient" else None  # each call may ask for a graph, or not
+            key = (cut.place.file, cut.place.line, cut.expression, called)
             if key not in found:
                 each = _weighed(section, cut, trained)
                 if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
@@ -141,7 +142,12 @@ def cuts(
     met = {cut for each in every for cut in each.before}  # on the way to those
     every = [each for each in found.values() if each in every or each.cut in met]
     every = [_without(each, spread) for each in every if each.cut not in spread]
-    return _beside([replace(each, arrives=bool(each.verdict) or each.cut in arrived) for each in every])
+    return _beside(
+        [
+            replace(each, arrives=each.cut in arrived or (each.verdict is True and each.cut.kind != "no_grad"))
+            for each in every
+        ]
+    )
 
 
 def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:

@@ -116,7 +116,7 @@ def _as_it_was(
         how = f": write {copied}" if copied else ""
         copy = "" if copied else f", {state}.clone()"
         return f"Compute with a copy{copy}, so that {state} may change{how}. Or update {state} after backward()."
-    written = _all_anew((changed, *others)) if others else _written_anew(changed)
+    written = _all_anew((changed, *others)) if others else _written_anew(changed, subject)
     if written:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
@@ -312,7 +312,7 @@ def _state(subject: Subject, changed: Changed) -> str:
     return name if known else ""
 
 
-def _written_anew(changed: Changed) -> str | None:
+def _written_anew(changed: Changed, subject: Subject) -> str | None:
     """The same without a change in place, where it has such a form."""
     text, name = changed.place.text, changed.name
     body = changed.scene.section.body if changed.scene else None
@@ -329,7 +329,7 @@ def _written_anew(changed: Changed) -> str | None:
             return in_a_list(body, statement, name)
         return _same_part(body, statement, name)
     if reads_itself(statement, name):
-        return _from_copy(body, statement, name)
+        return _from_copy(body, name, _saved_as_result(subject))
     instead = out_of_place(body, statement.lineno)
     if instead:
         return f"Write {instead}: that creates a new tensor and leaves the saved one unchanged."
@@ -371,14 +371,19 @@ def reads_itself(statement: ast.stmt, name: str) -> bool:
     )
 
 
-def _from_copy(body: Body, statement: ast.stmt, name: str) -> str:
-    """The same computed from a copy of what it reads, and which other statements need that."""
-    assert isinstance(statement, ast.Assign)
-    value = _Copying(name).visit(copy.deepcopy(statement.value))
-    new = ast.unparse(ast.Assign(statement.targets, value, lineno=statement.lineno))
-    also = too([each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)])
-    first = f"If the operation that created {name} saved it too, start with {name} = {name}.clone()."
-    return f"Compute it from a copy: {new}.{also} {first}"
+def _saved_as_result(subject: Subject) -> bool:
+    """Whether an operation has saved the tensor, or what it is a part of, as its own result."""
+    every = (each for _, each in stale(subject.survey.graph))
+    return any(each.storage == subject.saved.storage and each.name == "result" for each in every)
+
+
+def _from_copy(body: Body, name: str, as_result: bool) -> str:
+    """The same computed from copies of what these statements read; of the whole first, if what made it has saved it."""
+    every = [each for each in statements(body.node) if isinstance(each, ast.Assign) and reads_itself(each, name)]
+    copies = [(each, _Copying(name).visit(copy.deepcopy(each.value))) for each in every]
+    new = [f"`{ast.unparse(ast.Assign(e.targets, v, lineno=0))}` on line {e.lineno}" for e, v in copies]
+    first = f" And put `{name} = {name}.clone()` above line {every[0].lineno}, as what created it saved it too."
+    return f"Compute it from a copy: write {listed(new)}.{first if as_result else ''}"
 
 
 def too(lines: Sequence[int]) -> str:

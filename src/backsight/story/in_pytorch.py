@@ -33,6 +33,7 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
     """
     edits, edit = dict[int, str](), _InPyTorch(converted, arrays or {})
     names, made = {converted, *(name for name, kind in edit.arrays.items() if kind == "several")}, set[str]()
+    left = dict[int, list[str]]()
     for each in statements(body.node):
         reads = {use.name for use in uses(each) if not use.binds}
         converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
@@ -41,13 +42,19 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
         made |= {name for name in bound(each) if "." not in name}
         names |= made
         edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in made}
+        edit.unknown = []
         new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
         if new and new != ast.unparse(each):
             edits[each.lineno] = new
+            left |= {each.lineno: edit.unknown} if edit.unknown else {}
     if not edits or len(edits) > _MOST:
         return ""
-    instead = f", with a PyTorch operation instead of {listed(edit.unknown, 3)}" if edit.unknown else ""
-    return "; ".join(f"on line {line}, write `{new}`" for line, new in edits.items()) + instead
+    return "; ".join(
+        f"on line {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
+        if line in left
+        else (f"`{new}` will do on line {line}" if left else f"on line {line}, write `{new}`")
+        for line, new in edits.items()
+    )
 
 
 class _InPyTorch(ast.NodeTransformer):

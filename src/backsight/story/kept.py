@@ -81,10 +81,8 @@ def is_once(case: Case, store: Store) -> bool:
 
 
 def _is_fresh(case: Case, store: Store, body: Body, read: Place) -> bool:
-    """Whether each pass stores it before it reads it."""
-    if store.again:
-        return False
-    return runs_first(case.failure, (store.body.node, store.place), (body.node, read))
+    """Whether each pass stores it before it reads it, as far as it shows."""
+    return not store.again and not runs_first(case.failure, (body.node, read), (store.body.node, store.place))
 
 
 def _detaches(level: Level, name: str) -> bool:
@@ -102,8 +100,9 @@ def held(case: Case) -> Iterator[Carrier]:
     """What an attribute or a container holds of this graph, which it got once, where there was none, or for good."""
     joint = joint_of(case)
     at = joint.holder if joint else ""
+    root = next((index for index, _ in case.graph.root_edges), -1)
     for path, node in sorted(case.held, key=lambda each: each[0] != at):
-        if not case.is_old(node) or ("." not in path and "[" not in path):
+        if node == root or not case.is_old(node) or ("." not in path and "[" not in path):
             continue
         found = _got(case, path, node)
         if found is not None:
@@ -136,7 +135,8 @@ def _got(case: Case, path: str, node: int) -> Carrier | None:
         )
     else:
         store = late[0] if late and all(each.keeping.cached for each in late) else None
-    if store is not None:
+    stays = store is None or store.again or node in case.old or (not case.old and not _is_replaced(case, store))
+    if store is not None and stays:
         kind: Kind = "cached" if store.keeping.cached else "kept"
         nodes = dict.fromkeys([node, *made_in(case.graph, held_as(case.failure, variable))])
         return Carrier(case, kind, level, (path,), None, store.place, nodes=(*nodes,), keeping=store.keeping)
@@ -150,6 +150,15 @@ def filled(case: Case, container: str) -> Store | None:
     """The statement that puts things into a container, one that may find it empty last: it may be zeros."""
     found = [each for each in stores(case.failure, container) if each.inside]
     return next((each for each in found if not each.keeping.cached), next(iter(found), None))
+
+
+def _is_replaced(case: Case, store: Store) -> bool:
+    """Whether each pass puts something else in the place of an entry before it reads that."""
+    target = store.statement.targets[-1] if isinstance(store.statement, ast.Assign) else None
+    known = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
+    read = _used(case, apart(store.keeping.name)[0], store) or first_read(store.body, store.keeping.name)
+    body = body_around(read.file, read.line) if read else None
+    return known and not store.keeping.cached and (body is None or read is None or _is_fresh(case, store, body, read))
 
 
 def _is_entry(store: Store) -> bool:

@@ -25,6 +25,7 @@ from backsight.story.fixes import every_time
 from backsight.story.holders import below, made_in, results_in, terms
 from backsight.story.joints import is_of_this_pass, joint_of, passes_before
 from backsight.story.memory import is_module, is_tensor
+from backsight.story.ratios import ratio_of_one
 from backsight.story.sections import methods_of
 from backsight.story.stepping import optimizer_steps, steps_in
 from backsight.story.stores import held_as
@@ -338,7 +339,7 @@ def _inside_loop(found: Carrier) -> str:
         if again := computed_again(case, name):
             inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}"
     if plain := _without_graph(found, own):
-        return f"{plain} Otherwise, {inside}."
+        return plain if ratio_of_one(case.graph, nodes) else f"{plain} Otherwise, {inside}."
     if added := _added(case, level, facts.loop):
         return f"{added} Or {inside}."
     return f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"

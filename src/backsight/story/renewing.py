@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from backsight.source.keeping import Keeping
 from backsight.source.rewriting import simple
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
+from backsight.story.failure import Level
 from backsight.story.fixes import every_time
 from backsight.story.holders import below, results_in
 from backsight.story.joints import joint_of
@@ -209,14 +211,46 @@ def _of_container(found: Carrier) -> str:
         return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
     if keeping.replaces:
         return _put_detached(found, container, keeping)
+    clear = _clearing(case.failure.user, container)
+    if _trains_all(case, container):
+        return (
+            f"Let {container} hold the results of one step only, and empty it after each step{clear}. The loss trains "
+            "through them alone: detached, they would train nothing."
+        )
     return (
-        f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "
-        f"ones, put them into it detached: {_cut_in(found, keeping) or 'x.detach(), not x'}."
+        f"If {container} should hold the results of one step only, empty it after each step{clear}. If it should keep "
+        f"older ones, put them into it detached: {_detached_at(found, keeping)}."
     )
 
 
 def _put_detached(found: Carrier, container: str, keeping: Keeping) -> str:
-    return f"Put results into {container} detached: {_cut_in(found, keeping) or 'x.detach(), not x'}."
+    return f"Put results into {container} detached: {_detached_at(found, keeping)}."
+
+
+def _detached_at(found: Carrier, keeping: Keeping) -> str:
+    written = _cut_in(found, keeping)
+    return f"on line {keeping.place.line}, write `{written}`" if written else "x.detach(), not x"
+
+
+_CONTAINERS = (list, dict, set, deque)
+
+
+def _clearing(level: Level | None, container: str) -> str:
+    """Where a container is emptied: below the step that follows the failing backward. Empty of one of containers."""
+    value = level.value(container) if level is not None else None
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
+    if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in inside):
+        return ""
+    after = next((each for each in optimizer_steps(level) if each.line >= level.line), level.place)
+    return f": put `{container}.clear()` below line {after.line}"
+
+
+def _trains_all(case: Case, container: str) -> bool:
+    """Whether what optimizers hold is reached through the results in a container alone."""
+    kept = [node for path, node in case.held if apart(path)[0] == container]
+    beside = below(case.graph, [root for root, _ in case.graph.root_edges], without=kept)
+    owned = {leaf.node for leaf in case.graph.leaves if leaf.owner}
+    return bool(owned) and not owned & set(beside)
 
 
 def _cut_in(found: Carrier, keeping: Keeping) -> str:

@@ -18,6 +18,7 @@ from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.definitions import flow_of
 from backsight.story.evaluated import Variables, truth_of, value_of
 from backsight.story.failure import Failure, Level, bound_to, follow, function_of, method, owner_of
 
@@ -290,6 +291,27 @@ def _read_properties(section: Section) -> Iterator[tuple[Any, object, ast.Call]]
             found = property_of(type(owner), node.attr) if owner is not None else None
             if found is not None:
                 yield found, owner, ast.copy_location(ast.Call(node, [], []), node)
+
+
+def behind_attribute(section: Section, name: str) -> Iterator[Section]:
+    """Yield what gives an attribute that a function reads its value: its property, or the other methods that store it,
+    each with what they store as its goals."""
+    path, _, attribute = name.rpartition(".")
+    owner = section.value(path) if path else None
+    if owner is None or not is_user_class(class_dict(type(owner)).get("__module__")):
+        return
+    found = property_of(type(owner), attribute)
+    if found is not None:
+        yield _of_function(found, owner, function_at(found.__code__), False)  # type: ignore[arg-type]  # it is the user's
+    held = section.value(name)
+    if held is None or issubclass(type(held), torch.nn.Module | torch.nn.Parameter):
+        return
+    for body in methods_of(type(owner)):
+        stored = flow_of(body.node).touching.get(f"self.{attribute}", ()) if body.node is not section.body.node else ()
+        values = [value for _, each in stored for definition in each for value in definition.values]
+        if values:
+            goals = tuple((body.text(value), value.lineno) for value in values)
+            yield Section(body, goals, {"self": owner}, section.globals, own=frozenset({"self"}))
 
 
 def property_of(cls: type, name: str) -> Any:

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from backsight.naming.plain import class_dict, class_name, namespace
@@ -22,6 +23,7 @@ from backsight.source import (
     parsed,
     statement_at,
 )
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, bound, parameters_of, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
@@ -72,7 +74,6 @@ class Store:
 
     inside: whether it puts it into what is there already, a container or a tensor.
     once: whether it stands where it runs only once: in a constructor, in a class, outside of every loop of a module.
-    again: whether it computes it from what was there.
     """
 
     body: Body
@@ -93,13 +94,18 @@ class Store:
             return loop_facts(self.body, self.place.line) is None
         return isinstance(self.body.node, ast.ClassDef) or self.body.name == "__init__"
 
-    @property
+    @cached_property
     def again(self) -> bool:
-        statement = self.statement
-        value = statement if isinstance(statement, ast.AugAssign | ast.Expr) else getattr(statement, "value", None)
+        """Whether it computes it from what was there, as the text shows it: `last = self.h; self.h = cell(x, last)`."""
+        statement, name = self.statement, self.keeping.name
+        value = statement if isinstance(statement, ast.AugAssign) else getattr(statement, "value", None)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):  # `path.append(f(path[-1]))`
-            return any(use == Use(self.keeping.name, False) for each in statement.value.args for use in uses(each))
-        return Use(self.keeping.name, False) in uses(value) and lets_through(statement or ast.Pass(), self.keeping.name)
+            read = [use.name for each in statement.value.args for use in uses(each) if not use.binds]
+        else:
+            read = [use.name for use in uses(value) if not use.binds]
+        if name in read or statement is None:
+            return statement is not None and lets_through(statement, name)
+        return any(name in ancestors(self.body, each, statement.lineno) for each in read)
 
     @property
     def has_history(self) -> bool:

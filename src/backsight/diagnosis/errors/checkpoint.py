@@ -18,8 +18,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place, function_at
+from backsight.source import Place, function_at, read_at
 from backsight.source.body import callee, dotted, is_constant, keyword, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, function_of, message_of
 from backsight.story.memory import is_module
 from backsight.story.sections import run_by, sections
@@ -127,16 +128,17 @@ def _cause(failure: Failure, function: object) -> Unsteady | None:
         owner = getattr(function, "__self__", None)
     if run is None:
         return None
-    forgetting = (
-        place for call, place in _checkpointing(failure) if is_constant(keyword(call, "preserve_rng_state"), False)
-    )
-    place = next(forgetting, None)
+    every = ((keyword(call, "preserve_rng_state"), place) for call, place in _checkpointing(failure))
+    given, place = next(((given, at) for given, at in every if given and is_constant(given, False)), (None, None))
     drawn = draws(run_by(run, owner)) if place is not None else None
-    if place is not None and drawn is not None:
+    if place is not None and given is not None and drawn is not None:
+        body, statement = read_at(place)
+        new = rewritten(body, statement, {given: "True"}) if body and statement else ""
+        how = f"On line {place.line}, write `{new}`" if new else "Remove preserve_rng_state=False"
         return Unsteady(
             place,
             f"keeps no random state: {drawn[0]} draws other numbers in the second run.",
-            "Remove preserve_rng_state=False: then checkpoint restores PyTorch's random state for the second run.",
+            f"{how}: then checkpoint restores PyTorch's random state for the second run.",
             drawn[1],
         )
     around = [level.body for level in failure.users if level.body]

@@ -42,15 +42,14 @@ _FIXES = {
     "torch.nn.attention.SDPBackend.MATH):`. That implementation can be differentiated twice; the fast ones cannot.",
     "rnn": "Put {line} inside `with torch.backends.cudnn.flags(enabled=False):`. PyTorch's own "
     "implementation can be differentiated twice; cuDNN's cannot.",
-    "cdist": (
-        "Write the distances with operations that can be differentiated twice: (({x}.unsqueeze(-2) - "
-        "{y}.unsqueeze(-3)).square().sum(-1) + 1e-12).sqrt(). The small number keeps the gradient finite where points "
-        "coincide."
-    ),
-    "pdist": (
-        "Write the distances with operations that can be differentiated twice: (({x}.unsqueeze(0) - "
-        "{x}.unsqueeze(1)).square().sum(-1) + 1e-12).sqrt()[torch.ones(len({x}), len({x})).triu(1).bool()]."
-    ),
+    "cdist": "Write the distances with operations that can be differentiated twice: {written}. The small number keeps "
+    "the gradient finite where points coincide.",
+    "pdist": "Write the distances with operations that can be differentiated twice: {written}.",
+}
+_DISTANCES = {
+    "cdist": "(({x}.unsqueeze(-2) - {y}.unsqueeze(-3)).square().sum(-1) + 1e-12).sqrt()",
+    "pdist": "(({x}.unsqueeze(0) - {x}.unsqueeze(1)).square().sum(-1) + 1e-12).sqrt()"
+    "[torch.ones(len({x}), len({x})).triu(1).bool()]",
 }
 
 
@@ -86,12 +85,16 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
 
 def _fix(operation: str, place: Place | None) -> str:
     """What to write instead, with what the statement gives to the operation."""
-    statement = read_at(place)[1]
+    body, statement = read_at(place)
     call = next((each for each in calls_in(statement) if callee(each)[1] == operation), None)
     given = [simple(ast.unparse(each)) for each in call.args] if call else []
     x, y, *_ = [*given, *("x", "y")[len(given) :], "", ""]
-    line = f"line {place.line}" if place else "the forward pass"
-    return _FIXES.get(operation, _once(operation)).format(x=x, y=y, line=line)
+    line, written = f"line {place.line}" if place else "the forward pass", ""
+    if operation in _DISTANCES:
+        written = _DISTANCES[operation].format(x=x, y=y)
+        new = rewritten(body, statement, {call: written}) if body and statement and call else ""
+        written = f"on {line}, write `{new}`" if new else written
+    return _FIXES.get(operation, _once(operation)).format(line=line, written=written)
 
 
 def _of_compiled(failure: Failure) -> Finding:

@@ -271,6 +271,10 @@ def constants(given: Given) -> Finding | None:
     return _of_tensors(given, asked=False)
 
 
+def _above(given: Given, code: str) -> str:
+    return f"put `{code}` above line {given.node.lineno}"
+
+
 def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
     for name, module in given.modules if not _have_parameters(given) else ():
         for path, inner in modules_in(module):
@@ -311,12 +315,13 @@ def made_later(given: Given) -> Finding | None:
                     source=str(found.definition),
                 )
             call = f"{owner}.{method}({'' if found.takes_none else '...'})"
+            where = "" if "..." in call else f": {_above(given, call)}"
             return explanation(
                 f"{owner} has no parameters yet: {method}() creates {layers}, and it has not run.",
                 (shown(found.place, f"creates {found.layers[0]} when {method}() runs."), given.asked),
                 f"Create {layers} in __init__(). Or run {name} on one batch before you create the optimizer."
                 if found.by_forward
-                else f"Call {call} before you create the optimizer.",
+                else f"Call {call} before you create the optimizer{where}.",
                 source=str(found.place),
             )
     return None
@@ -352,7 +357,7 @@ def all_frozen(given: Given) -> Finding | None:
         if len(every) > 1
         else f"{names} is frozen: {of_all} does not require grad, and the optimizer gets only those that do.",
         (*(shown(each, does) for each in found[:3]), given.asked),
-        f"Before you create the optimizer, add `{added[1].unfreezing(added[0])}`."
+        f"Before you create the optimizer, {_above(given, added[1].unfreezing(added[0]))}."
         if added
         else f"Before you create the optimizer, unfreeze what you want to train, such as the last layer of {names}, "
         "with requires_grad_(True). Or add the new layers after you freeze the rest.",

@@ -309,7 +309,7 @@ def _late(misused: Misused) -> Finding:
         f"{name}.unscale_({argument}) runs after {name}.step({argument}), which has already used the gradients.",
         misused.asked,
         lines,
-        f"Unscale before the step{_up(misused, step)}: {name}.unscale_({argument}), then clip or inspect the "
+        f"Unscale before the step{_up(misused, step)}: first {name}.unscale_({argument}), then clip or inspect the "
         f"gradients, then {name}.step({argument}) and {name}.update(). If you do neither, drop unscale_().",
     )
 
@@ -323,7 +323,7 @@ def _up(misused: Misused, step: Call | None) -> str:
     helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
     for each in (here, *helpers):
         if each.section.body.node is step.section.body.node and _is_before(step, each):
-            return f", moving line {each.place.line}, `{each.place.text}`, above line {step.place.line}"
+            return f" (move line {each.place.line}, `{each.place.text}`, above line {step.place.line})"
     return ""
 
 
@@ -429,8 +429,10 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     skipped = _skipped(misused)
     reason = detached(misused.failure, misused.parameters) if skipped is None or _has_run(skipped[1]) else None
     alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
+    stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
+    where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
     skipping = (
-        f"Step only an optimizer that has gradients: "
+        f"Step only an optimizer that has gradients: {where}"
         f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
         f"{name}.step({argument})`."
     )

@@ -9,10 +9,9 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made, updated_by_hand
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown, tensor_of
-from backsight.source import Place
-from backsight.source.body import dotted, expressions, statements
+from backsight.source import Place, read_at
+from backsight.source.body import dotted, statements
 from backsight.story.failure import Failure
-from backsight.story.fixes import too
 from backsight.story.memory import needs_gradient, shape_of
 
 
@@ -30,12 +29,12 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     here = origin is not None and origin.place.position == read.place.position  # of the pass before
     says = f"computes {read.name}, {tensor_of(shape_of(read.tensor))}{', for the next iteration' if here else ''}."
     if origin and origin.rewritten:
-        fix = f"Make it a leaf by setting requires_grad last: {origin.rewritten}.{too(_alike(read)) if here else ''}"
+        fix = f"Make it a leaf by setting requires_grad last: {_written(read, origin)}."
         fix += "" if here else _afterwards(read)
     else:
         fix = (
-            f"Call {read.name}.retain_grad() right after it is computed, before backward(). Or get the gradient "
-            f"directly: torch.autograd.grad(loss, {read.name})."
+            f"Call {read.name}.retain_grad() right after it is computed, before backward(){_keeping(origin)}. Or get "
+            f"the gradient directly: torch.autograd.grad(loss, {read.name})."
         )
     return explanation(
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
@@ -55,14 +54,30 @@ def _afterwards(read: Read) -> str:
     return f" On line {read.place.line}, write `{new}`." if new else ""
 
 
-def _alike(read: Read) -> list[int]:
-    """The lines below that do the same with other leaves: the errors that would come next."""
-    body, found = read.level.body, []
+def _keeping(origin: Made | None) -> str:
+    """Where the tensor is told to keep its gradient: below the statement that computes it."""
+    body, statement = read_at(origin.place if origin is not None and origin.name else None)
+    if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
+        return ""
+    return f": put `{origin.name}.retain_grad()` below line {statement.end_lineno}"
+
+
+def _written(read: Read, origin: Made) -> str:
+    """What makes the leaf, on its line, with the updates of other leaves below: the errors that would come next."""
+    first = f"on line {origin.place.line}, write `{origin.rewritten}`"
+    again = _alike(read) if origin.place.position == read.place.position else {}
+    return " and ".join([first, *(f"on line {line}, `{new}`" for line, new in again.items())])
+
+
+def _alike(read: Read) -> dict[int, str]:
+    """The lines below that do the same with other leaves, and what to write there."""
+    body, found = read.level.body, dict[int, str]()
     for each in statements(body.node) if body else ():
         target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
         is_leaf = each.lineno > read.place.line and bool(target) and needs_gradient(read.level.value(target or ""))
-        if is_leaf and any(dotted(node) == f"{target}.grad" for node in expressions(each)):
-            found.append(each.lineno)
+        new = updated_by_hand(body, target, each) if is_leaf and body and target else None
+        if new:
+            found[each.lineno] = new
     return found
 
 

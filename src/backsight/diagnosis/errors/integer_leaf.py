@@ -17,7 +17,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.source import Body
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, calls_in, expressions, keyword, statements
+from backsight.source.body import blocks, callee, calls_in, expressions, keyword, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -59,6 +59,23 @@ def _asked(failure: Failure, level: Level) -> Iterator[tuple[str, torch.Tensor]]
         yield from (("", value) for value in inner.variables.values() if _is_of_integers(value))
 
 
+def _of_floating_point(level: Level) -> str:
+    """The statement that asks for the gradients of several tensors, of those alone that can have one."""
+    body, statement = level.body, level.statement
+    if body is None or statement is None or any(True for _ in blocks(statement)):
+        return ""
+    for call in calls_in(statement):
+        receiver, method = callee(call)
+        if method == "requires_grad_" and receiver is not None and is_module(value_of(level, receiver)):
+            return f"for p in {body.text(receiver)}.parameters(): p.requires_grad_(p.is_floating_point())"
+        if method == "requires_grad_" and isinstance(receiver, ast.Name):
+            return f"if {receiver.id}.is_floating_point(): {body.text(statement)}"
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")]):
+            return f"if {name}.is_floating_point(): {body.text(statement)}"
+    return ""
+
+
 def _is_of_integers(value: object) -> TypeGuard[torch.Tensor]:
     return is_tensor(value) and not (value.is_floating_point() or value.is_complex())
 
@@ -97,10 +114,12 @@ def _fix(
     if _is_parameter(level):
         plain = simple(text)
         return (
-            f"If you do not train it, make it a buffer, or nn.Parameter({text}, requires_grad=False). To train it, "
-            f"convert it to floating point: nn.Parameter({plain}.float())."
+            f"If you do not train it, make it a buffer{_as_buffer(level, text)}, or nn.Parameter({text}, "
+            f"requires_grad=False). To train it, convert it to floating point: nn.Parameter({plain}.float())."
         )
     if name != text:  # one of several, which the statement goes through
+        if how := _of_floating_point(level):
+            return f"Set requires_grad on floating-point parameters only: on line {level.line}, write `{how}`."
         each = text or "parameter"
         return (
             f"Set requires_grad on floating-point parameters only: if {each}.is_floating_point(): "
@@ -110,6 +129,14 @@ def _fix(
         f"Convert it to floating point first: {text} = {simple(text)}.float(). If it holds indices, as of words, "
         "differentiate what an embedding looks up with them: call retain_grad() on that."
     )
+
+
+def _as_buffer(level: Level, text: str) -> str:
+    """The statement that makes a buffer of an attribute, and its line."""
+    match level.statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)], value=ast.Call()):
+            return f' (on line {level.line}, write `{owner}.register_buffer("{name}", {text})`)'
+    return ""
 
 
 def _of_index(level: Level, text: str) -> str:

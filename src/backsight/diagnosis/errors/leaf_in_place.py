@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
@@ -34,11 +35,12 @@ _NEAR = 3
 
 
 class Case(NamedTuple):
-    """What the statement does with the leaf, why that is refused, and what to do."""
+    """What the statement does with the leaf, why that is refused, and what to do; `of_all`: with the next ones, too."""
 
     does: str
     reason: str
     fix: str
+    of_all: bool = False
 
 
 @explains("BS205", r"a (view of a )?leaf Variable that requires grad (is being|has been) used in an in-place operation")
@@ -47,23 +49,23 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     found = written(failure, is_leaf)
     if found is None or (found.statement is None and found.tensor is None):
         return _by_message(failure)
-    case = _case(found)
+    others = _next_ones(found)
+    case = _case(found, others)
     made = _maker(found)
     lines: list[Fact] = [shown(made, f"creates {found.here}, a leaf that requires grad.")] if made else []
     lines += [shown(found.level.place, case.does), case.reason]
-    others = _next_ones(found)
     lines += [f"Line {place.line} would raise the same error: {place.text}" for place in others]
     part = "part of it" if match[1] else "it"
     return explanation(
         f"{found.label} is a leaf that requires grad, and this statement modifies {part} in place.",
         tuple(lines),
-        case.fix + too([place.line for place in others]),
+        case.fix if case.of_all else case.fix + too([place.line for place in others]),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
 
 
-def _case(found: Written) -> Case:
+def _case(found: Written, others: Sequence[Place]) -> Case:
     if found.name and (adapted := _adapted(found)) is not None:
         return adapted
     if found.statement is not None and _reads_gradient(found):
@@ -73,7 +75,7 @@ def _case(found: Written) -> Case:
     if _follows_parameters(found):
         return _average(found)
     if _is_first_value(found):
-        return _first_value(found)
+        return _first_value(found, others)
     return _initial(found) if _runs_once(found) else _computation(found)
 
 
@@ -190,11 +192,14 @@ def _handed_over(found: Written) -> Case:
     )
 
 
-def _first_value(found: Written) -> Case:
+def _first_value(found: Written, others: Sequence[Place]) -> Case:
     name, line = found.here, found.outer.line
     reason = f"{name} already requires grad, so autograd would record this as part of the computation."
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None or _is_optimized(found):
-        fix = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
+        lines = [str(line), *(str(each.line) for each in others)]
+        which = f"line{'s' * (len(lines) > 1)} {listed(lines)}"
+        fix = f"Put {which} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
+        return Case(f"sets the values of {name}.", reason, fix, of_all=True)
     else:
         fix = (
             f"Fill {name} first and call {name}.requires_grad_() afterwards, or put line {line} inside "
@@ -281,10 +286,11 @@ def _computation(found: Written) -> Case:
         ):
             fix = (
                 f"Create a new tensor: put {new} = {name} above line {around.lineno}, write {new} = {value} on line "
-                f"{found.level.line}, and use it{used}."
+                f"{found.level.line}, and use {new}{used}."
             )
         else:
-            fix = f"Create a new tensor: {new} = {value}{used and f', and use it{used}'}."
+            fix = f"Create a new tensor: on line {found.level.line}, write `{new} = {value}`"
+            fix += f", and use {new}{used}." if used else "."
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",

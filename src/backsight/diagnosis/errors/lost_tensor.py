@@ -222,7 +222,8 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
         return _fix_of_none(lost, made)
     tensor = _still_there(lost, made)
     if tensor:
-        return f"Call backward() on the tensor: {tensor}.backward(). {lost.name} is a number for logging."
+        line = _instead(lost, f"{tensor}.backward()")
+        return f"Call backward() on the tensor: {line.removeprefix('call ')}. {lost.name} is a number for logging."
     if made.call is None or made.operand is None:
         lines = in_pytorch(made.section.body, made.place.line, "") if "outside PyTorch" in made.does else ""
         if lines:
@@ -233,6 +234,13 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
     mended = without(made)
     log = " Convert to a number for logging after backward()."
     return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor on line {made.place.line}.{log}"
+
+
+def _instead(lost: Lost, call: str) -> str:
+    """What to call in place of the failing statement, with its line where that is no more than a call."""
+    level = lost.failure.user
+    alone = level is not None and level.statement is not None and re.fullmatch(r"[^=]+\.backward\(\)", level.place.text)
+    return f"on line {level.line}, write `{call}`" if level is not None and alone else f"call {call}"
 
 
 def _plain_fix(lost: Lost) -> str:
@@ -375,10 +383,11 @@ def _taken_out(
     text = f"{simple(lost.name)}{path}"
     if tensor.numel() != 1:
         return f"Compute the loss from {text}, and call backward() on it."
+    call = _instead(lost, f"{text}.backward()")
     if isinstance(display, ast.Tuple) and made and made.function and path.startswith("["):
         names = ", ".join(lost.name if f"[{k}]" == path else "_" for k in range(len(display.elts)))
-        return f"Unpack it: {names} = {made.function}(...). Or call {text}.backward()."
-    return f"Call {text}.backward()."
+        return f"Unpack it: {names} = {made.function}(...). Or {call}."
+    return f"{call[0].upper()}{call[1:]}."
 
 
 def _not_called(lost: Lost) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,15 +12,17 @@ import torch
 from backsight.diagnosis.errors.gradient_of_result import of_result
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.clearing import Clearing, clearing
-from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
+from backsight.diagnosis.evidence.gradients import Made, Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
-from backsight.source import Body, Place, backward_calls, backward_roots
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source import Body, Place, backward_calls, backward_roots, read_at
+from backsight.source.bindings import target_names
+from backsight.source.body import callee, calls_in, expressions, functions, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.cuts import met_in
 from backsight.story.failure import Failure, failure_of
 from backsight.story.files import user_files
@@ -86,9 +89,18 @@ def _not_asked(read: Read) -> Finding:
     return explanation(
         f"{read.name}.grad is None: {read.name} does not require grad.",
         (*lines, _reading(read)),
-        f"Call {read.name}.requires_grad_() before computing anything from it; backward() then sets its .grad.",
+        f"Call {read.name}.requires_grad_() before computing anything from it{_asking(origin)}; backward() then sets "
+        "its .grad.",
         source=str(origin.place if origin else read.place),
     )
+
+
+def _asking(origin: Made | None) -> str:
+    """Where a tensor is made to require grad: below the statement that creates it."""
+    body, statement = read_at(origin.place if origin is not None and origin.name else None)
+    if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return ""
+    return f": put `{origin.name}.requires_grad_()` below line {statement.end_lineno}"
 
 
 def _untimely(failure: Failure, read: Read) -> Finding | None:
@@ -116,7 +128,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         return explanation(
             before,
             (reading, *when),
-            f"Read it after {after}, where backward() runs: move {moved} below that."
+            f"Read it after {after}, where backward() runs: move {moved} below {after}."
             if later is not None
             else "Read it after backward(): move the line below that.",
             source=str(read.place),
@@ -203,7 +215,24 @@ def _take_turns(failure: Failure) -> bool:
 
 
 def _skipping(read: Read) -> str:
-    return f"Skip parameters without a gradient: `if {read.text}.grad is not None`."
+    new = _skipped(read)
+    how = f"on line {read.level.line}, write `{new}`" if new else f"`if {read.text}.grad is not None`"
+    return f"Skip parameters without a gradient: {how}."
+
+
+def _skipped(read: Read) -> str:
+    """The statement that reads the gradients, with those left out that are None."""
+    body, statement, condition = read.level.body, read.level.statement, f"{read.text}.grad is not None"
+    if body is None or statement is None or read.place.position != read.level.place.position:
+        return ""
+    loops = [each for node in expressions(statement) for each in getattr(node, "generators", ())]
+    around = next((each for each in loops if read.text in target_names(each.target)), None)
+    if around is not None:
+        new = f"{body.text(around.iter)} if {condition}"
+        return "" if around.ifs else rewritten(body, statement, {around.iter: new})
+    alone = body.lines[statement.lineno - 1].strip() == body.text(statement)
+    simple = isinstance(statement, ast.AugAssign | ast.Expr) and alone
+    return f"if {condition}: {body.text(statement)}" if simple else ""
 
 
 def _skipping_part(read: Read) -> str:
@@ -226,8 +255,8 @@ def _is_zeroed(failure: Failure) -> bool:
 def _was_seen(failure: Failure, read: Read, reason: Reason) -> bool:
     """Whether a watch has seen that statement, or another of the same way, cut off what a loss was computed from."""
     places = [each.place for each in map(evidence_of, reason.evidence) if each.place is not None]
-    for level, receiver in ((level, root) for level in failure.users for root, _ in backward_roots(level.body)):
-        loss = level.value(receiver)
+    losses = [each.value(root) for each in failure.users for root, _ in backward_roots(each.body)]
+    for loss in losses:
         if is_tensor(loss) and maker_of(loss) is not None:
             met = met_in(survey((loss,), frames=failure.frames).graph, [read.tensor])
             if any(cut.is_at(place) for cut, _ in met for place in places):
@@ -248,8 +277,7 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
-    """The loss was computed from other leaves: copies, perhaps, that were detached on the way."""
-    watch = current()
+    """The loss was computed from other leaves."""
     for level in failure.users:
         for receiver, call in backward_roots(level.body):
             loss = level.value(receiver)
@@ -258,19 +286,13 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
             leaves = survey((loss,), frames=failure.frames).graph.leaves
             if not leaves or any(leaf.tensor() is read.tensor for leaf in leaves):
                 continue
-            tensors = [tensor for leaf in leaves if (tensor := leaf.tensor()) is not None]
-            lost = [each.line for tensor in tensors for each in (watch.severed(tensor) if watch else ()) if each.line]
-            goes = shown(call, "stops backpropagating there.")
-            if lost and "detach" in lost[0].text:
-                made = shown(lost[0].place, "creates a new leaf, detached from what it was computed from.")
-                return Reason((made, goes), lost[0].place, "Use the result itself there, without detaching it.")
             if not all(leaf.name for leaf in leaves):
                 continue
             names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
-            copied = [shown(lost[0].place, "creates new leaves with the same values.")] if lost else []
+            goes = shown(call, "stops backpropagating there.")
             return Reason(
-                (*copied, f"{receiver} is computed from {names}, and not from {read.name}.", goes),
-                lost[0].place if lost else call,
+                (f"{receiver} is computed from {names}, and not from {read.name}.", goes),
+                call,
                 f"{_skipping(read)} If {receiver} should train {read.name}, compute it from {read.name}.",
             )
     return None

@@ -84,7 +84,8 @@ def _is_loss_first(value: Any) -> TypeGuard[tuple[Any, ...]]:
 def _with_others(failure: Failure, section: Section, name: str, count: int) -> Finding:
     """The loss is the first of several results: PyTorch must be told."""
     place = _only_return(section)
-    fix = f"{_told_so(failure)}, which then returns the gradient and what {name} returns beside the loss."
+    told = _told_so(failure, _beside(section) if count == 2 else "rest")
+    fix = f"{told}, which then returns the gradient and what {name} returns beside the loss."
     if count > 2 and place is not None:
         fix = f"On line {place.line}, return a pair, the loss and a tuple of the others. {fix}"
     beside = "another value" if count == 2 else f"{count - 1} other values"
@@ -99,14 +100,29 @@ def _with_others(failure: Failure, section: Section, name: str, count: int) -> F
     )
 
 
-def _told_so(failure: Failure) -> str:
+def _beside(section: Section) -> str:
+    """What a function that returns a pair calls the second: `logits`."""
+    pairs = [each.value for each in statements(section.body.node) if isinstance(each, ast.Return)]
+    match pairs:
+        case [ast.Tuple(elts=[_, ast.Name(id=name)])]:
+            return name
+    return "rest"
+
+
+def _told_so(failure: Failure, beside: str) -> str:
     level = failure.user
     if level is not None and level.body is not None and level.statement is not None:
         for call in calls_in(level.statement):
             if callee(call)[1] in ("grad", "grad_and_value") and call.args:
                 last = (*call.args, *(each.value for each in call.keywords))[-1]
                 text = f"{level.body.text(last)}, has_aux=True"
-                if "…" not in text and (line := rewritten(level.body, level.statement, {last: text})):
+                changes: dict[ast.expr, str] = {last: text}
+                match level.statement:
+                    case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Call(func=called)) if any(
+                        each is call for each in ast.walk(called)
+                    ):
+                        changes[target] = f"{name}, {beside if beside not in level.variables else 'rest'}"
+                if "…" not in text and (line := rewritten(level.body, level.statement, changes)):
                     return f"Pass has_aux=True: on line {level.line}, write `{line}`"
     return "Pass has_aux=True to torch.func.grad"
 

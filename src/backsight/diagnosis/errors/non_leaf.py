@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis._torch import ADD_PARAMETERS
+from backsight.diagnosis.errors.leaf_parts import parts_in_groups
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.parametrized import Parametrized, parametrized
@@ -53,6 +54,8 @@ class Refused:
 @explains("BS206", r"can't optimize a non-leaf Tensor")
 def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     """Name each tensor that is no leaf, the statement that computes it, and how to make it a leaf."""
+    if (of_groups := parts_in_groups(failure)) is not None:
+        return of_groups
     tensors = _refused_tensors(failure)
     names = names_of(failure, tensors)
     refused = [_refused(failure, tensor, name) for tensor, name in zip(tensors[:MOST], names, strict=False)]
@@ -145,9 +148,10 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
 def _fix(refused: list[Refused]) -> str:
     rewritten = [each for each in refused if each.rewritten]
     if rewritten:
-        others = [each.name for each in refused if each is not rewritten[0] and each.name]
+        written = {each.made: f"on line {each.made.line}, write `{each.rewritten}`" for each in rewritten if each.made}
+        others = [each.name for each in refused if not each.rewritten and each.name]
         also = f"; do the same for {listed(others, MOST)}" if others else ""
-        return f"Compute first and set requires_grad last: {rewritten[0].rewritten}{also}."
+        return f"Compute first and set requires_grad last: {listed([*written.values()], MOST)}{also}."
     leaves = next((each.leaves for each in refused if each.leaves), [])
     owner = next((leaf.owner for each in refused for leaf in each.graph.leaves if leaf.owner), None)
     if leaves and owner:  # a step on those in place would undo what this optimizer learns
@@ -167,7 +171,7 @@ def _fix(refused: list[Refused]) -> str:
             f"compute {what} from {'it' if one else 'them'} in every step."
         )
     name = next((each.name for each in refused if each.name), "x")
-    return (
-        f"Make it a leaf after the last computation: {name} = {name}.detach().requires_grad_(), or "
-        f"nn.Parameter({name}.detach())."
-    )
+    leaf = f"{name} = {name}.detach().requires_grad_()"
+    last = next((each.made for each in refused if each.made and each.name == name), None)
+    how = f"put `{leaf}` below line {last.line}" if last else leaf
+    return f"Make it a leaf after the last computation: {how}, or nn.Parameter({name}.detach())."

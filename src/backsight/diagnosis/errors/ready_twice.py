@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.reentrant import Reentrant, reentrant_call
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
-from backsight.source import Place
-from backsight.source.body import callee, is_constant, keyword
 from backsight.story.failure import Failure
-from backsight.story.sections import sections
 
 _PARAMETER = re.compile(r"Parameter at index \d+(?: with name (\S+))? has been marked as ready twice")
 
@@ -23,7 +20,8 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
     found = _PARAMETER.search(failure.message)
     name = (found[1] if found else None) or "a parameter"
     reentrant = any(level.frame.f_code.co_filename == CHECKPOINT_FILE for level in failure.levels)
-    place, call = _checkpoint(failure) if reentrant else (None, None)
+    call = reentrant_call(failure) if reentrant else None
+    place = call.place if call is not None else None
     own = "runs its own backward pass each time it is called (use_reentrant=True)."
     lines = [shown(place, own)] if place is not None else []
     lines += failing(failure, f"backpropagates through {name} more than once.")
@@ -44,23 +42,14 @@ _FIX = (
 )
 
 
-def _checkpoint(failure: Failure) -> tuple[Place | None, ast.Call | None]:
-    """The nearest call of `checkpoint` that is not said to be without reentrance."""
-    for section in sections(failure):
-        for call, place in section.calls():
-            reentrant = not is_constant(keyword(call, "use_reentrant"), False)
-            if callee(call)[1] == "checkpoint" and call.args and reentrant:
-                return place, call
-    return None, None
-
-
-def _fix_of_checkpoint(call: ast.Call | None) -> str:
-    if call is None:
+def _fix_of_checkpoint(call: Reentrant | None) -> str:
+    if call is None or not call.mended:
         return (
             "Use a non-reentrant checkpoint, which stays in one backward pass: use_reentrant=False where "
             "checkpoint() is called, or model.gradient_checkpointing_enable(gradient_checkpointing_kwargs="
             '{"use_reentrant": False}).'
         )
-    kept = [each for each in call.keywords if each.arg != "use_reentrant"]
-    without = ast.unparse(ast.Call(call.func, call.args, [*kept, ast.keyword("use_reentrant", ast.Constant(False))]))
-    return f"Use a non-reentrant checkpoint, which stays in one backward pass: {without}."
+    return (
+        f"Use a non-reentrant checkpoint, which stays in one backward pass: on line {call.place.line}, write "
+        f"`{call.mended}`."
+    )

@@ -312,6 +312,19 @@ class Refused:
             }
             yield shown(level.place, says[self.use])
 
+    def _values_of(self, text: str, moved: str) -> str:
+        """How the array is made of the values, as the statement that asks for it."""
+        level, values = self.failure.user, f"{text}.detach(){moved}.numpy()"
+        for call in calls_in(level.statement) if level is not None and level.statement is not None else ():
+            receiver, method = callee(call)
+            if level is None or level.body is None or level.statement is None or method != "numpy" or receiver is None:
+                continue
+            new = (
+                rewritten(level.body, level.statement, {call: values}) if level.body.text(receiver) == self.text else ""
+            )
+            return f"on line {level.line}, write `{new}`" if new else values
+        return values
+
     @property
     def fix(self) -> str:
         if self.in_worker is not None:
@@ -323,7 +336,7 @@ class Refused:
                 return _fix_of_copy(self, plain)
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
-                values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
+                values = f"For its values only: {self._values_of(simple(self.text or name), moved)}."
                 if self.differentiated is not None and level is not None:
                     return _differentiable(level, self.text or name)
                 other = "Compute a loss that depends on them in PyTorch instead."
@@ -350,9 +363,10 @@ class Refused:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
                     return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
                 if beside:
+                    write = values.removeprefix("For its values only: ").removesuffix(".")
+                    write = f"O{write[1:]}" if write.startswith("on line") else f"Write {write}"
                     return (
-                        f"{values.replace('For its values only:', 'Write')[:-1]}: the result enters the loss as a "
-                        f"constant, and the loss reaches the model without it."
+                        f"{write}: the result enters the loss as a constant, and the loss reaches the model without it."
                     )
                 cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
@@ -453,33 +467,42 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             "whose modules can be copied."
         )
     if refused.are_several and not refused.is_pruned:
-        return f"Detach each before the copy: {detaching(refused.copied, refused.kept)}."
+        return f"Detach each before the copy{_above(refused)}: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
         if _reads_back(refused):
-            return f"Detach all of them before the copy: {several}."
+            return f"Detach all of them before the copy{_above(refused)}: {several}."
         filled = refused.filled
         how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
-        return f"Detach all of them before the copy: {several}. Or, if no loss is computed from them there, {how}."
+        return (
+            f"Detach all of them before the copy{_above(refused)}: {several}. Or, if no loss is computed from them "
+            f"there, {how}."
+        )
     if owner:
         kept = refused.kept or [Kept(owner, attribute, torch.Tensor)]
         before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
         if refused.is_pruned:
-            line = f" above line {refused.failure.user.line}" if refused.failure.user else ""
+            line = _above(refused).removeprefix(",")
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
         detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
+        stored = refused.filled[0] if refused.filled and refused.filled[1] else refused.stored
+        there = f"on line {stored.line}, write `{detached}`" if stored and " = " in detached else detached
         if refused.stored is not None and not _is_read(refused, attribute):
             return (
-                f"Store it detached, as no line of the program needs its graph: {detached}. Or detach {which} before "
-                f"the copy: {before}."
+                f"Store it detached, as no line of the program needs its graph: {there}. Or detach {which} before "
+                f"the copy{_above(refused)}: {before}."
             )
         if refused.is_carried or _is_read_there(refused, attribute):  # what goes on from there would have no gradient
-            return f"Detach {which} before the copy: {before}."
+            return f"Detach {which} before the copy{_above(refused)}: {before}."
         return (
-            f"Detach {which} before the copy: {before}. Or, if no loss is computed from it there, store it detached: "
-            f"{detached}."
+            f"Detach {which} before the copy{_above(refused)}: {before}. Or, if no loss is computed from it there, "
+            f"store it detached: {there}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+def _above(refused: Refused) -> str:
+    return f", above line {refused.failure.user.line}" if refused.failure.user else ""
 
 
 _PRUNED = (

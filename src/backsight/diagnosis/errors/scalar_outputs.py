@@ -12,13 +12,14 @@ import torch
 
 from backsight.diagnosis.errors.complex_outputs import complex_output
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.row_entries import crossed
 from backsight.diagnosis.evidence.spoken import called, passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
-from backsight.source import Place, statement_at
+from backsight.source import Place, calls_of, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, dotted, expressions, given_to, is_constant, keyword, statements
 from backsight.source.choices import Choice, literals
@@ -29,6 +30,7 @@ from backsight.story.handed import handed
 from backsight.story.holders import node_of, results_in, structure
 from backsight.story.memory import is_tensor, maker_of
 from backsight.story.sections import Section, sections
+from backsight.story.trained import trained
 from backsight.story.unmatched import unmatched
 from backsight.tracing import Line, current
 
@@ -50,12 +52,18 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     unreduced = _unreduced(failure) if several and missed is None else None
     weighted = _weighted(failure) if unreduced else None
     meant = _meant(failure, root) if several and root is not None else ""
-    left = _left_open(failure, root) if several and root is not None and not (missed or unreduced or meant) else None
+    by_row = root is not None and _is_by_row(failure, root)
+    open_yet = several and root is not None and not (missed or unreduced or meant)
+    rows = crossed(failure, root, "sum" if by_row else "mean") if open_yet and root is not None else None
+    left = _left_open(failure, root) if open_yet and root is not None and rows is None else None
+    given = known.given if known else None
+    reduced = _fix(failure, name or "loss", None if weighted else unreduced, given, by_row)
     return explanation(
         f"{name or 'The tensor'} is {what}, but {call} must start from one number.",
         (
             *((shown(missed.choice.place, missed.does),) if missed else ()),
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
+            *((shown(rows.place, rows.does),) if rows else ()),
             *((f"{meant} is a scalar computed from {name}.",) if meant else ()),
             *passed(known),
             *_evidence(failure, root, name, unreduced, weighted),
@@ -64,18 +72,31 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         if meant
         else missed.fix
         if missed
-        else _fix(
-            failure,
-            name or "loss",
-            None if weighted else unreduced,
-            known.given if known else None,
-        ),
+        else reduced
+        if rows is None
+        else f"{rows.fix}: one entry of each row."
+        if rows.is_last
+        else f"{rows.fix}, one entry of each row. Then {reduced[0].lower()}{reduced[1:]}",
         source=str(
             (missed and (missed.written or missed.choice.place))
-            or (failure.call != "grad" and (weighted or unreduced or left))
+            or (failure.call != "grad" and (weighted or unreduced or (rows and rows.place) or left))
             or failure.source  # of the derivatives of rows, the call that asks for them is to be changed
         ),
         exact=root is not None,
+    )
+
+
+_HOOKING = ("register_forward_hook", "register_full_backward_hook", "register_hook", "retain_grad")
+
+
+def _is_by_row(failure: Failure, root: torch.Tensor) -> bool:
+    """Whether the gradient is wanted for each row of an input, or of an activation: nothing is trained here."""
+    if trained(failure).owned is not None or root.dim() == 0:
+        return False
+    leaves = (leaf.tensor() for leaf in survey((root,), frames=failure.frames).graph.leaves)
+    inputs = (each for each in leaves if is_tensor(each) and not isinstance(each, torch.nn.Parameter) and each.dim())
+    return any(len(each) == len(root) for each in inputs) or any(
+        callee(call)[1] in _HOOKING for _, _, call in calls_of(*user_files(failure))
     )
 
 
@@ -146,7 +167,7 @@ def _evidence(
         yield shown(failure.user.place, f"starts from {name or 'it'}.")
 
 
-def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | None) -> str:
+def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | None, by_row: bool) -> str:
     tensor = simple(name)
     if failure.call == "grad":
         return (
@@ -166,6 +187,9 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
         where = f' with reduction="mean" at {written[0]}' if len(written) == 1 and written[0] != unreduced else ""
         by = where or ", as it does by default"
         return f"Let the loss function reduce{by}. If you need the elements for weights or a mask, {after}."
+    if by_row and level is not None:
+        summed = f"Put {name} = {name}.sum() before line {level.line}" if put else f"Call {tensor}.sum().backward()"
+        return f"{summed}: where each value is computed from its own row of the input, each row gets its own gradient."
     if put:
         grows = f"does not grow with the number of elements, as that of {tensor}.sum() does"
         return f"P{put[1:]}: the gradient of a mean {grows}."

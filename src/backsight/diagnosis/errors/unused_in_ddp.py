@@ -16,6 +16,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source.body import callee
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, follow
 from backsight.story.files import calls_in_files
 from backsight.story.memory import is_tensor
@@ -72,16 +73,16 @@ def _wrapped(failure: Failure) -> Any:
 def _searching(failure: Failure) -> str:
     """What to write where DDP is created; empty where that does not show, or is in several places."""
     found = {}
-    for body, _, call in calls_in_files(failure):
+    for body, statement, call in calls_in_files(failure):
         if callee(call)[1] in ("DDP", "DistributedDataParallel"):
             node = copy.deepcopy(call)
             node.keywords = [each for each in node.keywords if each.arg != "find_unused_parameters"]
             node.keywords.append(ast.keyword("find_unused_parameters", ast.Constant(True)))
-            found[body.place(node)] = ast.unparse(node)
+            found[body.place(node)] = rewritten(body, statement, {call: ast.unparse(node)}) or ast.unparse(node)
     if len(found) != 1:
         return ""
     ((place, written),) = found.items()
-    return f"A step may leave parameters unused if DDP looks for them: on line {place.line}, write {written}."
+    return f"A step may leave parameters unused if DDP looks for them: on line {place.line}, write `{written}`."
 
 
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:

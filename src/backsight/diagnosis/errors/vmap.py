@@ -548,7 +548,11 @@ def _kept(level: Level | None, found: ast.expr | None) -> str:
         held = next((each.value for each in indexed if each.slice is found), None)
         if operand is not None and held is not None:
             index = f"{simple(body.text(operand))}.reshape(1)"
-            return f"Index with the tensor: {simple(body.text(held))}.index_select(0, {index})[0]."
+            picked = f"{simple(body.text(held))}.index_select(0, {index})[0]"
+            whole = next((n for n in indexed if n.slice is found), None)
+            new = rewritten(body, statement, {whole: picked}) if statement is not None and whole is not None else ""
+            how = f"on line {statement.lineno}, write `{new}`" if statement is not None and new else picked
+            return f"Index with the tensor: {how}."
         if operand is not None:
             return f"Keep the tensor: {simple(body.text(operand))} instead of {body.text(found)}."
     return "Keep it a tensor: compute, index and compare with PyTorch operations such as torch.where and gather()."

@@ -76,7 +76,7 @@ def _once(found: Carrier) -> Iterator[Fact | None]:
     if found.facts is not None:
         use = f"uses it in every iteration of the loop at line {found.facts.loop.line}."
         use = "iterates over it, and never computes it again." if read == found.facts.loop else use
-        yield if_known(read, use) if read != found.level.place else None
+        yield if_known(read, use) if read != found.level.place or found.waits else None
     elif read is not None and (stored is None or _line(read) != _line(stored)):
         yield shown(read, f"uses it in each call of {found.function}()." if found.function else "uses it again.")
     yield if_known(first_backward(found), "already ran backward through it.")

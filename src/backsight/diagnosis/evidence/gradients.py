@@ -60,10 +60,12 @@ class Read(Held):
 
 @dataclass(frozen=True)
 class Made:
-    """Where a variable was given its value; `rewritten`: the same so that it makes a leaf, where that is plain."""
+    """Where a variable was given its value; `rewritten`: the same so that it makes a leaf, where that is plain; `name`:
+    what the variable is called there, where that is known."""
 
     place: Place
     rewritten: str | None
+    name: str = ""
 
 
 def gradient_read(failure: Failure) -> Read | None:
@@ -83,7 +85,7 @@ def made(held: Held) -> Made | None:
                 rewritten = leaf_last(body, name, place.line) or element_last(statement)
                 if rewritten is None and held.is_result and asks_for_gradient(statement):
                     continue  # it makes a leaf
-                return Made(place, rewritten or updated_by_hand(body, name, statement))
+                return Made(place, rewritten or updated_by_hand(body, name, statement), name)
     here, failing = held.level.body, held.level.statement
     updated = updated_by_hand(here, held.text, failing) if here and failing else None
     return Made(held.level.place, updated) if updated else None

@@ -111,11 +111,14 @@ def _draws(section: Section) -> Iterator[Unsteady]:
         if source in _CLOCKS:
             yield Unsteady(place, f"{text} reads the clock.", f"Read the clock before the checkpoint and {_HAND_IN}.")
         elif source:
+            statement, drawn = statement_at(section.body, *place.position), _in_torch(call)
+            new = rewritten(section.body, statement, {call: drawn}) if statement and not call.args else ""
+            how = f"on line {place.line}, write `{new}`" if new else f"{drawn} instead of {text}"
             yield Unsteady(
                 place,
                 f"{text} draws a different number in the second run.",
-                f"Draw with PyTorch, whose random state checkpoint restores for the second run: {_in_torch(call)} "
-                f"instead of {text}. Or draw before the checkpoint and {_HAND_IN}.",
+                f"Draw with PyTorch, whose random state checkpoint restores for the second run: {how}. Or draw before "
+                f"the checkpoint and {_HAND_IN}.",
             )
 
 

@@ -14,16 +14,11 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, shaped, shown, warning
 from backsight.naming import search
 from backsight.source import only
-from backsight.story.holders import below, users
+from backsight.story.holders import below
+from backsight.story.ratios import are_alike, is_raised
 from backsight.tape import Edge, Graph, Leaf, Node, parameters_in
 from backsight.tape.saved import is_readable
 from backsight.tracing import Met, Watch, met
-
-_BETWEEN = frozenset({"Sum", "View", "UnsafeView", "Squeeze", "Unsqueeze", "Clamp"})
-"""What may stand between a difference and exp."""
-
-_MOST = 512
-"""Pairs of operations that are compared."""
 
 
 @rule("BS151")
@@ -40,35 +35,8 @@ def constant_ratio(scene: Scene) -> Iterator[Finding]:
         if first is None or second is None or first.node.index == second.node.index:
             continue
         is_ratio = node.op == "Div" or (node.op == "Sub" and is_raised(scene.graph, node))
-        if is_ratio and _are_alike(first.node, second.node):
+        if is_ratio and are_alike(first.node, second.node):
             yield _finding(node, seen)
-
-
-def is_raised(graph: Graph, node: Node) -> bool:
-    """Whether exp is taken of a difference."""
-    of = users(graph)
-    above = of.get(node.index, [])
-    while len(above) == 1 and above[0].op in _BETWEEN:
-        above = of.get(above[0].index, [])
-    return any(each.op == "Exp" for each in above)
-
-
-def _are_alike(one: Node, other: Node) -> bool:
-    """Whether two results are made by the same operations from the same leaves."""
-    pairs = [(one, other)]
-    seen = {(one.index, other.index)}
-    for left, right in pairs:  # grows as we go
-        if left.index == right.index:
-            continue
-        if left.op != right.op or left.kind == "leaf" or len(left.inputs) != len(right.inputs) or len(pairs) > _MOST:
-            return False
-        for a, b in zip(left.inputs, right.inputs, strict=True):
-            if (a is None) != (b is None) or (a is not None and b is not None and a.output != b.output):
-                return False
-            if a is not None and b is not None and (pair := (a.node.index, b.node.index)) not in seen:
-                seen.add(pair)
-                pairs.append((a.node, b.node))
-    return True
 
 
 def _finding(node: Node, met: Met) -> Finding:

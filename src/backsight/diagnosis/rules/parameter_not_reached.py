@@ -122,8 +122,8 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
                 *creations(scene, missing, optimizer),
                 shown(cut.place, f"ends their path to the loss at `{cut.expression}`: {cut.why}."),
             ),
-            f"{removing(cut.place, names) or _undone(cut)}, if they should learn from this loss. Otherwise, freeze them "
-            "with requires_grad_(False) and leave them out of the optimizer.",
+            f"{removing(cut.place, names) or _undone(cut)}, if they should learn from this loss. Otherwise, freeze "
+            "them with requires_grad_(False) and leave them out of the optimizer.",
             cut.place,
         )
     if in_vain:

@@ -158,5 +158,5 @@ def _later(subject: Subject, step: Step) -> str:
     below = f"below line {failing.line}, `{failing.place.text}`" if failing else "after backward()"
     return (
         f"Step in the hook only the weight whose gradient has just been accumulated, with an optimizer of its own, or "
-        f"call {step.name}.step() {below}, when the backward has ended."
+        f"step {below}, when the backward has ended."
     )

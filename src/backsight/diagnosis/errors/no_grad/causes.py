@@ -23,7 +23,6 @@ from backsight.story.cut_fixes import fix, silenced
 from backsight.story.cuts import CutOff, along, around, node_of, origin, why
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
-from backsight.story.modes import nearest_at
 from backsight.story.sections import sections
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
@@ -60,12 +59,6 @@ def _around_all(failure: Failure, is_inference: bool) -> list[CutOff]:
     return [replace(each, trains=trains if each.inside else None) for each in found]
 
 
-def _is_enabled(failure: Failure) -> bool:
-    """Whether the innermost block or decorator around the failing call enables gradients."""
-    modes = (nearest_at(level.body, level.line) for level in failure.users if level.body)
-    return next((each for each in modes if each is not None), None) is False
-
-
 def cut_off(scene: Scene) -> Finding | None:
     """A statement cuts the loss off, and some is known to have lost what had a history."""
     proven = [each for each in scene.suspects if each.verdict]
@@ -87,7 +80,8 @@ def _of_first(scene: Scene, among: Sequence[CutOff], proven: list[CutOff]) -> Fi
     first = min(found, key=partial(_is_meant, scene), default=None)
     if first is None:
         return None
-    return _finding(scene, first, proven if first.section.level is not None else [])
+    beside = [each for each in scene.suspects if each.arrives and not each.before and each.cut.always]
+    return _finding(scene, first, proven if first.section.level is not None else beside)
 
 
 def _is_meant(scene: Scene, cut: CutOff) -> int:
@@ -149,9 +143,7 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     suspect = origin(suspect, scene.suspects)
     further = [*suspect.around, *_likewise(scene, suspect), *along(suspect, scene.suspects)]
     told = {each.cut.place for each in (suspect, *further)}
-    apart = [each for each in all_of_them if each.cut.place not in told]
-    if _is_enabled(scene.failure):  # what has disabled gradients further out, does so no more
-        apart = [each for each in apart if each.cut.kind != "no_grad"]
+    apart = [each for each in all_of_them if each.cut.place not in told and each.cut.kind != "no_grad"]
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     held = bool(suspect.verdict) and suspect.section.level is not None
     chosen = _setting(scene, suspect)
@@ -161,7 +153,7 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
         (
             *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
-            *(shown(each.cut.place, f"{_again(each)}.", None if seen else "read") for each in further),
+            *(_again(each, None if seen else "read") for each in further),
             *(
                 [shown(suspect.called, f"calls {suspect.section.body.name}().")]
                 if suspect.called and not suspect.calling
@@ -178,10 +170,14 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     )
 
 
-def _again(cut: CutOff) -> str:
+def _again(cut: CutOff, certainty: Certainty | None) -> Fact:
+    """What else ends the same way."""
     if cut.cut.kind == "no_grad":
-        return "disables gradients as well"
-    return "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
+        return shown(cut.cut.place, "disables gradients as well.", certainty)
+    if (call := asked(cut)) is not None:
+        return shown(call.place, f"{call.does}.", certainty)
+    too = "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)
+    return shown(cut.cut.place, f"{too}.", certainty)
 
 
 def _setting(scene: Scene, suspect: CutOff) -> Setting | None:
@@ -202,7 +198,8 @@ def _likewise(scene: Scene, cut: CutOff) -> list[CutOff]:
     """The gradients without a graph that other statements take on the way to the loss: with a graph for one of them,
     it would run, and take the others for constants."""
     others = (each for each in scene.suspects if each.cut.kind == cut.cut.kind == "gradient" and each.arrives)
-    return [each for each in others if not each.is_at(cut.cut.place)]
+    call = cut.section.call
+    return [each for each in others if not each.is_at(cut.cut.place) or each.section.call not in (call, None)]
 
 
 def _places(suspect: CutOff) -> Iterator[Place]:

@@ -11,7 +11,7 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import differentiated, passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, if_known, shown
+from backsight.diagnosis.wording import failing, shown
 from backsight.snapshot import survey
 from backsight.source.bindings import uses
 from backsight.source.body import calls_in, is_constant, keyword, read_at
@@ -43,7 +43,7 @@ def constant_derivative(scene: Scene) -> Finding | None:
         return explanation(
             scene.title(f"the derivative of {outer} is a constant"),
             (
-                if_known(made.made if made else None, f"computes {outer}."),
+                *([shown(made.made, f"computes {outer}.")] if made and made.made else []),
                 shown(taken, f"takes the derivative of {outer}. It is the same for every input, so it has no graph."),
                 *passed(known),
                 *failing(failure, "takes its derivative, which is zero."),
@@ -83,14 +83,16 @@ def _zeros(scene: Scene, name: str) -> str:
     if level is None or body is None or statement is None or call is None or not inputs:
         return f"Where {name} does not require grad, use zeros for its derivative."
     value, zeros = getattr(statement, "value", None), [f"torch.zeros_like({each})" for each in inputs]
-    first = (
-        isinstance(value, ast.Subscript) and value.value is call and body.text(value.slice) == "0" and len(inputs) == 1
-    )
-    if first and isinstance(statement, ast.Return):
-        return f"Above line {level.line}, put `if not {name}.requires_grad: return {zeros[0]}`."
-    whole, other = (value, zeros[0]) if first else (call, f"({', '.join(zeros)},)")
-    new = f"{body.text(whole)} if {name}.requires_grad else {other}"
-    line = rewritten(body, statement, {whole: new if whole is value else f"({new})"})
+    if isinstance(value, ast.Subscript) and value.value is call and body.text(value.slice) == "0" and len(zeros) == 1:
+        if isinstance(statement, ast.Return):
+            return f"Above line {level.line}, put `if not {name}.requires_grad: return {zeros[0]}`."
+        whole: ast.expr = value
+        other = zeros[0]
+        new = f"{body.text(value)} if {name}.requires_grad else {other}"
+    else:
+        whole, other = call, f"({', '.join(zeros)},)"
+        new = f"({body.text(call)} if {name}.requires_grad else {other})"
+    line = rewritten(body, statement, {whole: new[1:-1] if whole is value is call else new})
     if line and "…" not in line:
         return f"On line {level.line}, write `{line}`."
     return f"Where {name}.requires_grad is False, use {other} instead of the result of line {level.line}."

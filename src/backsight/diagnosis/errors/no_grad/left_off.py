@@ -20,7 +20,7 @@ from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library
 from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.bindings import bound, uses
-from backsight.source.body import body_around, callee, calls_in, expressions, is_constant, statements
+from backsight.source.body import body_around, callee, calls_in, expressions, functions, is_constant, statements
 from backsight.source.restoring import read_too_late
 from backsight.story.cut_fixes import silenced
 from backsight.story.evaluated import value_of
@@ -80,9 +80,11 @@ def _undone(place: Place) -> str:
     body = body_around(place.file, place.line)
     block = body.node.body if body is not None else []
     if body is not None and body.name == "__enter__":
+        lines = [each.node.body[0].lineno for each in functions(place.file) if each.name == "__exit__"]
+        first = min((line for line in lines if line > place.line), default=0)
         return (
-            f"Above line {place.line}, keep the mode: `self.was_enabled = torch.is_grad_enabled()`. In __exit__, call "
-            "`torch.set_grad_enabled(self.was_enabled)`."
+            f"Above line {place.line}, keep the mode: `self.was_enabled = torch.is_grad_enabled()`. In __exit__, "
+            f"{f'above line {first}, put' if first else 'call'} `torch.set_grad_enabled(self.was_enabled)`."
         )
     rest = [each for each in block if each.lineno > place.line]
     switch = any(each.lineno == place.line for each in block)
@@ -93,10 +95,7 @@ def _undone(place: Place) -> str:
         return _BLOCK.format(f", instead of line {place.line}.") + _EACH_TIME
     first, last = rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno
     what = f"line {first}" if first == last else f"lines {first} to {last}"
-    return (
-        f"On line {place.line}, write `with torch.no_grad():`, with {what} indented below it, which ends by itself."
-        f"{_EACH_TIME}"
-    )
+    return f"Remove line {place.line}, and put {what} inside `with torch.no_grad():`, which ends by itself.{_EACH_TIME}"
 
 
 def _entered_again(scene: Scene, switch: Place) -> Finding | None:

@@ -110,7 +110,8 @@ def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Ite
         alike = ast.dump(each.value) == ast.dump(failing.value)
         assigned = body.text(each.value)
         text = f"with torch.no_grad(): {body.text(target)}.copy_({assigned})"
-        yield _Copy(each.lineno, assigned, text, plain or alike)
+        computed = isinstance(each.value, ast.BinOp | ast.UnaryOp)  # never a parameter
+        yield _Copy(each.lineno, assigned, text, plain or alike or computed)
 
 
 def _held(level: Level, target: ast.Attribute, failing: ast.Assign, module: torch.nn.Module) -> object:

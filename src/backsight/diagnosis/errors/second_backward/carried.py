@@ -89,7 +89,10 @@ def _needed(found: Carrier) -> Iterator[Fact]:
     elif found.when == "only in some iterations":
         yield shown(level.place, "frees its graph, and needs it again in an iteration that has not computed it anew.")
     elif found.kind in ("once", "kept") and found.facts is not None:
-        yield shown(level.place, "frees its graph in the first iteration, and needs it again in the next.")
+        yield shown(
+            (failing if found.waits else level).place,
+            "frees its graph in the first iteration, and needs it again in the next.",
+        )
     elif found.kind == "carried" and (found.waits or found.dropped):
         yield shown(
             failing.place, f"backpropagates into the graph of the previous {found.span}, which is already freed."

@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perha
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, function_at, statement_at
+from backsight.source import Place, assignments, backward_roots, function_at, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
@@ -202,6 +202,9 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             fix = f"Detach {'both' if len(every) == 2 else 'all of them'}, so that its backward stops there: {lines}."
         elif where:
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
+            if new := _detached_at(where, through):
+                fix = f"Compute {apart} from {through}.detach(): on line {where.line}, write `{new}`. Its backward then"
+                fix += " stops there."
         if stands:
             evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
         elif seen and seen.others:
@@ -276,6 +279,16 @@ def _all_detached(
             return {}
         edits[place] = (inside, new)
     return edits
+
+
+def _detached_at(place: Place, name: str) -> str:
+    """A statement with a variable detached wherever it reads that; empty where it computes several results."""
+    body, statement = read_at(place)
+    value = statement.value if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) else None
+    if value is None or isinstance(value, ast.Tuple | ast.List | ast.Dict):
+        return ""
+    read = [each for each in expressions(statement) if dotted(each) == name] if statement is not None else []
+    return rewritten(body, statement, dict.fromkeys(read, f"{name}.detach()")) if body and statement and read else ""
 
 
 def _over_old_weights(

@@ -11,6 +11,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
+from backsight.diagnosis.errors.unused_input.allowed import allowed
 from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
@@ -133,7 +134,9 @@ def _with_adapted(case: Unused) -> str:
             how = f"torch.func.functional_call({text}, {base}, ({', '.join(given)},))"
         else:
             how = f"{text}({', '.join([*given, f'{name}={base}'])})"
-        return f"Compute {case.output} with the adapted weights: {how} instead of {level.body.text(call)}."
+        new = rewritten(level.body, made, {call: how}) if made is not None else ""
+        there = f"on line {made.lineno}, write `{new}`" if made and new else f"{how} instead of {level.body.text(call)}"
+        return f"Compute {case.output} with the adapted weights: {there}."
     return ""
 
 
@@ -440,7 +443,7 @@ def takes_no_part(case: Unused) -> Finding:
     one = len(case.names) == 1
     names = listed(case.names)
     again, idle = written_again(case), left_idle(case.failure, case.tensors)
-    allowed = "" if again or idle else _allowed(case)
+    allows = "" if again or idle else allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
         "compute it.",
@@ -450,65 +453,13 @@ def takes_no_part(case: Unused) -> Finding:
             *_indices(case),
             case.asked,
         ),
-        (again.fix if again else f"{idle.fix} {_HIDES}" if idle else "") or allowed or _left_out(case, names),
+        (again.fix if again else f"{idle.fix} {_HIDES}" if idle else "") or allows or _left_out(case, names),
         source=str(idle.place)
         if idle and not again
         else str(case.made)
-        if case.made and not allowed
+        if case.made and not allows
         else case.failure.source,
     )
-
-
-def _allowed(case: Unused) -> str:
-    """What to pass on the line that asks for the gradients of parameters, only some of which take part."""
-    one, where = len(case.names) == 1, f" on line {case.at.line}" if case.at else ""
-    if len(case.names) < len(case.failure.inputs) and all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
-        skipped = _where_they_are_read(case) or "skip each None: `if g is not None`"
-        them = "it" if one else "them"
-        return (
-            f"Pass allow_unused=True{where}, which returns None for an unused input, and {skipped}. Or leave "
-            f"{them} out of the inputs; if {case.output} should depend on {them}, compute it from {them}."
-        )
-    return ""
-
-
-def _where_they_are_read(case: Unused) -> str:
-    """What to write where a comprehension updates each input by its gradient: an entry without one stays, in its place.
-
-    `fast = [w - lr * g for w, g in zip(fast, grads)]`
-    """
-    body = case.failure.user.body if case.failure.user else None
-    asks = statement_at(body, *case.at.position) if body and case.at else None
-    if body is None or asks is None:
-        return ""
-    made = bound(asks)
-    for statement in (each for each in statements(body.node) if each.lineno > asks.lineno):
-        for node in expressions(statement):
-            match node:
-                case ast.ListComp(elt=entry, generators=[of]) | ast.DictComp(value=entry, generators=[of]):
-                    pass
-                case _:
-                    continue
-            pairs = _zipped(of)
-            grads = [target for target, given in pairs if given in made]
-            weights = [target for target, given in pairs if given not in made]
-            if len(grads) == len(weights) == 1:
-                chosen = f"{weights[0]} if {grads[0]} is None else {ast.unparse(entry)}"
-                line = rewritten(body, statement, {entry: chosen})
-                return f"keep those without a gradient: on line {statement.lineno}, write `{line}`" if line else ""
-    return ""
-
-
-def _zipped(of: ast.comprehension) -> list[tuple[str, str]]:
-    """The names that a comprehension over `zip(...)` gives to what it goes through, with what that is called."""
-    match of:
-        case ast.comprehension(target=ast.Tuple(elts=elts), iter=ast.Call(args=args) as call, ifs=[]) if callee(call)[
-            1
-        ] == "zip" and len(elts) == len(args):
-            last = (each.elts[-1] if isinstance(each, ast.Tuple) else each for each in elts)
-            names = [(dotted(one) or "", dotted(other) or "") for one, other in zip(last, args, strict=True)]
-            return names if all(name for name, _ in names) else []
-    return []
 
 
 def _left_out(case: Unused, names: str) -> str:

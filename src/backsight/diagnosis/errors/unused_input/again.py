@@ -185,9 +185,10 @@ def _optional(
     if not line or not calls or name in {each.arg for each in signature.args}:
         return ""
     function = f"{getattr(inner.node, 'name', '')}({ast.unparse(signature)}, {name}=None)"
+    first = getattr(inner.node, "lineno", 0)
     return (
-        f"Let {getattr(inner.node, 'name', '')} take it: `def {function}:`, on line {place.line} `{line}`, and on line "
-        f"{statement.lineno} `{calls}`."
+        f"Let {getattr(inner.node, 'name', '')} take it: on line {first}, write `def {function}:`, on line "
+        f"{place.line} `{line}`, and on line {statement.lineno} `{calls}`."
     )
 
 

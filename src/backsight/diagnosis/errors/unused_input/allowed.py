@@ -1,0 +1,101 @@
+"""The gradients of parameters of which some take no part: unused ones are allowed, and skipped where they are read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis.errors.unused_input.case import Unused
+from backsight.diagnosis.wording import listed
+from backsight.source import Body, statement_at
+from backsight.source.bindings import bound
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.imports import is_gradient_call
+from backsight.source.rewriting import rewritten
+
+_ALLOW = "allow_unused=True"
+
+
+def allowed(case: Unused) -> str:
+    """What to pass where the gradients of parameters are asked for, and what to write where they are read."""
+    if len(case.names) >= len(case.failure.inputs) or not all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
+        return ""
+    body = case.failure.user.body if case.failure.user else None
+    asks = statement_at(body, *case.at.position) if body and case.at else None
+    every = list(_asking(body, asks)) if body and asks else []
+    written = [f"on line {each.lineno}, write `{new}`" for each in every if body and (new := _allowing(body, each))]
+    where = f": {listed(written)}" if every and len(written) == len(every) else ""
+    where = where or (f" on line {case.at.line}" if case.at else "")
+    made = set[str]().union(*(bound(each) for each in every))
+    read = (_read(body, every[0], made) if body and every else "") or "skip each None: `if g is not None`"
+    them = "it" if len(case.names) == 1 else "them"
+    return (
+        f"Pass {_ALLOW}{where}, which returns None for an unused input, and {read}. Or leave {them} out of the inputs; "
+        f"if {case.output} should depend on {them}, compute it from {them}."
+    )
+
+
+def _asking(body: Body, asks: ast.stmt) -> Iterator[ast.stmt]:
+    """The failing statement, and those below that ask for the gradients of the same inputs: the next errors."""
+    inputs = next((_inputs(body, call) for call in calls_in(asks) if is_gradient_call(call)), "")
+    for each in statements(body.node):
+        if each.lineno >= asks.lineno and any(_inputs(body, call) == inputs for call in calls_in(each)):
+            yield each
+
+
+def _inputs(body: Body, call: ast.Call) -> str:
+    if not is_gradient_call(call) or keyword(call, "allow_unused") is not None:
+        return ""
+    inputs = call.args[1] if len(call.args) > 1 else keyword(call, "inputs")
+    return body.text(inputs) if inputs is not None else ""
+
+
+def _allowing(body: Body, statement: ast.stmt) -> str:
+    for call in calls_in(statement):
+        if _inputs(body, call):
+            last = [*call.args, *(each.value for each in call.keywords)][-1]
+            text = body.text(last)
+            return rewritten(body, statement, {last: f"{text}, {_ALLOW}"}) if "…" not in text else ""
+    return ""
+
+
+def _read(body: Body, asks: ast.stmt, made: set[str]) -> str:
+    """What to write where a comprehension goes through the gradients.
+
+    One that updates each input by its gradient keeps those without, `[w - lr * g for w, g in zip(fast, grads)]`; of
+    any other they are left out.
+    """
+    for statement in (each for each in statements(body.node) if each.lineno > asks.lineno):
+        for node in expressions(statement):
+            if not isinstance(node, ast.ListComp | ast.DictComp | ast.GeneratorExp) or len(node.generators) != 1:
+                continue
+            (of,) = node.generators
+            entry = node.value if isinstance(node, ast.DictComp) else node.elt
+            pairs = _gone_through(of)
+            grads = [target for target, given in pairs if given in made]
+            weights = [target for target, given in pairs if given not in made]
+            if len(grads) == len(weights) == 1 and not isinstance(node, ast.GeneratorExp):
+                chosen = f"{weights[0]} if {grads[0]} is None else {ast.unparse(entry)}"
+                line = rewritten(body, statement, {entry: chosen})
+                return f"keep those without a gradient: on line {statement.lineno}, write `{line}`" if line else ""
+            if grads and not weights:
+                some = " and ".join(f"{each} is not None" for each in grads)
+                line = rewritten(body, statement, {of.iter: f"{body.text(of.iter)} if {some}"})
+                return f"skip each None: on line {statement.lineno}, write `{line}`" if line else ""
+    return ""
+
+
+def _gone_through(of: ast.comprehension) -> list[tuple[str, str]]:
+    """The names that a comprehension gives to what it goes through, `zip(...)` of several too, with what that is."""
+    match of:
+        case ast.comprehension(target=ast.Name(id=name), iter=ast.Name(id=given), ifs=[]):
+            return [(name, given)]
+        case ast.comprehension(target=ast.Tuple(elts=elts), iter=ast.Call(args=args) as call, ifs=[]) if callee(call)[
+            1
+        ] == "zip" and len(elts) == len(args):
+            last = (each.elts[-1] if isinstance(each, ast.Tuple) else each for each in elts)
+            names = [(dotted(one) or "", dotted(other) or "") for one, other in zip(last, args, strict=True)]
+            return names if all(name for name, _ in names) else []
+    return []
