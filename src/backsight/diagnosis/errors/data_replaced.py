@@ -101,10 +101,11 @@ def _replacements(failure: Failure, leaf: Leaf) -> Iterator[_Replaced]:
     """The assignments to `.data` of what is this leaf: by a variable that has it, or in a method of what holds it."""
     for body, statement in statements_of(*user_files(failure)):
         for target, value in assigned(statement):
-            path = _meant(body, target.value, statement.lineno) if is_tensor_data(target) else ""
+            if not is_tensor_data(target):
+                continue
+            name, path = ast.unparse(target.value), _meant(body, target.value, statement.lineno)
             if path and _is_leaf(failure, body, path, leaf):
-                first = (dotted(target.value) or "").partition(".")[0]
-                written = ast.unparse(target.value) if first != ast.unparse(target.value) else path
+                written = name if "." in name else path
                 yield _Replaced(leaf, body.place(statement), written, ast.unparse(value))
 
 

@@ -142,9 +142,11 @@ class _Call(NamedTuple):
 def _calls_of_helper(subject: Subject, case: Case, step: Changed) -> list[_Call]:
     """The calls above this one, in the function that makes it, of a helper that runs backward and then steps,
     `update(opt, loss)`: those that have stepped weights of this loss; none if it steps before it runs backward."""
-    inner, outer, *_ = (*subject.failure.users[:2], None, None)
-    running = outer.running if outer is not None else None
-    if inner is None or inner.body is None or outer is None or outer.body is None or running is None:
+    if len(subject.failure.users) < 2:
+        return []
+    inner, outer = subject.failure.users[:2]
+    running = outer.running
+    if inner.body is None or outer.body is None or running is None:
         return []
     if step.scene is None or step.scene.section.body.node is not inner.body.node or step.place.line <= inner.line:
         return []
