@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import linecache
-import runpy
 import textwrap
-from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 import backsight as bs
 
 FILE = "train.py"
-EXAMPLES = Path(__file__).parents[2] / "examples" / "broken"
 
 
 def written(source: str) -> str:
@@ -42,17 +36,6 @@ def failing(source: str, file: str = FILE, readable: bool = True, **variables: A
 
 def explained(source: str, **variables: Any) -> bs.Finding:
     return bs.explain(failing(source, **variables))
-
-
-def watched(source: str) -> bs.Finding:
-    with bs.watch(level="exact"):
-        return explained(source)
-
-
-def of_example(name: str) -> bs.Finding:
-    with redirect_stdout(io.StringIO()), pytest.raises(RuntimeError) as caught:
-        runpy.run_path(str(next(EXAMPLES.glob(f"{name}*.py"))), run_name="__main__")
-    return bs.explain(caught.value)
 
 
 def at(source: str, text: str = "# here") -> str:

@@ -11,7 +11,9 @@ import torch
 from failures import at, explained, failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from setups import HIDDEN_STATE
 from sharded import examples
+from torch import nn
 
 import backsight as bs
 from backsight.diagnosis.errors import Known, registry
@@ -202,3 +204,143 @@ class TestAnyText:
     @given(st.text())
     def test_that_is_not_known_is_called_so(self, text):
         assert bs.explain(ValueError(text)).code == "BS200"
+
+
+class Hostile(nn.Module):
+    def __getattr__(self, name):
+        raise ValueError("asked")
+
+    def __repr__(self):
+        raise ValueError("asked")
+
+    __eq__ = __bool__ = __len__ = __hash__ = __repr__  # type: ignore[assignment]
+
+
+class HostileTensor(torch.Tensor):
+    @property
+    def shape(self):
+        raise ValueError("asked")
+
+    def __repr__(self):
+        raise ValueError("asked")
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        raise ValueError("asked")
+
+
+MODIFIED = {
+    "BS202": "x = torch.randn(3, requires_grad=True)\ny = x.sigmoid()\ny += 1\ny.sum().backward()\n",
+    "BS205": "w = torch.randn(3, requires_grad=True)\nw += 1\n",
+    "BS209": "a, b = (torch.randn(4, requires_grad=True) * 2).chunk(2)\na += b\n",
+}
+
+
+class TestWhatWasModifiedInPlace:
+    @pytest.mark.parametrize("code", MODIFIED)
+    def test_hostile_objects_beside_the_failure_are_not_asked(self, code):
+        lines = ["def main(hostile, other):", "    mine = [hostile, other]"]
+        lines += [f"    {line}" for line in MODIFIED[code].splitlines()]
+        source = "\n".join([*lines, "main(hostile, other)"])
+        other = torch.ones(3).as_subclass(HostileTensor)
+        finding = explained(source, hostile=object.__new__(Hostile), other=other)
+        assert finding.code == code
+        assert "could not analyze it further" not in str(finding)
+
+    def test_what_a_model_overrides_is_not_run(self):
+        source = """
+            class Guarded(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.fc = torch.nn.Linear(2, 2)
+                def forward(self, x):
+                    h = self.fc(x).sigmoid()
+                    h += 1
+                    return h
+                def named_modules(self, *args, **kwargs):
+                    raise ValueError("asked")
+                modules = children = parameters = named_parameters = named_modules
+            model = Guarded()
+            model(torch.randn(3, 2)).sum().backward()
+            """
+        finding = explained(source)
+        assert finding.source == at(source, "h += 1")
+
+    @pytest.mark.parametrize("code", MODIFIED)
+    def test_nothing_is_kept_alive(self, code):
+        error = failing(MODIFIED[code])
+        trace = error.__traceback__
+        while trace.tb_next:
+            trace = trace.tb_next
+        frame = failing(MODIFIED[code]).__traceback__.tb_next.tb_frame
+        tensors = [weakref.ref(value) for value in frame.f_globals.values() if isinstance(value, torch.Tensor)]
+        del frame, trace
+        finding = bs.explain(error)
+        error.__traceback__ = None
+        del error
+        gc.collect()
+        assert finding.code == code
+        assert tensors
+        assert all(ref() is None for ref in tensors)
+
+
+FUNCTION = """
+class Meta(type(torch.autograd.Function)):
+    def __repr__(cls):
+        raise ValueError
+class Op(torch.autograd.Function, metaclass=Meta):
+    @staticmethod
+    def forward(ctx, x, k=1):
+        return k * x
+    @staticmethod
+    def backward(ctx, g):
+        return {}
+a = torch.randn(4, 3, requires_grad=True)
+Op.apply(a{}).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(("returned", "second", "code"), [("2 * g", ", 2", "BS207"), ("g[0]", "", "BS208")])
+def test_a_function_whose_class_answers_no_questions(returned, second, code):
+    finding = explained(FUNCTION.format(returned, second))
+    assert finding.code == code
+    assert "could not analyze it further" not in str(finding)
+
+
+def test_nothing_of_the_users_is_evaluated_to_find_a_gradient():
+    source = """
+class Model:
+    @property
+    def weight(self):
+        raise AssertionError("a property was evaluated")
+
+    def __getattr__(self, name):
+        raise AssertionError("an attribute was looked up")
+
+def read(model):
+    None.grad.norm(model.weight.grad)
+read(Model())
+"""
+    assert bs.explain(failing(source)).code == "BS200"
+
+
+def test_the_weights_and_their_gradients_are_left_as_they_are():
+    error = failing(HIDDEN_STATE)
+    level = error.__traceback__
+    while level.tb_next and "head" not in level.tb_frame.f_globals:
+        level = level.tb_next
+    weights = [p for p in level.tb_frame.f_globals["head"].parameters() if p.grad is not None]
+    before = [(p.clone(), p.grad.clone()) for p in weights]
+    bs.explain(error)
+    assert all(
+        torch.equal(p, old) and torch.equal(p.grad, grad) for p, (old, grad) in zip(weights, before, strict=True)
+    )
+
+
+@pytest.mark.parametrize("source", [HIDDEN_STATE, MODIFIED["BS202"].replace("y += 1", "y += 1  # here")])
+def test_the_variables_of_a_thread_that_has_ended_are_known(source):
+    errors = []
+    thread = threading.Thread(target=lambda: errors.append(failing(source)))
+    thread.start()
+    thread.join()
+    assert bs.explain(errors[0]).source == at(source)

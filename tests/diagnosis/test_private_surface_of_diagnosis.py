@@ -176,3 +176,32 @@ def test_vmap_stands_between_its_caller_and_the_function_that_it_maps():
 
     found = [level.frame.f_code for level in levels(lambda: torch.vmap(mapped)(torch.ones(3)))]
     assert 0 < found.index(_torch.VMAP) < found.index(mapped.__code__)
+
+
+@pytest.mark.parametrize("view", ["a", "b"])
+def test_asking_for_the_history_of_a_lost_view_is_what_raises(view):
+    """The reason why these explanations are careful with such views."""
+    x = torch.randn(4, requires_grad=True) * 2
+    views = dict(zip("ab", x.chunk(2), strict=True))
+    x += 1
+    with pytest.raises(RuntimeError, match="its base or another view of its base has been modified inplace"):
+        views[view].grad_fn
+
+
+def test_the_engine_counts_tensors_alone():
+    """What `argument_at` relies on: an edge for each tensor, in the order of the arguments."""
+
+    class Op(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, k, x, fixed, y):
+            return x + y
+
+        @staticmethod
+        def backward(ctx, g):
+            return None, g, None, g
+
+    x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    made = Op.apply(3, x, torch.ones(2), y)  # held: before PyTorch 2.13 a custom node dies with what it made
+    node = made.grad_fn
+    assert node.needs_input_grad == (False, True, False, True)
+    assert [edge is not None for edge, _ in node.next_functions] == [True, False, True]

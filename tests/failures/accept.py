@@ -1,5 +1,7 @@
 """What is said of each failing script, as it was last accepted, word for word: `NAME.txt` beside `NAME.py`.
 
+What is said of a form of its cause is there too, as far as it differs. The scripts of examples/broken are among them.
+
 python tests/failures/accept.py            run every script, show what has changed, and accept it
 python tests/failures/accept.py NAME ...   the scripts whose name contains one of these
 
@@ -14,9 +16,9 @@ import sys
 from pathlib import Path
 
 from running import Told, told
-from scripts import Script, scripts
+from scripts import ROOT, Script, examples, scripts
 
-AFTER, WATCHED = "after the fact", "under watch"
+AFTER, WATCHED, FORM = "after the fact", "under watch", "or: "
 _SAME = "The same."
 
 
@@ -24,22 +26,42 @@ def text_of(found: Told) -> str:
     return str(found.finding or "Nothing is said.")
 
 
-def page(after: str, watched: str) -> str:
-    """What is accepted of a script, as its file has it."""
-    return f"# {AFTER}\n\n{after}\n\n# {WATCHED}\n\n{_SAME if watched == after else watched}\n"
+def page(after: str, watched: str, forms: dict[str, str]) -> str:
+    """What is accepted of a script, as its file has it: of each form of its cause, the lines that are others."""
+    others = "".join(f"\n# {FORM}{form}\n\n{others_of(text, after)}\n" for form, text in forms.items())
+    return f"# {AFTER}\n\n{after}\n\n# {WATCHED}\n\n{_SAME if watched == after else watched}\n{others}"
 
 
 def accepted(script: Script, watched: bool) -> str:
     """The text that was accepted last; empty if none was."""
+    first, _, second = _sections(script)[0].partition(f"\n\n# {WATCHED}\n\n")
+    return second if watched and second != _SAME else first
+
+
+def accepted_form(script: Script, form: str) -> str:
+    """What was accepted last of a form of the cause; empty if nothing was."""
+    return next((text for text in _sections(script)[1:] if text.startswith(f"{form}\n\n")), "").partition("\n\n")[2]
+
+
+def _sections(script: Script) -> list[str]:
     file = golden(script)
-    if not file.exists():
-        return ""
-    first, _, second = file.read_text(encoding="utf-8").removeprefix(f"# {AFTER}\n\n").partition(f"\n\n# {WATCHED}\n\n")
-    return second.removesuffix("\n") if watched and second != f"{_SAME}\n" else first
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    return text.removeprefix(f"# {AFTER}\n\n").removesuffix("\n").split(f"\n\n# {FORM}")
+
+
+def others_of(text: str, after: str) -> str:
+    """The lines of what is said of a form that are not said of the script as it stands."""
+    return "\n".join(line for line in text.splitlines() if line not in after.splitlines()) or _SAME
+
+
+def of_forms(script: Script) -> dict[str, str]:
+    return {form: text_of(told(script, watched=False, form=form)) for form in script.forms}
 
 
 def golden(script: Script) -> Path:
-    return script.path.with_suffix(".txt")
+    """The file beside a script; that of an example is in `examples`, as its users need none."""
+    beside = script.path.with_suffix(".txt")
+    return ROOT / "examples" / beside.name if script.kind == "broken" else beside
 
 
 def difference(old: str, new: str, name: str) -> str:
@@ -50,12 +72,12 @@ def difference(old: str, new: str, name: str) -> str:
 def main(wanted: list[str]) -> None:
     os.chdir(Path(__file__).parents[2])  # files are told from here
     changed = 0
-    for script in scripts():
+    for script in [*scripts(), *examples()]:
         if wanted and not any(each in script.name for each in wanted):
             continue
         file = golden(script)
         old = file.read_text(encoding="utf-8") if file.exists() else ""
-        new = page(text_of(told(script, watched=False)), text_of(told(script, watched=True)))
+        new = page(text_of(told(script, watched=False)), text_of(told(script, watched=True)), of_forms(script))
         if new != old:
             changed += 1
             print(difference(old, new, script.name), end="\n\n")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import random
 import re
 import runpy
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from scripts import Script
@@ -53,8 +54,11 @@ def _has(title: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", title) is not None
 
 
-def told(script: Script, watched: bool) -> Told:
-    """Run a script that has to fail, or to warn, and return what is said of it; `watched` exactly, or afterwards."""
+def told(script: Script, watched: bool, form: str = "") -> Told:
+    """Run a script that has to fail, or to warn, and return what is said of it; `watched` exactly, or afterwards.
+
+    With a form of its cause, the script is read and run as if that stood in its file.
+    """
     with _alone(script), contextlib.ExitStack() as around:
         if watched:
             around.enter_context(bs.watch(level="exact"))
@@ -62,7 +66,10 @@ def told(script: Script, watched: bool) -> Told:
         failed_at, failed = "", False
         try:
             with listening:
-                runpy.run_path(str(script.path), run_name="__main__")
+                if form:
+                    _run(script.written_as(form), str(script.path))
+                else:
+                    runpy.run_path(str(script.path), run_name="__main__")
         except Exception as error:
             failed = True
             source = failure_of(error).source
@@ -70,26 +77,43 @@ def told(script: Script, watched: bool) -> Told:
     return Told(script, listening.findings[-1] if listening.findings else None, failed_at, failed)
 
 
-@contextlib.contextmanager
-def _alone(script: Script) -> Iterator[None]:
-    """Give a script its own modules and warnings, the same random numbers each time, and nobody's ears."""
-    path, modules, state = list(sys.path), set(sys.modules), random.getstate()
-    always = torch.is_warn_always_enabled()
+def _read() -> dict[str, Any]:
+    """The files that are read, by a call: an explanation looks for tensors in each variable of who runs the program."""
+    return linecache.cache
+
+
+def _run(text: str, file: str) -> None:
+    _read()[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), {"__name__": "__main__", "__file__": file})
+
+
+def _alone(script: Script) -> contextlib.ExitStack:
+    """Give a script its own modules and warnings, the same random numbers each time, and nobody's ears.
+
+    No generator does so: where a program has some, each search for a name asks who waits.
+    """
+    left = contextlib.ExitStack()
+    before = list(sys.path), set(sys.modules), random.getstate(), torch.is_warn_always_enabled()
+    left.callback(_leave, script, *before)
     sys.path.insert(0, str(script.path.parent))
     torch.set_warn_always(True)
-    try:
-        with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("always")
-            warnings.showwarning = lambda *given: None
-            torch.manual_seed(0)
-            with contextlib.redirect_stderr(io.StringIO()):
-                yield
-    finally:
-        torch.set_grad_enabled(True)
-        torch.set_warn_always(always)
-        random.setstate(state)
-        sys.path[:] = path
-        for name in set(sys.modules) - modules:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file and Path(file).parent == script.path.parent:
-                del sys.modules[name]
+    left.enter_context(torch.random.fork_rng())
+    left.enter_context(warnings.catch_warnings())
+    warnings.simplefilter("always")
+    warnings.showwarning = lambda *given: None
+    torch.manual_seed(0)
+    left.enter_context(contextlib.redirect_stdout(io.StringIO()))
+    left.enter_context(contextlib.redirect_stderr(io.StringIO()))
+    return left
+
+
+def _leave(script: Script, path: list[str], modules: set[str], state: Any, always: bool) -> None:
+    _read().pop(str(script.path), None)
+    torch.set_grad_enabled(True)
+    torch.set_warn_always(always)
+    random.setstate(state)
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).parent == script.path.parent:
+            del sys.modules[name]

@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import inspect
 import weakref
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -59,6 +61,14 @@ def test_a_variable_of_another_task_has_its_name():
         return search([ready[0]()]).names[0][0].path
 
     assert asyncio.run(main()) == "mine"
+
+
+def test_those_of_a_class_that_the_program_has_imported_are_not_asked_for(monkeypatch):
+    assert vars(Path)["glob"].__code__.co_flags & inspect.CO_GENERATOR
+    asked = []
+    monkeypatch.setattr(gc, "get_referrers", lambda *codes: asked.extend(codes) or [])
+    assert suspended() == []
+    assert tensors.__code__ in asked and vars(Path)["glob"].__code__ not in asked
 
 
 def test_what_has_ended_is_not_there():

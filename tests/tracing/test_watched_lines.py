@@ -254,3 +254,17 @@ def test_what_a_program_does_to_its_locals_stands():
 
     with bs.watch(level="lines"):
         assert Model(8, 2).given == {"width": 8, "depth": 2}
+
+
+@both_levels
+def test_equal_functions_of_two_files_are_told_apart(level):
+    text = "def squared(x):\n    return x * x\n"
+    made = {}
+    for file in ("first.py", "second.py"):
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        names = {}
+        exec(compile(text, file, "exec"), names)
+        with bs.watch(level=level) as watch:
+            graph = bs.graph(names["squared"](torch.ones(3, requires_grad=True)))
+            made[file] = watch.line_of(graph.nodes[0]).file
+    assert made == {"first.py": "first.py", "second.py": "second.py"}

@@ -71,8 +71,8 @@ def doubt(facts: Iterable[Fact]) -> str:
         return "(Inferred from the source text.)"
     if len({each.place.file for each in every if each.place is not None}) > 1:
         return f"(Inferred from the source text: {listed([_name(place) for place in places])}.)"
-    lines = listed([str(place.line) for place in sorted(places, key=lambda place: place.position)])
-    return f"(Inferred from the source text: {'line' if len(places) == 1 else 'lines'} {lines}.)"
+    lines = sorted({place.line for place in places})
+    return f"(Inferred from the source text: {'line' if len(lines) == 1 else 'lines'} {listed(list(map(str, lines)))}.)"
 
 
 def _name(place: Place) -> str:

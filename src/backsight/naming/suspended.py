@@ -15,7 +15,7 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, Functi
 from typing import Any
 
 from .plain import class_dict, namespace
-from .roots import is_user, user_globals
+from .roots import is_library, is_user, user_globals
 
 _FRAMES = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 _RUNNING = {GeneratorType: "gi_running", CoroutineType: "cr_running", AsyncGeneratorType: "ag_running"}
@@ -31,11 +31,17 @@ def suspended(frames: Iterable[FrameType] = ()) -> list[FrameType]:
 
     Source: CPython, Python/frame.c, `_PyFrame_Traverse`: a generator refers to its code.
     """
-    codes = [code for variables in user_globals(frames) for code in _codes(variables) if code.co_flags & _SUSPENDING]
+    codes = [code for variables in user_globals(frames) for code in _codes(variables) if _may_wait(code, variables)]
     referring = gc.get_referrers(*codes) if codes else []
     found = [each for each in referring if type(each) in _FRAMES and not getattr(each, _RUNNING[type(each)])]
     waiting = [getattr(each, _FRAMES[type(each)]) for each in found]
     return [frame for frame in waiting if frame is not None and is_user(frame)]
+
+
+def _may_wait(code: CodeType, variables: dict[str, object]) -> bool:
+    """Whether code is of the program's generators and coroutines: not of a class that it has imported, as `Path` is."""
+    file = code.co_filename
+    return bool(code.co_flags & _SUSPENDING) and (not is_library(file) or file == variables.get("__file__"))
 
 
 def _codes(variables: dict[str, object]) -> Iterator[CodeType]:

@@ -155,8 +155,12 @@ def _above(changed: Changed) -> int:
 def _saved_copy(saver: Place | None, names: Sequence[str]) -> str:
     """The statement that saves tensors, with copies in their place, and its line."""
     body, statement = read_at(saver)
-    read = [node for node in expressions(statement) if dotted(node) in names]
+    read = [each for each in expressions(statement) if dotted(each) in names and _is_read(each)]
     return _written_with_copies(body, statement, read) if body and statement and read else ""
+
+
+def _is_read(node: ast.expr) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Load)
 
 
 def _written_with_copies(body: Body, statement: ast.stmt, read: Sequence[ast.expr]) -> str:
@@ -168,9 +172,14 @@ def _is_only_given(changed: Changed) -> bool:
     """Whether a function that is not known to its caller changes what it was given, and does not return it: to change a
     copy would be lost."""
     scene = changed.scene
-    if scene is None or scene.call or scene.section.level is not None:
+    if scene is None or scene.call:
         return False
     body = scene.section.body
+    lambdas = [each for each in ast.walk(body.node) if isinstance(each, ast.Lambda)]
+    if any(each.lineno == changed.place.line and changed.name in parameters_of(each) for each in lambdas):
+        return True  # a lambda has no place for a statement
+    if scene.section.level is not None:
+        return False
     returned = {name for value, line in results_of(body) for name in ancestors(body, value, line)}
     return changed.name in parameters_of(body.node) - returned
 
@@ -308,7 +317,7 @@ def _state(subject: Subject, changed: Changed) -> str:
         return ""
     name = ast.unparse(node)
     value = changed.scene.section.value(name) if changed.scene else None
-    known = changed.certainty == "seen" or (storage_of(value) is not None and not needs_gradient(value))
+    known = changed.certainty == "seen" if storage_of(value) is None else not needs_gradient(value)
     return name if known else ""
 
 

@@ -177,10 +177,14 @@ def _via(frame: FrameType, caller: FrameType | None) -> str:
     return nearest
 
 
-@functools.lru_cache(maxsize=4096)
 def line_of(site: Site) -> Line:
     """Tell a site as a line, with the source of the very expression where the instruction is known."""
-    code, function = site.code, qualname(site.code)
+    return _line_in(site.code.co_filename, site)
+
+
+@functools.lru_cache(maxsize=4096)
+def _line_in(file: str, site: Site) -> Line:  # by its file, as equal functions of two files have equal code
+    function = qualname(site.code)
     body = _body(site)
     line, end, column, end_column = positions(site)
     statement = statement_at(body, line, column if column >= 0 else None) if body else None
@@ -189,7 +193,7 @@ def line_of(site: Site) -> Line:
     segment = "" if body is None or node is None else body.text(node)
     if column < 0 and isinstance(statement, ast.stmt):
         end = _end_of_header(statement)
-    return Line(code.co_filename, line, max(end, line), function, segment, text, column, end_column)
+    return Line(file, line, max(end, line), function, segment, text, column, end_column)
 
 
 def positions(site: Site) -> tuple[int, int, int, int]:

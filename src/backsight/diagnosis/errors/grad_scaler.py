@@ -82,7 +82,8 @@ def _again(misused: Misused, method: str) -> Finding:
     updates = misused.others("update")
     if here is not None and here.loop is not None and not updates:
         steps = [here, *misused.others("step")] if method == "step" else misused.others("step")
-        below = f", below line {steps[0].place.line}, `{steps[0].place.text}`" if steps else ""
+        one = steps[:1] if len(steps) == 1 or not any(each.conditions for each in steps) else ()  # not of two branches
+        below = f", below line {one[0].place.line}, `{one[0].place.text}`" if one else ""
         fix = f"Call {misused.name}.update() at the end of each step{below}."
         never = f"{misused.name}.update() is never called in the loop."
         return misused.told(title, here.place, [*again, never], fix)

@@ -230,7 +230,8 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
     if said.get("what") == "size":
         given, result = _shapes(one)
         if given is not None and result is not None and given != result:
-            return f"{who} returns a gradient of shape {shaped(result)}, but it received one of shape {shaped(given)}."
+            shape = f"of shape {shaped(result)}" if result else "without dimensions"
+            return f"{who} returns a gradient {shape}, but it received one of shape {shaped(given)}."
         return f"{who} returns a gradient of a different shape than it received{due}."
     if said.get("what") == "type":
         got, was = _dtype(said.get("got", "")), _dtype(said.get("was", ""))

@@ -270,12 +270,20 @@ def _still_there(lost: Lost, made: Conversion) -> str:
 
 
 def without(made: Conversion) -> str:
-    """The statement without the conversion: `total = total + loss` for `total = total + loss.item()`."""
-    call, operand = made.section.body.text(made.call), made.section.body.text(made.operand)  # type: ignore[arg-type]
+    """The statement without the conversion: `total = total + loss` for `total = total + loss.detach().item()`."""
+    call, operand = made.section.body.text(made.call), made.section.body.text(_attached(made.operand))  # type: ignore[arg-type]
     text = made.place.text
     if "…" in text + call + operand or text.count(call) != 1:
         return ""
     return text.replace(call, operand)
+
+
+def _attached(operand: ast.expr | None) -> ast.expr | None:
+    """What a conversion is given, before it is made fit for it: `loss` of `loss.detach().cpu()`."""
+    match operand:
+        case ast.Call(func=ast.Attribute(value=value, attr="detach" | "cpu")) | ast.Attribute(value=value, attr="data"):
+            return _attached(value)
+    return operand
 
 
 def _fix_of_none(lost: Lost, made: Conversion) -> str:

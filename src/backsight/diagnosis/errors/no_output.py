@@ -50,7 +50,7 @@ def no_output(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{_begun(name)} returns {what}: there is nothing to differentiate.",
         (*((shown(place, f"{does}."),) if place else ()), *failing(failure, f"differentiates {name}.")),
-        _fix(made, name, kind),
+        _of_pair(name) if kind == "tuple" and level.variables.get("has_aux") else _fix(made, name, kind),
         source=str(place) if place else failure.source,
         exact=made.sure if made else place is not None,
     )
@@ -125,6 +125,10 @@ def _told_so(failure: Failure, beside: str) -> str:
                 if "…" not in text and (line := rewritten(level.body, level.statement, changes)):
                     return f"Pass has_aux=True: on line {level.line}, write `{line}`"
     return "Pass has_aux=True to torch.func.grad"
+
+
+def _of_pair(name: str) -> str:
+    return f"Return a pair from {name}: the tensor to differentiate, then all the rest as one value."
 
 
 def _fix(made: Conversion | None, name: str, kind: Kind) -> str:

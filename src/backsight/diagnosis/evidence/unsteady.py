@@ -187,7 +187,7 @@ def _counts(section: Section) -> Iterator[Unsteady]:
         calls = calls_in(each) if isinstance(each, ast.Expr) else ()
         filled = {dotted(callee(call)[0]) or "" for call in calls if callee(call)[1] in FILLING}
         elsewhere = {use.name for other in every if other is not each for use in uses(other)}
-        changed |= {name for name in filled & elsewhere if name.startswith("self.") or name in outer}
+        changed |= {name for name in filled & elsewhere if name.startswith("self.") or name not in section.own - outer}
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),

@@ -46,7 +46,7 @@ class Unused:
     def made(self) -> Place | None:
         """The statement that computes the output: the failing one, where a call in it does."""
         level = self.failure.user
-        if level and level.receiver == self.output and (called := _CALLED.match(self.output)):
+        if level and (level.receiver or "").startswith(self.output) and (called := _CALLED.match(self.output)):
             of = called[1].rpartition(".")[0]
             if not (of and is_tensor(level.value(of))):  # of `logits.max()` it is what computes `logits`
                 return self.at

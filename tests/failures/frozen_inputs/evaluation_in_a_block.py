@@ -1,0 +1,12 @@
+# code: BS227
+# variable: reentrant
+# cause: y = checkpoint(block, x, use_reentrant=True)
+# fix: Nothing is lost
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+block = nn.Linear(3, 3)
+x = torch.ones(2, 3)
+with torch.no_grad():
+    y = checkpoint(block, x, use_reentrant=True)

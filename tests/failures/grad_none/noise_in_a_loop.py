@@ -1,0 +1,28 @@
+# code: BS213
+# variable: noise.grad
+# cause: noise = bounded(noise - 0.1 * slope)
+# fix: Make it a leaf by setting requires_grad last
+# varied: for k in range(3):
+# or: for k in [3, 2, 1]:
+import torch
+
+
+def begun(size):
+    return bounded(torch.rand(size)).requires_grad_()
+
+
+def bounded(noise):
+    return noise.clamp(0.1, 0.9)
+
+
+def search(goal, aside=0.0):
+    noise = begun(4)
+    for k in range(3):
+        loss = (noise - goal).pow(2).sum()
+        loss.backward()
+        slope = noise.grad.sign()
+        noise = bounded(noise - 0.1 * slope)
+    return noise
+
+
+search(0.5)

@@ -1,0 +1,10 @@
+# code: BS203
+# variable: w
+# cause: w = w.detach()
+# fix: so w stays a leaf
+# unsure: a leaf that is gone is known from the text alone
+import torch
+
+w = torch.ones(3, requires_grad=True)
+w = w.detach()
+(w * 2).sum().backward()

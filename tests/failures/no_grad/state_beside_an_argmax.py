@@ -1,0 +1,12 @@
+# code: BS203
+# variable: loss
+# cause: loss = scores.argmax(1).float().mean()
+# fix: loss = torch.softmax(scores, dim=1)[:, 1].mean()
+import torch
+
+model, state = torch.nn.Linear(3, 3), torch.zeros(3, requires_grad=True)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+state = state.detach()
+scores = model(torch.randn(2, 3) + state)
+loss = scores.argmax(1).float().mean()
+loss.backward()
