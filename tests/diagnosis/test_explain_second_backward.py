@@ -345,8 +345,9 @@ class TestWhatAWatchKnowsToBeOld:
         with bs.watch():
             finding = explained(source)
         assert finding.title == "log_probs keeps results of earlier steps, whose graph an earlier backward() freed."
-        assert finding.fix.startswith(
-            "If log_probs should hold the results of one step only, empty it after each step."
+        assert finding.fix == (  # put in detached, they would train nothing
+            "Let log_probs hold the results of one step only, and empty it after each step: put `log_probs.clear()` "
+            "below line 10. The loss trains through them alone: detached, they would train nothing."
         )
         assert finding.exact
         assert finding.source == at(source)
