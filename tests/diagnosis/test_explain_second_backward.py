@@ -345,9 +345,7 @@ class TestWhatAWatchKnowsToBeOld:
         with bs.watch():
             finding = explained(source)
         assert finding.title == "log_probs keeps results of earlier steps, whose graph an earlier backward() freed."
-        assert finding.fix.startswith(
-            "If log_probs should hold the results of one step only, empty it after each step."
-        )
+        assert "empty it after each step: put `log_probs.clear()` below line 10" in finding.fix
         assert finding.exact
         assert finding.source == at(source)
 
