@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: with torch.no_grad():
-# fix: Move `y = torch.randn(5, 3) @ w` above line
+# fix: `y = torch.randn(5, 3) @ w`, above line
 import torch
 from torch import nn
 

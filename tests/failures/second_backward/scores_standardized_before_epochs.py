@@ -1,7 +1,7 @@
 # code: BS201
 # variable: before
 # cause: before, gains = rated(policy, seen)
-# fix: move lines 20 to 22
+# fix: put before = before.detach() before line 23
 """A policy that is compared with itself as it was, and gains that are standardized between."""
 
 import torch
