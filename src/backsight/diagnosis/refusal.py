@@ -16,6 +16,7 @@ import torch
 
 from backsight.diagnosis.births import told
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
+from backsight.diagnosis.errors.data_replaced import added_to_another_shape
 from backsight.diagnosis.errors.optimizer_named import names_mixed
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
 from backsight.diagnosis.errors.optimizer_state import state_refused
@@ -75,7 +76,7 @@ def refused(error: BaseException) -> Finding | None:
         return None
     if (norm := batch_norm_mapped(failure)) is not None:
         return norm
-    for knows in (batch_of_state, names_mixed, optimizer_refused, state_refused, born):
+    for knows in (batch_of_state, names_mixed, optimizer_refused, state_refused, added_to_another_shape, born):
         if (finding := knows(found)) is not None:
             return finding
     saving, known = _saving(found), may_have_been_born(found) or remedy_of(found)

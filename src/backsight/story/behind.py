@@ -55,7 +55,7 @@ class Way:
             if not self._queue:
                 self._queue.append(self._later.popleft())
             section, read, behind = self._queue.popleft()
-            key = section.body.node, id(section.value("self")), section.call, read
+            key = section.body.node, id(section.value("self")), section.call, section.lifted, read
             if key in self._seen or len(self._seen) >= _MOST:
                 continue
             self._seen.add(key)

@@ -98,7 +98,9 @@ def mended(cut: CutOff, *further: CutOff) -> Mend:
     first, *rest = list(dict.fromkeys((mend, *written)))
     if not rest:
         return first
-    edits = ", and ".join([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)])
+    parts = [first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)]
+    is_long = any("; " in each or ", and " in each for each in parts)
+    edits = f"{'; '.join(parts[:-1])}; and {parts[-1]}" if is_long else ", and ".join(parts)
     if all(each.cut.kind == "gradient" for each in (cut, *further)):
         others = "With a graph for only some of them, the others would stay constants."
         return Mend(edits, f", so that each gradient has its own graph. {others}")
@@ -169,7 +171,7 @@ def silenced(loss: str) -> str:
 
 def _mended(cut: CutOff) -> Mend:
     if cut.cut.kind == "no_grad":
-        return Mend(_of_block(cut))
+        return _of_decorator(cut) if cut.cut.place.text.startswith("@") and not _is_alone(cut) else Mend(_of_block(cut))
     operand = cut.held if cut.operand else next(iter(operands(cut.section, cut.cut)), "") or "the values"
     return _MENDS[cut.cut.kind](cut, operand, _function(cut.cut.expression))
 
@@ -377,18 +379,28 @@ def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
     return Mend(written, ": convert to a number only to print or log it.")
 
 
+def _is_alone(cut: CutOff) -> bool:
+    """Whether a watch has seen that gradients were disabled, and not by what."""
+    return cut.seen and not cut.inside
+
+
+def _of_decorator(cut: CutOff) -> Mend:
+    expression, name = cut.cut.expression, cut.section.body.name
+    if (given := _of_a_caller(cut)) is not None:
+        edit = f"On line {given.line}, write `with torch.enable_grad(): {given.text}`"
+        return Mend(edit, f"; the rest keeps @{expression}.")
+    others = _other_calls(cut, name, expression)
+    why = "." if others else "; it belongs on functions that only evaluate."
+    return Mend(f"Remove @{expression} from {name}{others}", why)
+
+
 def _of_block(cut: CutOff) -> str:
     expression = cut.cut.expression
-    if cut.seen and not cut.inside:
+    if _is_alone(cut):
         return (
             f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "
             "for torch.set_grad_enabled(False)"
         )
-    if cut.cut.place.text.startswith("@"):
-        if (given := _of_a_caller(cut)) is not None:
-            return f"On line {given.line}, write `with torch.enable_grad(): {given.text}`; the rest keeps @{expression}"
-        name = cut.section.body.name
-        return f"Remove @{expression} from {name}{_other_calls(cut, name, expression)}"
     if cut.seen:
         what, block = (cut.calling or cut.inside[0][0]).text, cut.cut.place.text.rstrip(":")
         return f"Compute `{what}` outside the block `{block}`"
@@ -429,12 +441,12 @@ def _holds(statement: ast.stmt, line: int) -> bool:
 
 def _other_calls(suspect: CutOff, name: str, expression: str) -> str:
     """What to do with the other calls of a decorated function, which would require grad then: a target has to stay
-    without, and what only evaluates is cheaper without."""
+    without, and what only evaluates is cheaper without; empty where there is nothing to do."""
     trained = suspect.called
     calls = [] if trained is None or name in _OF_MANY else list(_calls_of(trained.file, name))
     others = [(body, each) for body, each in calls if trained and each.lineno != trained.line]
     if trained is None or not others or len(others) > _MOST_CALLS:
-        return "; it belongs on functions that only evaluate"
+        return ""
     targets = [(body, each) for body, each in others if _is_target(body, each, trained)]
     evaluating = [each for body, each in others if not _leads_to_loss(body, each)]
     kept = [*(each for _, each in targets), *evaluating]
@@ -444,7 +456,7 @@ def _other_calls(suspect: CutOff, name: str, expression: str) -> str:
         many = f"the calls whose results are {'targets or ' if targets else ''}only looked at"
         one = "the call whose result is a target" if targets else "the call whose result is only looked at"
         return f", and put {block} around {one if len(lines) == 1 else many}: {', and '.join(lines)}"
-    return "; it belongs on functions that only evaluate"
+    return ""
 
 
 _MOST_CALLS = 4

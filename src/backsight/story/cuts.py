@@ -135,19 +135,20 @@ def cuts(
                 if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
                     each = replace(each, before=before)
                 found[key] = each
-                way.enter(section, each.read, each)
+                lifted = section.lifted | ({cut.place.line} if cut.kind == "no_grad" else frozenset())
+                way.enter(replace(section, lifted=lifted), each.read, each)
     spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
     spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
     every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
     met = {cut for each in every for cut in each.before}  # on the way to those
     every = [each for each in found.values() if each in every or each.cut in met]
     every = [_without(each, spread) for each in every if each.cut not in spread]
-    return _beside(
-        [
-            replace(each, arrives=each.cut in arrived or (each.verdict is True and each.cut.kind != "no_grad"))
-            for each in every
-        ]
-    )
+    return _beside([replace(each, arrives=each.cut in arrived or _is_last(each)) for each in every])
+
+
+def _is_last(cut: CutOff) -> bool:
+    """Whether what it cuts off is known to have a gradient; of a block, whether what it ran is running still."""
+    return cut.verdict is True and (cut.cut.kind != "no_grad" or _covers_level(cut.section, cut.cut))
 
 
 def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:

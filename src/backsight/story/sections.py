@@ -34,6 +34,7 @@ class Section:
     whole: whether every statement counts, not only those on the way to the goals.
     caller: the function that called it, where it has returned, by which `call`, and what that gave for each parameter.
     previous: the function whose result it was given instead, of modules that run one after the other.
+    lifted: the lines of blocks that are to count as if they enabled gradients.
     """
 
     body: Body
@@ -47,6 +48,7 @@ class Section:
     call: ast.Call | None = None
     given: Mapping[str, ast.expr] = field(default_factory=dict, repr=False)
     previous: Section | None = None
+    lifted: frozenset[int] = frozenset()
 
     def value(self, name: str) -> object:
         """The value of a variable or a chain of attributes; None where it is not known."""
@@ -58,7 +60,7 @@ class Section:
     def enabled(self) -> frozenset[int]:
         """The lines of the blocks of a running function that have enabled gradients, as `set_grad_enabled(training)`
         does where that is true."""
-        return frozenset(
+        return self.lifted | frozenset(
             each.lineno
             for each in (statements(self.body.node) if self.level is not None else ())
             for item in (each.items if isinstance(each, ast.With) else ())
@@ -301,8 +303,9 @@ def behind_attribute(section: Section, name: str) -> Iterator[Section]:
     if owner is None or not is_user_class(class_dict(type(owner)).get("__module__")):
         return
     found = property_of(type(owner), attribute)
-    if found is not None:
-        yield _of_function(found, owner, function_at(found.__code__), False)  # type: ignore[arg-type]  # it is the user's
+    read = None if found is None or _is_foreign(found) else function_at(found.__code__)
+    if read is not None:
+        yield _of_function(found, owner, read, False)
     held = section.value(name)
     if held is None or issubclass(type(held), torch.nn.Module | torch.nn.Parameter):
         return
@@ -341,18 +344,15 @@ def _functions(section: Section, called: ast.expr, last: str) -> Iterator[tuple[
     value, name = value_of(section, called), dotted(called)
     if isinstance(called, ast.Subscript) and value is None:  # which of the modules is not known
         value = value_of(section, called.value)
+    if name is not None and (value is None or issubclass(type(value), torch.nn.Module)):
+        value = next(_elements(section, name), value)  # all that a loop goes through, whichever it has come to
     if issubclass(type(value), torch.nn.Module):
         yield from _forwards(value)
     elif value is not None:
         yield function_of(value), owner_of(value)
-    elif name is None:
-        return
-    elif "." in name:
+    elif name is not None and "." in name:
         owner = section.value(name.rpartition(".")[0])
         yield method(owner if isinstance(owner, type) else type(owner), last), owner
-    else:
-        for module in _elements(section, name):
-            yield from _forwards(module)
 
 
 def _elements(section: Section, name: str) -> Iterator[object]:

@@ -6,25 +6,31 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+import torch
+
 from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.findings.evidence import Certainty
+from backsight.naming.plain import class_dict
+from backsight.naming.roots import is_user_class
 from backsight.snapshot import survey
-from backsight.source import Body, Place, statements_of
-from backsight.source.bindings import assigned
-from backsight.source.body import dotted
+from backsight.source import Body, Place, calls_of, statements_of
+from backsight.source.bindings import assigned, parameters_of
+from backsight.source.body import dotted, keyword
 from backsight.source.changes import is_tensor_data
 from backsight.source.definitions import values_of
-from backsight.story.failure import Failure
+from backsight.story.failure import Failure, Level, follow
 from backsight.story.files import user_files
-from backsight.story.memory import needs_gradient
+from backsight.story.memory import gradient_of, needs_gradient, shape_of
 from backsight.story.sections import methods_of
 from backsight.tape import Leaf
-from backsight.tape.ops import op_name
+from backsight.tracing.steps import parameters
 
 
 class _Replaced(NamedTuple):
@@ -36,18 +42,43 @@ class _Replaced(NamedTuple):
     value: str
 
 
-def data_replaced(failure: Failure, match: re.Match[str], index: int) -> Finding:
-    """Name every leaf whose shape is not that of its gradient, and the statements that have replaced their data."""
+def replaced_leaves(failure: Failure) -> list[Leaf]:
+    """The leaves whose shape is no longer the one that a graph was recorded with."""
     can_be_read = any(needs_gradient(root) for root in failure.roots)
     graph = survey(failure.roots, frames=failure.frames).graph if can_be_read else None
     shapes = {leaf.index: graph.nodes[leaf.node].shape for leaf in graph.leaves} if graph else {}
-    leaves = [leaf for leaf in graph.leaves if shapes[leaf.index] not in (None, leaf.shape)] if graph else []
+    return [leaf for leaf in graph.leaves if shapes[leaf.index] not in (None, leaf.shape)] if graph else []
+
+
+def added_to_another_shape(found: Refusal) -> Finding | None:
+    """A gradient meets a leaf that got another shape since the forward pass, as it is added up or in the optimizer's
+    step: the size is all that is said."""
+    said = re.search(r"The size of tensor a \(\d+\) must match the size of tensor b.*", found.failure.message)
+    if said is None:
+        return None
+    leaves = replaced_leaves(found.failure) if found.failure.call else _stepped(found)
+    if not leaves:
+        return None
+    return replace(data_replaced(found.failure, leaves, "a leaf", f"{said[0]}."), code="BS208")
+
+
+def _stepped(found: Refusal) -> list[Leaf]:
+    """The leaves of the optimizer that steps whose gradient has another shape."""
+    inside = (each.variables.get("self") for each in found.below)
+    optimizer = next((each for each in inside if isinstance(each, torch.optim.Optimizer)), None)
+    every = parameters(optimizer) if optimizer is not None else ()
+    unlike = tuple(each for each in every if shape_of(gradient_of(each)) not in (None, shape_of(each)))
+    return list(survey(unlike, frames=found.failure.frames).graph.leaves) if unlike else []
+
+
+def data_replaced(failure: Failure, leaves: Sequence[Leaf], where: str, said: str) -> Finding:
+    """Name every leaf whose shape is not that of its gradient, and the statements that have replaced their data."""
     names = [leaf.name for leaf in leaves if leaf.name]
     replaced = [each for leaf in leaves for each in _replacements(failure, leaf)]
     times = Counter(each.leaf.index for each in replaced)
     # Its shape shows that something replaced it: the only statement that can is known.
     known: dict[int, Certainty] = {index: "held" if count == 1 else "read" for index, count in times.items()}
-    what = listed(names, 4) or f"input {index} of {op_name(match['node']).lower()}"
+    what = listed(names, 4) or where
     gradient = "gradients in the old shapes" if len(names) > 1 else "gradient in the old shape"
     return explanation(
         f"{what} got another shape through .data, but autograd expects {'their' if len(names) > 1 else 'its'} "
@@ -57,7 +88,7 @@ def data_replaced(failure: Failure, match: re.Match[str], index: int) -> Finding
                 shown(each.place, f"replaces the data of {each.leaf.name}.", known[each.leaf.index])
                 for each in replaced
             ),
-            f"{match['node']}, input {index}: {match['what']}.",
+            said,
             *failing(failure, "is the call that failed."),
         ),
         _fix(replaced, leaves),
@@ -70,28 +101,56 @@ def _replacements(failure: Failure, leaf: Leaf) -> Iterator[_Replaced]:
     """The assignments to `.data` of what is this leaf: by a variable that has it, or in a method of what holds it."""
     for body, statement in statements_of(*user_files(failure)):
         for target, value in assigned(statement):
-            path = _meant(body, target.value, statement.lineno) if is_tensor_data(target) else ""
+            if not is_tensor_data(target):
+                continue
+            name, path = ast.unparse(target.value), _meant(body, target.value, statement.lineno)
             if path and _is_leaf(failure, body, path, leaf):
-                yield _Replaced(leaf, body.place(statement), path, ast.unparse(value))
+                written = name if "." in name else path
+                yield _Replaced(leaf, body.place(statement), written, ast.unparse(value))
 
 
 def _meant(body: Body, tensor: ast.expr, line: int) -> str:
-    """The chain of attributes that an expression stands for: `self.head.bias` for a `b` that was given it."""
+    """The chain of attributes that an expression stands for: `self.head.bias` for a `b` that was given it, or for the
+    `m.bias` of an `m` that was."""
     name = dotted(tensor) or ""
-    given = values_of(body, name, line) if name.isidentifier() else []
-    return (dotted(given[0]) if len(given) == 1 else None) or name
+    first, dot, rest = name.partition(".")
+    given = values_of(body, first, line) if first.isidentifier() and first != "self" else []
+    meant = dotted(given[0]) if len(given) == 1 else None
+    return f"{meant}{dot}{rest}" if meant else name
 
 
 def _is_leaf(failure: Failure, body: Body, path: str, leaf: Leaf) -> bool:
     first, _, rest = path.partition(".")
+    if first in parameters_of(body.node) - {"self"} and rest:
+        return any(_has(failure, f"{each}.{rest}", leaf) for each in _given(failure, body, first))
     if first != "self":
-        return any(level.value(path) is leaf.tensor() for level in failure.users)
+        return _has(failure, path, leaf)
+    held = [value for level in failure.users for value in (*level.variables.values(), *_owners(level, rest, leaf))]
+    having = [each for each in held if is_user_class(class_dict(type(each)).get("__module__"))]
+    own = (each for each in having if follow(each, rest.split(".")) is leaf.tensor())
+    return any(method.node is body.node for each in own for method in methods_of(type(each)))
+
+
+def _has(failure: Failure, path: str, leaf: Leaf) -> bool:
+    return any(level.value(path) is leaf.tensor() for level in failure.users)
+
+
+def _given(failure: Failure, body: Body, name: str) -> Iterator[str]:
+    """What the calls of a function give for one of its arguments."""
+    positions = [each.arg for each in body.node.args.args] if isinstance(body.node, ast.FunctionDef) else []
+    for _, _, call in calls_of(*user_files(failure)):
+        if name in positions and dotted(call.func) == body.name:
+            at = positions.index(name)
+            yield dotted(call.args[at] if at < len(call.args) else keyword(call, name)) or ""
+
+
+def _owners(level: Level, rest: str, leaf: Leaf) -> Iterator[object]:
     owner = leaf.name.removesuffix(f".{rest}")
-    held = next((value for level in failure.users if (value := level.value(owner)) is not None), None)
-    return owner != leaf.name and any(each.node is body.node for each in methods_of(type(held)))
+    if owner != leaf.name:
+        yield level.value(owner)
 
 
-def _fix(replaced: list[_Replaced], leaves: list[Leaf]) -> str:
+def _fix(replaced: list[_Replaced], leaves: Sequence[Leaf]) -> str:
     """Write a new parameter for each, and give those to the optimizer that holds the old ones."""
     names = [leaf.name for leaf in leaves if leaf.name]
     written = [f"on line {each.place.line}, write `{each.path} = nn.Parameter({each.value})`" for each in replaced]

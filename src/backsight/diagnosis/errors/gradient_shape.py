@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from backsight.diagnosis.errors.data_replaced import data_replaced
+from backsight.diagnosis.errors.data_replaced import data_replaced, replaced_leaves
 from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
@@ -23,6 +23,7 @@ from backsight.source.body import Body, callee, dotted, expressions, is_constant
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
+from backsight.tape.ops import op_name
 
 _SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible with \[(?P<due>[\d, ]*)\]")
 _CHECK = "torch.autograd.gradcheck tests a backward against finite differences."
@@ -301,4 +302,6 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
             source=str(computed[1]) if computed else failure.source,
             exact=found is not None,
         )
-    return data_replaced(failure, match, index)
+    operation = op_name(match["node"]).lower()
+    said = f"{match['node']}, input {index}: {match['what']}."
+    return data_replaced(failure, replaced_leaves(failure), f"input {index} of {operation}", said)

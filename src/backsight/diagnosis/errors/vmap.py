@@ -122,8 +122,8 @@ def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:
     """What a dict, a list or an object holds, by how it is written."""
     if type(value) is dict:
         yield from ((f"{name}[{key!r}]", each) for key, each in value.items())
-    elif type(value) in (list, tuple):
-        yield from ((f"{name}[{k}]", each) for k, each in enumerate(value))  # type: ignore[arg-type]
+    elif type(value) is list or type(value) is tuple:
+        yield from ((f"{name}[{k}]", each) for k, each in enumerate(value))
     elif not is_tensor(value):
         yield from ((f"{name}.{key}", each) for key, each in (namespace(value) or {}).items())
 

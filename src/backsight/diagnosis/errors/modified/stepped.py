@@ -4,8 +4,9 @@ into an earlier iteration."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from backsight.diagnosis.errors.modified.hooked import stepped_by_hook
 from backsight.diagnosis.errors.modified.wording import needs, since
@@ -28,7 +29,8 @@ from backsight.story.holders import below, made_in, node_of, results_in
 from backsight.story.joints import is_of_this_pass, joint_of
 from backsight.story.recomputing import each_again
 from backsight.story.renewing import renewed
-from backsight.story.stepping import open_step
+from backsight.story.scenes import scenes
+from backsight.story.stepping import open_step, steps_in
 from backsight.story.subject import Subject
 from backsight.tracing.steps import parameters
 
@@ -39,6 +41,10 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
     found = next(carriers(case), None) if steps else None
     if within := _within_closure(subject, found, steps) or stepped_by_hook(subject, case, steps):
         return within
+    for step in () if steps else _steps_of_helper(subject):
+        calls = _calls_of_helper(subject, case, step)
+        if any(subject.failure.users[1].value(each.optimizer) is subject.optimizer for each in calls):
+            return _by_helper(subject, case, step, calls)
     old, roots = subject.node.index in case.old, {root for root, _ in case.graph.root_edges}
     joint = joint_of(case) if steps else None
     for step in steps:
@@ -51,6 +57,8 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
         else:
             over_losses = found is not None and found.facts is not None and found.read == found.facts.loop
             between = step.before.position < level.place.position or over_losses
+        if between and (calls := _calls_of_helper(subject, case, step)):
+            return _by_helper(subject, case, step, calls)
         if between:
             return _between(subject, case, step, level or subject.failure.user)
         if level is not None and step.before == step.place and (found or old):
@@ -116,6 +124,87 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
     )
 
 
+def _steps_of_helper(subject: Subject) -> Iterator[Changed]:
+    """The statements of the function that runs backward which step whatever optimizer it is given."""
+    level = subject.failure.user if subject.optimizer is not None else None
+    for scene in scenes(subject) if level is not None else ():
+        if scene.section.level is level:
+            yield from (Changed(each.place, scene, each.name, by="optimizer") for each in steps_in(scene.section))
+
+
+class _Call(NamedTuple):
+    """A call that runs a helper for another loss: the statement, and what it passes as the optimizer."""
+
+    place: Place
+    optimizer: str
+
+
+def _calls_of_helper(subject: Subject, case: Case, step: Changed) -> list[_Call]:
+    """The calls above this one, in the function that makes it, of a helper that runs backward and then steps,
+    `update(opt, loss)`: those that have stepped weights of this loss; none if it steps before it runs backward."""
+    if len(subject.failure.users) < 2:
+        return []
+    inner, outer = subject.failure.users[:2]
+    running = outer.running
+    if inner.body is None or outer.body is None or running is None:
+        return []
+    if step.scene is None or step.scene.section.body.node is not inner.body.node or step.place.line <= inner.line:
+        return []
+    owned = {leaf.owner for leaf in case.graph.leaves}
+    stepped = [each for name, each in subject.survey.optimizers.items() if name in owned]
+    found = list[_Call]()
+    for each in statements(outer.body.node):
+        calls = [call for call in calls_in(each) if ast.dump(call.func) == ast.dump(running.func)]
+        if each.lineno >= outer.line or len(calls) != 1:
+            continue
+        given = [dotted(one) or "" for one in _given(calls[0])]
+        name = next((one for one in given if any(outer.value(one) is held for held in stepped)), "")
+        if name:
+            found.append(_Call(outer.body.place(each), name))
+    return found
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _by_helper(subject: Subject, case: Case, step: Changed, calls: Sequence[_Call]) -> Finding:
+    """The step is the same line for every loss: what tells them apart is the calls of the helper."""
+    outer, weight, last = subject.failure.users[1], subject.holder or "a weight", calls[-1]
+    known = [call for call in calls if outer.value(call.optimizer) is subject.optimizer] or [last]
+    given = _given(outer.running) if outer.running else []
+    loss = next((name for each in given if (name := dotted(each)) and outer.value(name) is case.root), "the loss")
+    made = _computing(subject, case, outer, last.place)
+    certainty: Certainty | None = None if step.certainty == "seen" else step.certainty
+    return explanation(
+        f"{known[-1].optimizer}.step() changed {weight} between the forward pass of {loss} and its backward.",
+        (
+            *(shown(each, f"uses {weight} for {loss}.", certainty) for each in made[:1]),
+            *(shown(each.place, f"steps {each.optimizer}, at line {step.place.line}.", certainty) for each in calls),
+            shown(step.place, f"modifies {weight} in place, like every weight of that optimizer.", certainty),
+            shown(outer.place, f"runs backward on {loss}."),
+            *needs(subject, f"needs the original value of {weight}"),
+            *([] if step.certainty == "seen" else unwatched()),
+        ),
+        _moved_below(outer, loss, made, last.place),
+        source=str(known[-1].place),
+        exact=step.certainty == "seen",
+    )
+
+
+def _moved_below(outer: Level, loss: str, made: Sequence[Place], last: Place) -> str:
+    """To compute the loss after the steps: its lines are moved, where nothing between reads what they make."""
+    if outer.body is None or not 0 < len(made) <= _MOST:
+        return f"Compute {loss} below line {last.line}, `{last.text}`, with a new forward pass."
+    numbers = {place.line for place in made}
+    own = set[str]().union(*(bound(each) for each in statements(outer.body.node) if each.lineno in numbers))
+    within = [each for each in statements(outer.body.node) if made[0].line < each.lineno <= last.line]
+    taken = any(use.name in own for each in within if each.lineno not in numbers for use in uses(each))
+    lines = listed([f"{place.line}, `{place.text}`," for place in made])
+    what = f"line{'s' * (len(made) > 1)} {lines}"
+    return f"{'Repeat' if taken else 'Move'} {what} below line {last.line}, `{last.text}`."
+
+
 def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, loss: str) -> str:
     """The fix; where the loss reaches the stepped weights through one value only, each way with what it does."""
     optimizer = step.name
@@ -145,20 +234,26 @@ def _repeated(subject: Subject, case: Case, level: Level | None, step: Changed) 
     """Which lines that is: those before the step that give a name of the loss's a graph over the stepped weights."""
     if stored := _stored_again(subject, case, level, step):
         return stored
-    owner = subject.leaf.owner if subject.leaf else None
-    mine = {leaf.node for leaf in case.graph.leaves if leaf.owner == owner}
-    lines = {
-        place.line
-        for name, each in (case.ancestors(level).items() if level and owner else ())
-        if level and mine & set(below(case.graph, made_in(case.graph, level.value(name))))
-        for place in each.bound
-        if place.file == step.before.file and place.position < step.before.position
-    }
+    lines = {each.line for each in _computing(subject, case, level, step.before)} if level else set[int]()
     if not 0 < len(lines) <= _MOST:
         return ""
     return (
         f": run line{'s' * (len(lines) > 1)} {listed([*map(str, sorted(lines))])} again below line {step.before.line}"
     )
+
+
+def _computing(subject: Subject, case: Case, level: Level, before: Place) -> list[Place]:
+    """The statements above one that give a name of the loss's a graph over the stepped weights."""
+    owner = subject.leaf.owner if subject.leaf else None
+    mine = {leaf.node for leaf in case.graph.leaves if leaf.owner == owner}
+    found = {
+        place
+        for name, each in (case.ancestors(level).items() if owner else ())
+        if mine & set(below(case.graph, made_in(case.graph, level.value(name))))
+        for place in each.bound
+        if place.file == before.file and place.position < before.position
+    }
+    return sorted(found, key=_at)
 
 
 def _stored_again(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:

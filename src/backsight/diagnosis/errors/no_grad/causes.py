@@ -153,7 +153,7 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
         (
             *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
-            *(_again(each, None if seen else "read") for each in further),
+            *(_again(each, suspect, None if seen else "read") for each in further),
             *(
                 [shown(suspect.called, f"calls {suspect.section.body.name}().")]
                 if suspect.called and not suspect.calling
@@ -170,10 +170,11 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     )
 
 
-def _again(cut: CutOff, certainty: Certainty | None) -> Fact:
-    """What else ends the same way."""
+def _again(cut: CutOff, first: CutOff, certainty: Certainty | None) -> Fact:
+    """What else ends the same way as the first cut."""
     if cut.cut.kind == "no_grad":
-        return shown(cut.cut.place, "disables gradients as well.", certainty)
+        also = " as well" if first.cut.kind == "no_grad" else ""
+        return shown(cut.cut.place, f"disables gradients{also}.", certainty)
     if (call := asked(cut)) is not None:
         return shown(call.place, f"{call.does}.", certainty)
     too = "returns gradients without a graph, too" if cut.cut.kind == "gradient" else why(cut.cut)

@@ -65,13 +65,13 @@ def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
         return None
     if level.function.rpartition(".")[2] == "__init__":
         return None
-    if not any(dotted(node) == target for node in expressions(failing.value)):
+    if not any(dotted(node) == target for node in ast.walk(failing.value)):
         return None
     after = [each for each in statements(body.node) if each.lineno > failing.lineno]
     taken = {use.name for each in statements(body.node) for use in uses(each)} | parameters_of(body.node)
     attribute = target.rpartition(".")[2]
     name = next(each for each in (attribute, f"{attribute}_now", f"{attribute}_of_this_pass") if each not in taken)
-    new = {failing: rewritten(body, failing, {failing.targets[0]: name})}
+    new: dict[ast.stmt, str] = {failing: rewritten(body, failing, {failing.targets[0]: name})}
     for each in after:
         if read := [node for node in expressions(each) if dotted(node) == target]:
             new[each] = rewritten(body, each, dict.fromkeys(read, name))
