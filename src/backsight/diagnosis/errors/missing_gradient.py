@@ -174,7 +174,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters have one." if others else ""
     out = _left_out(failure, read) if others and reason is None else None
-    exact = others or (reason is not None and _was_seen(failure, read, reason))
+    exact = others or (reason is not None and (reason.held or _was_seen(failure, read, reason)))
     evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
     exact = exact and (out is None or out.sure)
     since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""

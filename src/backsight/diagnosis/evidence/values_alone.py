@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.evidence.idle import Reason, parameter_at, trainable
+from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.wording import listed, shown
 from backsight.source import Place
 from backsight.source.bindings import assigned, uses
@@ -49,7 +50,7 @@ def values_alone(failure: Failure, leaves: Sequence[torch.Tensor], wanted: torch
         shown(each.place, f"gives {each.text} the values of {each.source}, detached from its graph.")
         for each in found[:3]
     )
-    return Reason(tuple(shows), found[0].place, _fix(found))
+    return Reason(tuple(shows), found[0].place, _fix(found), held=all(map(_has_run, found)))
 
 
 def _running(failure: Failure) -> Iterator[Section]:
@@ -75,6 +76,20 @@ def _writes(section: Section, leaves: Sequence[torch.Tensor], wanted: torch.Tens
                 text = section.body.text(target)
                 yield _Write(section, statement, leaf, text, source, _value(section, statement))
                 break
+
+
+def _has_run(write: _Write) -> bool:
+    """Whether no condition decides on a statement, or on the calls that led to it."""
+    section: Section | None = write.section
+    line = write.statement.lineno
+    while section is not None:
+        now = section.level.line if section.level is not None else 0
+        around = (each for each in statements(section.body.node) if isinstance(each, ast.If | ast.Try))
+        if any(covers(each, line) and not covers(each, now) for each in around):
+            return False
+        line = section.call.lineno if section.call is not None else 0
+        section = section.caller
+    return True
 
 
 def _source(section: Section, statement: ast.stmt, wanted: torch.Tensor) -> str:
