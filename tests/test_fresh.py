@@ -59,6 +59,14 @@ def test_all_is_as_under_python(tmp_path, way, what):
     assert "fresh.py" not in ended.stderr
 
 
+def test_around_a_program_runs_nothing_that_has_a_file(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import sys\nframe = sys._getframe()\nwhile frame := frame.f_back:\n    print(frame.f_code.co_filename)\n"
+    )
+    files = fresh.run([sys.executable, "program.py"], cwd=tmp_path, check=True).stdout.splitlines()
+    assert all(file.startswith("<") for file in files), "who reads the files of a program would read these as well"
+
+
 def forked(*words, **options):
     """Whether another process than this one is the program's parent."""
     return (

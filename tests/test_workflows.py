@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,13 @@ def test_the_matrix_is_every_pytorch_on_one_python_and_the_newest_on_every_pytho
     assert {python for torch, python in chosen if torch == "newest"} == set(_pythons())
     (oldest,) = re.findall(r'"torch>=([\d.]+)"', project)
     assert (f"{oldest}.0", "3.11") in chosen
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_there_are_as_many_test_workers_however_many_threads_each_has() -> None:
+    def workers(**threads: str) -> list[str]:
+        env = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "JOBS")}
+        said = subprocess.run(["make", "-n", "test"], cwd=ROOT, env=env | threads, capture_output=True, text=True)
+        return re.findall(r"pytest -n (\d+)", said.stdout)
+
+    assert workers(OMP_NUM_THREADS="1") == workers() != []

@@ -89,7 +89,7 @@ class Program:
         self.put(self.loop(line or self.culprit).lineno, code, where, beside=True)
 
     def put_after_step(self, code: str) -> None:
-        steps = [n for n, text in self.own.items() if ".step(" in text]
+        steps = [n for n, text in self.own.items() if text.endswith(".step()")]
         self.put((steps or [self.culprit])[-1], code)
 
     def put_at_end(self, name: str, code: str) -> None:

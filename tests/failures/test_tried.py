@@ -13,6 +13,7 @@ from tried import Advice, advice, tries
 
 SECOND_FAULTS = {
     "devices/curves_for_a_plot": "a tensor without values stands for one on a GPU",
+    "grad_none/norms_of_one_of_two_losses": "an alternative is for a loss that should train what it is detached from",
     "integers/codebook": "the codes are indices: to train them, which is one alternative, no fix makes sense",
     "refused/rounded_under_jacrev": "it tells what a new method of the class does, and does not write it out",
     "scalar/energy_of_a_field": "the phase starts as zeros, where the gradient is 0",

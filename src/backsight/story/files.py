@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
+from typing import cast
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_library, is_ours, module_dict
@@ -40,7 +41,8 @@ def _home(value: object) -> tuple[str, dict[str, object] | None]:
     """The file and the namespace of the module that a function or a class comes from, or of a module."""
     if type(value) is FunctionType:
         return value.__code__.co_filename, value.__globals__
-    module = sys.modules.get(str(class_dict(value).get("__module__"))) if issubclass(type(value), type) else value
+    is_class = issubclass(type(value), type)
+    module = sys.modules.get(str(class_dict(cast(type, value)).get("__module__"))) if is_class else value
     if not issubclass(type(module), ModuleType):
         return "", None
     space = module_dict(module)

@@ -97,7 +97,7 @@ def _after_step(found: Carrier) -> str:
     inner = (
         within is not None and (facts is None or within.loop != facts.loop) and not _covers(within.loop, level.place)
     )
-    if not inner and not found.own:
+    if not inner and not found.own and not found.name.startswith("self."):
         return f"Detach after each step: {detached(found)}."
     steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
     but = f", and not in the loop at line {within.loop.line}" if inner and within else ""

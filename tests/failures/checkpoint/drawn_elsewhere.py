@@ -1,7 +1,7 @@
 # code: BS210
 # variable: block
 # cause: if random.random() < 0.5:
-# fix: torch.rand(()) instead of random.random()
+# fix: on line 24, write `if torch.rand(()) < 0.5:`
 # or: if draw() < 0.5:
 # or: if np.random.rand() < 0.5:
 # or: if generator.random() < 0.5:

@@ -1,7 +1,7 @@
 # code: BS210
 # variable: stack.1
 # cause: x = checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False)
-# fix: Remove preserve_rng_state=False
+# fix: preserve_rng_state=True
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

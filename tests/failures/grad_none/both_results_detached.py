@@ -1,8 +1,7 @@
 # code: BS213
 # variable: model[0].weight.grad
 # cause: loss = (model(x).detach() * model(-x).detach() + x.sum().requires_grad_()).sum()
-# fix: without model(x).detach() and model(-x).detach()
-# unsure: where a gradient ended that never came is read from the text
+# fix: write `loss = (model(x) * model(-x) + x.sum().requires_grad_()).sum()`, without .detach()
 import torch
 from torch import nn
 

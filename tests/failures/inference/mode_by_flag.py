@@ -1,7 +1,7 @@
 # code: BS214
 # variable: context
 # cause: with torch.inference_mode(mode=not self.finetune):
-# fix: no_grad
+# fix: torch.set_grad_enabled(self.finetune)
 import torch
 from torch import nn
 

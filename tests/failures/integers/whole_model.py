@@ -1,7 +1,7 @@
 # code: BS220
 # variable: net.table
 # cause: net.requires_grad_(True)
-# fix: if parameter.is_floating_point()
+# fix: for p in net.parameters(): p.requires_grad_(p.is_floating_point())
 import torch
 from torch import nn
 

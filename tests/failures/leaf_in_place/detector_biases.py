@@ -1,7 +1,7 @@
 # code: BS205
 # variable: self.convs.0.bias
 # cause: b[:, 4] += math.log(8 / (64 / s) ** 2)
-# fix: Line 18 needs the same
+# fix: Put lines 17 and 18 inside `with torch.no_grad():`
 import math
 
 from torch import nn

@@ -1,6 +1,6 @@
 # code: BS202
 # variable: path[2]
-# cause: sgd.step()
+# cause: path.append(cell(x, path[-1]))
 # fix: Then backward needs no retain_graph=True either
 import torch
 

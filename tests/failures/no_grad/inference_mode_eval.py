@@ -1,7 +1,7 @@
 # code: BS203
 # variable: validation
 # cause: with torch.inference_mode():
-# fix: End the block
+# fix: Remove line 14, `with torch.inference_mode():`, and dedent the lines inside it
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: torch.set_grad_enabled(False)
-# fix: put `torch.set_grad_enabled(self.was_enabled)`
+# fix: In __exit__, above line 19, put `torch.set_grad_enabled(self.was_enabled)`
 import torch
 from torch import nn
 

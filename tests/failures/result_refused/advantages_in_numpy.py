@@ -1,7 +1,7 @@
 # code: BS219
 # variable: value
 # cause: est = estimates.numpy()
-# fix: estimates.detach().numpy(): the result enters the loss as a constant
+# fix: estimates.detach().numpy()`: the result enters the loss as a constant
 import numpy as np
 import torch
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS212
 # variable: second
 # cause: first, second = x.sum(), x * 2
-# fix: as that of second.sum() does
+# fix: Put second = second.sum() before line 9
 import torch
 
 x = torch.rand(5, requires_grad=True)

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: caches[stream]
 # cause: loss, caches[stream] = decode(x, caches[stream])
-# fix: detach() every tensor that caches[stream] holds
+# fix: caches[stream] = {key: h.detach() for key, h in caches[stream].items()}
 # unsure: which element a variable index stands for is read from the text
 import torch
 from torch import nn

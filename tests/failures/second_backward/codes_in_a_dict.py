@@ -1,7 +1,7 @@
 # code: BS201
 # variable: cache['codes']
 # cause: cache["codes"] = torch.tanh(model(x))
-# fix: Recompute cache['codes'] in each iteration, inside
+# fix: Recompute torch.tanh(model(x)) in each step
 import torch
 from torch import nn
 

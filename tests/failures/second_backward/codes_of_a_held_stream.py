@@ -26,5 +26,5 @@ class Trainer:
         self.opt.step()
 trainer = Trainer()
 stream = iter(Stream(trainer.proj))
-for x, y in stream:
+for _, (x, y) in zip(range(4), stream):
     trainer.step(x, y)

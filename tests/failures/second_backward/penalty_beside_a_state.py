@@ -1,7 +1,7 @@
 # code: BS201
 # variable: cache['p']
 # cause: cache["p"] = sum(p.pow(2).sum() for p in cell.parameters())
-# fix: compute it once under torch.no_grad()
+# fix: remove line 13
 # varied: h = cell(torch.randn(1, 3), h.detach())
 # or: h = repackage(h); h = cell(torch.randn(1, 3), h)
 # or: (h,) = (each.detach() for each in (h,)); h = cell(torch.randn(1, 3), h)

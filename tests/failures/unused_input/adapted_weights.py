@@ -1,7 +1,7 @@
 # code: BS204
 # variable: weights['weight']
 # cause: loss = (model(x) - y).pow(2).mean()
-# fix: torch.func.functional_call(model, weights, (x,)) instead of model(x)
+# fix: write `loss = (torch.func.functional_call(model, weights, (x,)) - y).pow(2).mean()`
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS204
 # variable: mixed
 # cause: score = critic(mixed.detach())
-# fix: before that
+# fix: put `mixed.requires_grad_()` above line 14
 import torch
 from torch import nn
 

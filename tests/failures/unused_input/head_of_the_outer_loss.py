@@ -1,7 +1,7 @@
 # code: BS204
 # variable: self.model.amplitude.weight
 # cause: grads = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
-# fix: allow_unused=True on line 28
+# fix: create_graph=True, allow_unused=True)`
 import torch
 from torch import nn
 from torch.func import functional_call

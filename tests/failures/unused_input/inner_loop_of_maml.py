@@ -1,7 +1,7 @@
 # code: BS204
 # variable: fast['l1.weight']
 # cause: loss = F.mse_loss(self.model(x), y)
-# fix: self.model(x, params=fast) instead of self.model(x)
+# fix: write `loss = F.mse_loss(self.model(x, params=fast), y)`
 from collections import OrderedDict
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS204
 # variable: driver.brake.weight
 # cause: gradients = torch.autograd.grad(steering, parameters, retain_graph=True)
-# fix: allow_unused=True on line 27
+# fix: retain_graph=True, allow_unused=True)`
 """How far two tasks agree on a shared trunk, by the angle between their gradients."""
 
 import torch

@@ -398,7 +398,8 @@ def _too_late(case: Unused, cut: Place) -> str:
     late = (
         [each for each in enabling(body, case.name) if each.line > cut.line] if body and body.file == cut.file else []
     )
-    return f" And call {case.name}.requires_grad_() before that: line {late[0].line} is too late." if late else ""
+    put = f" And put `{case.name}.requires_grad_()` above line {cut.line}"
+    return f"{put}: on line {late[0].line} it is too late." if late else ""
 
 
 def _makes_it(case: Unused, cut: CutOff) -> bool:

@@ -40,7 +40,8 @@ def of_row(case: Unused) -> str:
         return ""
     found = next(_rows(level, body, statement, case.name, case.tensors[0]), None)
     asked = call.args[1] if len(call.args) > 1 else keyword(call, "inputs")
-    if found is None or asked is None or not is_in(case.graph, value_of(level, found.whole)):
+    held = value_of(level, found.whole) if found is not None else None
+    if found is None or asked is None or not (is_tensor(held) and is_in(case.graph, held)):
         return ""
     whole = body.text(found.whole)
     asking = _asking(body, call, asked, whole)
