@@ -210,7 +210,7 @@ def _begun_anew(found: Carrier) -> str:
 
 
 def added_to(statement: ast.stmt, name: str) -> ast.expr | None:
-    """What a statement adds to a variable, `loss += term` or `loss = loss + term`; None where it does something else."""
+    """What a statement adds to a variable, `loss += term` or `loss = loss + term`; None if it does not."""
     match statement:
         case ast.AugAssign(target=ast.Name(id=target), op=ast.Add(), value=value) if target == name:
             return value
