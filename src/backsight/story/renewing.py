@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from backsight.naming.plain import class_dict
-from backsight.source import Body, Place, calls_of, loop_facts, parsed, read_at, statement_at
+from backsight.source import Body, Place, assignments, calls_of, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import Use, bound, spots, uses
 from backsight.source.body import body_around, callee, dotted, expressions, statements
 from backsight.source.in_place import in_place
@@ -98,7 +98,10 @@ def _after_step(found: Carrier) -> str:
         within is not None and (facts is None or within.loop != facts.loop) and not _covers(within.loop, level.place)
     )
     if not inner and not found.own and not found.name.startswith("self."):
-        return f"Detach after each step: {detached(found)}."
+        if level is found.case.failure.user or optimizer_steps(level):
+            return f"Detach after each step: {detached(found)}."
+        last = max(filter(None, (level.place, place)), key=lambda each: each.line)  # the step is made within
+        return f"Detach after each step: put `{detached(found)}` below line {last.end or last.line}."
     steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
     but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
     return f"Detach once per step, after line {steps[0].line}, {steps[0].text}{but}: {detached(found)}."
@@ -236,9 +239,12 @@ def _of_container(found: Carrier) -> str:
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
         steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
-        put = _cut_in(found, keeping)
+        put = _cut_in(found, keeping) if not _trains_all(case, container) else ""
         other = f" Or write `{put}`, if no step should train through it." if put else ""
-        cut = _detached_as(container, held_as(case.failure, container))
+        held = held_as(case.failure, container)
+        cut = _detached_as(container, held)
+        if type(held) is list and container.isidentifier() and not assignments(level.body, container):
+            cut = cut.replace(" =", "[:] =", 1)  # it is another function's: to assign it would make a local one
         return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
     if keeping.replaces:
         return _put_detached(found, container, keeping)

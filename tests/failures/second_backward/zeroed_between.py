@@ -16,7 +16,8 @@ class Nudge:
 
     def _push(self):
         for w in self.held:
-            w.grad.zero_()
+            if w.grad is not None:
+                w.grad.zero_()
 
     @torch.no_grad()
     def apply(self):

@@ -2,52 +2,82 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import takewhile
 
 from backsight.diagnosis.wording import listed
-from backsight.source import Place, statement_at
+from backsight.source import Place, parsed
+from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, statements
 from backsight.story.case import Case
 from backsight.story.failure import Level
 from backsight.story.holders import below
+from backsight.story.stepping import steps_in
 
 
 @dataclass(frozen=True)
 class Added:
-    """The backward of a sum, `(first + second).backward()`; `where` is a sentence, empty where nothing need be said."""
+    """The backward of a sum: `call` is `(first + second).backward()`, and `how` tells where to write it and what goes
+    and moves for it; the call alone where the two backwards do not stand side by side."""
 
     call: str
-    where: str
+    how: str
 
 
 def added(level: Level, place: Place, other: str, loss: str) -> Added:
     """Write the sum of two losses for the backwards at `place` and at the level's own line.
 
-    Gradients that are zeroed between the two would be those of the sum: that has to move above it.
+    It takes the place of the first backward if both losses are there by then. Gradients that are zeroed between the two
+    would be those of the sum, so that moves above it. Else it takes the place of the second, below which go the steps
+    in between: they change weights that the graph has saved.
     """
     call = f"({other} + {loss}).backward()"
-    first, second = sorted((place, level.place), key=lambda each: each.position)
-    zeroed = _zeroed(level, first, second)
-    if not zeroed or statement_at(level.body, *second.position) is None:
-        return Added(call, "")
-    moved = listed([f"`{each}`" for each in zeroed])
-    return Added(call, f" Do so on line {first.line}, delete `{second.text}`, and move {moved} above it.")
+    (first, sooner), (second, later) = sorted(((place, other), (level.place, loss)), key=lambda each: each[0].position)
+    between = _between(level, first, second)
+    if between is None or (first.text, second.text) != (f"{sooner}.backward()", f"{later}.backward()"):
+        return Added(call, call)
+    made = {name for each in between for inner in _within(each) for name in bound(inner)}
+    steps = {each.place.position for each in steps_in(level)}
+    if not made & _names(later):
+        at, gone, where = first, second, "above"
+        moving = [each for each in between if any(map(_zeroes, _within(each)))]
+    else:
+        at, gone, where = second, first, "below"
+        moving = [each for each in between if any((inner.lineno, inner.col_offset) in steps for inner in _within(each))]
+    lost = at is second and made & _names(sooner)
+    if level.body is None or lost or any(len(_within(each)) > 1 for each in moving):
+        return Added(call, call)
+    edits = [f"on line {at.line}, write `{call}`", f"remove line {gone.line}, `{gone.text}`"]
+    moved = map(level.body.place, moving)
+    edits += [f"move line {each.line}, `{each.text}`, {where} line {at.line}" for each in moved]
+    return Added(call, f"{', '.join(edits[:-1])}, and {edits[-1]}")
 
 
-def _zeroed(level: Level, first: Place, second: Place) -> list[str]:
-    """The statements between two places that zero gradients."""
+def _between(level: Level, first: Place, second: Place) -> list[ast.stmt] | None:
+    """The statements between two places of one block; None if these do not stand in one, each on lines of its own."""
     body = level.body
-    if body is None:
-        return []
-    return [
-        body.place(each).text
-        for each in statements(body.node)
-        if first.position < (each.lineno, each.col_offset) < second.position
-        and not any(True for _ in blocks(each))
-        and any(callee(call)[1] == "zero_grad" for call in calls_in(each))
-    ]
+    for block in (
+        [body.node.body, *(inner for each in statements(body.node) for _, inner in blocks(each))] if body else ()
+    ):
+        begins = [(each.lineno, each.col_offset) for each in block]
+        if first.position in begins and second.position in begins and first.line < second.line:
+            return block[begins.index(first.position) + 1 : begins.index(second.position)]
+    return None
+
+
+def _within(statement: ast.stmt) -> list[ast.stmt]:
+    """A statement and those of its blocks."""
+    return [each for each in ast.walk(statement) if isinstance(each, ast.stmt)]
+
+
+def _names(expression: str) -> set[str]:
+    return {use.name for use in uses(parsed(expression))}
+
+
+def _zeroes(statement: ast.stmt) -> bool:
+    return any(callee(call)[1] == "zero_grad" for call in calls_in(statement))
 
 
 def shared_part(case: Case, results: Collection[tuple[int, int]]) -> str:

@@ -213,15 +213,12 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
                 f"{through} only weights {apart}, as an advantage should: {apart} should not train it. But both losses "
                 f"also depend on {part}."
             )
-            fix = (
-                f"Compute {apart} from {through}.detach(), and add the losses, which still share {part}: "
-                f"{add.call}.{add.where}"
-            )
+            fix = f"Compute {apart} from {through}.detach(), and add the losses, which still share {part}: {add.how}."
         else:
             evidence.append(
                 f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
             )
-            fix += f" If {apart} should train it too, add the losses: {add.call}.{add.where}"
+            fix += f" If {apart} should train it too, add the losses: {add.how}."
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
     if not through and _steps_elsewhere(case, level, place, shared):
         cut = _cut_where_computed(case, level, other, place, joints)
@@ -237,11 +234,11 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
     if between := moved(case, level, place, shared):
         return _over_old_weights(case, level, other, loss, through, between, evidence, add)
-    fix = f"Add the losses and call backward once: {add.call}.{add.where}"
+    fix = f"Add the losses and call backward once: {add.how}."
     if perhaps := perhaps_moved(level, place):
-        needed = f"compute {through}" if through else "run the forward pass"
-        fix += f" If line {perhaps.line}, {perhaps.text}, changes weights, do not add them; {needed} again below it."
-    if _steps_between(level, place):
+        again = f"{_again(through)} below line {perhaps.line}, {perhaps.text}"
+        fix = f"{again}, if that changes weights. If it does not, add the losses and call backward once."
+    elif add.how == add.call and _steps_between(level, place):
         fix += " Step the optimizers after that."
     return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
 
@@ -314,7 +311,7 @@ def _over_old_weights(
     below = f"below line {between.place.line}, {between.place.text}" if stands else f"below line {between.below.end}"
     fix = f"{_again(through)} {below}{forward}, and compute {loss} from that."
     if between.by_step:
-        fix += f" Or, if both losses share one step, add them, {add.call}, then step.{add.where}"
+        fix += f" Or, if both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}."
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
