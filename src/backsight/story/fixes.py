@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
@@ -131,7 +131,7 @@ def _as_it_was(
     copied = _spelled(subject, changed)
     if not copied:
         return f"Modify a copy of it, created with .clone() before line {changed.before.line}."
-    return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {_above(changed)}")
+    return _Copy("Modify a copy:", f"put {copied} = {copied}.clone() before line {_above(changed)}")
 
 
 def _above(changed: Changed) -> int:
@@ -393,6 +393,11 @@ def _from_copy(body: Body, name: str, as_result: bool) -> str:
     new = [f"`{ast.unparse(ast.Assign(e.targets, v, lineno=0))}` on line {e.lineno}" for e, v in copies]
     first = f" And put `{name} = {name}.clone()` above line {every[0].lineno}, as what created it saved it too."
     return f"Compute it from a copy: write {listed(new)}.{first if as_result else ''}"
+
+
+def on_lines(new: Mapping[int, str]) -> str:
+    """Say what to write on each line: "on line 14, write `a = 1` and on line 15, write `b = 2`"."""
+    return listed([f"on line {line}, write `{code}`" for line, code in new.items()], len(new))
 
 
 def too(lines: Sequence[int]) -> str:

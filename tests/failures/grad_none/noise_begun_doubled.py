@@ -19,7 +19,7 @@ def search(goal, aside=0.0):
         loss = (noise - goal).pow(2).sum()
         loss.backward()
         slope = noise.grad.sign()
-        noise = bounded(noise - 0.1 * slope)
+        noise = bounded(noise - 0.1 * slope).detach().requires_grad_()
     return noise
 
 

@@ -1,7 +1,7 @@
 # code: BS224
 # variable: scaler.step
 # line: 14
-# fix: scaler.step(optimizer)
+# fix: scaler.update() at the end of each step
 import torch
 
 model = torch.nn.Linear(3, 1)

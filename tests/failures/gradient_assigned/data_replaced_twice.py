@@ -1,7 +1,7 @@
 # code: BS208
 # variable: w
 # cause: w.data = torch.randn(3, 3)
-# fix: w = nn.Parameter(torch.randn(3, 3))
+# fix: w = torch.nn.Parameter(torch.randn(3, 3))
 # unsure: which of the two statements changed the shape is not known
 import torch
 

@@ -22,11 +22,12 @@ from backsight.naming.roots import is_user_class
 from backsight.snapshot import survey
 from backsight.source import Body, Place, calls_of, statements_of
 from backsight.source.bindings import assigned, parameters_of
-from backsight.source.body import dotted, keyword
+from backsight.source.body import dotted, imported_in, keyword
 from backsight.source.changes import is_tensor_data
 from backsight.source.definitions import values_of
 from backsight.story.failure import Failure, Level, follow
 from backsight.story.files import user_files
+from backsight.story.fixes import on_lines
 from backsight.story.memory import gradient_of, needs_gradient, shape_of
 from backsight.story.sections import methods_of
 from backsight.tape import Leaf
@@ -153,13 +154,18 @@ def _owners(level: Level, rest: str, leaf: Leaf) -> Iterator[object]:
 def _fix(replaced: list[_Replaced], leaves: Sequence[Leaf]) -> str:
     """Write a new parameter for each, and give those to the optimizer that holds the old ones."""
     names = [leaf.name for leaf in leaves if leaf.name]
-    written = [f"on line {each.place.line}, write `{each.path} = nn.Parameter({each.value})`" for each in replaced]
+    written = {each.place.line: f"{each.path} = {_nn(each.place)}.Parameter({each.value})" for each in replaced}
     owners = {leaf.owner: [each.name for each in leaves if each.owner == leaf.owner] for leaf in leaves if leaf.owner}
     added = [f'`{owner}.add_param_group({{"params": [{", ".join(held)}]}})`' for owner, held in owners.items()]
     one = len(names) < 2
     new = f"a new nn.Parameter{'' if one else ' for each'} instead"
-    create = f"Create {new}: {listed(written, len(written))}." if written else f"Create {new}."
+    create = f"Create {new}: {on_lines(written)}." if written else f"Create {new}."
     of = listed(names, 4) or "that tensor"
     look = f"Look for what replaced the data of {of}: `.data = ...`, `.resize_()`, pruning. "
     pass_on = f"Then pass {'it' if one else 'them'} to the optimizer{': ' * bool(added)}{listed(added)}"
     return f"{'' if written else look}{create} {pass_on}, and rerun the forward pass."
+
+
+def _nn(place: Place) -> str:
+    """What a file calls `torch.nn`."""
+    return "nn" if "nn" in imported_in(place.file) else "torch.nn"

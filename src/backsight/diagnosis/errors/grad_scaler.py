@@ -21,7 +21,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place, calls_of, loop_facts, statement_at
+from backsight.source import Place, calls_of, loop_facts, read_at, statement_at
 from backsight.source.bindings import assigned, bound, spots, uses
 from backsight.source.body import callee, statements
 from backsight.source.exits import exits
@@ -81,9 +81,10 @@ def _again(misused: Misused, method: str) -> Finding:
         return misused.told(title, first.place, [shown(first.place, f"calls {method}() first."), *again], fix)
     updates = misused.others("update")
     if here is not None and here.loop is not None and not updates:
-        steps = [here, *misused.others("step")] if method == "step" else misused.others("step")
-        one = steps[:1] if len(steps) == 1 or not any(each.conditions for each in steps) else ()  # not of two branches
-        below = f", below line {one[0].place.line}, `{one[0].place.text}`" if one else ""
+        steps = [each for each in misused.calls if each.method == "step" and misused.is_of(each)]
+        of_branches = len(steps) > 1 and any(each.conditions for each in steps)
+        step = next((each for each in reversed(steps) if each.loop is here.loop), steps[0] if steps else None)
+        below = f", below line {step.place.line}, `{step.place.text}`" if step and not of_branches else ""
         fix = f"Call {misused.name}.update() at the end of each step{below}."
         never = f"{misused.name}.update() is never called in the loop."
         return misused.told(title, here.place, [*again, never], fix)
@@ -177,8 +178,7 @@ def _elsewhere(misused: Misused, method: str) -> Place | None:
 
 def _instead_of_both(misused: Misused, first: Place, method: str) -> str:
     """Remove both calls; one in their place, before the function is called that runs the one after the other."""
-    here = misused.asked
-    lines = f"lines {first.line} and {here.line}" if here else f"line {first.line}"
+    without = _without([each for each in (first, misused.asked) if each])
     for level in misused.failure.users[1:] if method == "unscale_" else ():
         if level.body is None or level.statement is None or loop_facts(level.body, level.line) is not None:
             continue
@@ -186,10 +186,17 @@ def _instead_of_both(misused: Misused, first: Place, method: str) -> str:
         if scaler and optimizer:
             call = f"{scaler[0].path}.unscale_({optimizer[0].path})"
             return (
-                f"Unscale once per step, after the last backward() and before clipping: remove {lines}, and put "
-                f"`{call}` above line {level.line}."
+                f"Unscale once per step, after the last backward() and before clipping: {without}, and put `{call}` "
+                f"above line {level.line}."
             )
     return f"Call {method}() once in each step: remove line {first.line}, or this one."
+
+
+def _without(places: Sequence[Place]) -> str:
+    """How statements go: one that is all that its function does leaves a `pass`."""
+    lines = f"line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}"
+    alone = any(body is not None and body.node.body == [statement] for body, statement in map(read_at, places))
+    return f"write `pass` on {lines}" if alone else f"remove {lines}"
 
 
 def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
@@ -205,7 +212,7 @@ def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
     own = [each for each in (at, *beside) if each.section.body.node is at.section.body.node]
     line = min(each.place.line for each in own)
     return (
-        f"{once}remove lines {first.place.line} and {here.place.line}, and call "
+        f"{once}{_without([first.place, here.place])}, and call "
         f"{misused.name}.unscale_({misused.argument}) before line {line}."
     )
 

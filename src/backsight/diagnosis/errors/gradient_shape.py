@@ -18,7 +18,7 @@ from backsight.diagnosis.wording import failing, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import uses
+from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at, statements
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, simple
@@ -151,10 +151,10 @@ def _fix(
             new = f"{body.text(call.func)}({given})"
             return f"Drop the dimensions of size 1: {_write(body, value, new)}, without keepdim=True."
         shaping = _reshaping(name, due, body)
-        call_, _, setting = shaping.partition(", ")
+        kept = _shape_kept(found, name) if shaping.startswith(".reshape(ctx.") else ""
         return (
             f"The gradient has as many entries as {name}. If they are in the same order, reshape it: "
-            f"{_write(body, value, _then(body, value, call_))}{setting and f', {setting}'}."
+            f"{_write(body, value, _then(body, value, shaping))}{kept}."
         )
     total = _total(value)
     whole, summed = _before_sum(found, total, got) if total is not None else (value, got)
@@ -267,7 +267,16 @@ def _reshaping(name: str, due: Sequence[int], body: Body | None) -> str:
         return f".view_as({name})"
     if len(due) < 2:
         return f".reshape({'-1' if due else '()'})"
-    return f".reshape(ctx.{name}_shape), with ctx.{name}_shape = {name}.shape in forward"
+    return f".reshape(ctx.{name}_shape)"
+
+
+def _shape_kept(found: Applied, name: str) -> str:
+    """Where forward keeps the shape of an argument for backward."""
+    body, keep = body_of(found.cls, "forward"), f"`ctx.{name}_shape = {name}.shape`"
+    if body is None or not {"ctx", name} <= parameters_of(body.node) or not isinstance(body.node, ast.FunctionDef):
+        return f", with {keep} in {'setup_context' if found.has_setup else 'forward'}"
+    first = body.node.body[1 if ast.get_docstring(body.node) else 0]
+    return f", and put {keep} above line {first.lineno}"
 
 
 def transposed(body: Body, value: ast.expr) -> str | None:

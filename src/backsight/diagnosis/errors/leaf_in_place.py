@@ -24,7 +24,7 @@ from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.fixes import too
+from backsight.story.fixes import on_lines, too
 from backsight.story.holders import results_in, structure
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
@@ -70,7 +70,7 @@ def _case(found: Written, others: Sequence[Place]) -> Case:
     if found.name and (adapted := _adapted(found)) is not None:
         return adapted
     if found.statement is not None and _reads_gradient(found):
-        return _update(found)
+        return _update(found, others)
     if not found.name:
         return _handed_over(found)
     if _follows_parameters(found):
@@ -80,17 +80,21 @@ def _case(found: Written, others: Sequence[Place]) -> Case:
     return _initial(found) if _runs_once(found) else _computation(found)
 
 
-def _update(found: Written) -> Case:
+def _update(found: Written, others: Sequence[Place]) -> Case:
     name, text = found.here, found.outer.text
     away = out_of_place(found.level.body, found.level.line)
     collects = away and _reads_own_gradient(found)
     no_fix = (
         f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if collects else ""
     )
+    new = {each.line: f"with torch.no_grad(): {each.text}" for each in (found.outer, *others)}
+    all_written = len(new) > 1 and all("…" not in code and not code.endswith(":") for code in new.values())
     return Case(
         f"updates {name} with its gradient.",
         "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Update without recording: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_fix}",
+        f"Update without recording: {on_lines(new) if all_written else f'`with torch.no_grad(): {text}`'}. Or let an "
+        f"optimizer do it.{no_fix}",
+        all_written,
     )
 
 

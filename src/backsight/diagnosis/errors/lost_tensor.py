@@ -24,6 +24,7 @@ from backsight.story.files import user_files
 from backsight.story.holders import node_of, structure
 from backsight.story.in_pytorch import in_pytorch
 from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.modes import disabled_at
 
 _MISSING = r"'(?P<type>[\w.]+)' object has no attribute 'backward'"
 _CLOSED = r"float\(\) argument must be .*, not '(?P<closed>NoneType)'"
@@ -233,6 +234,9 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
         )
     mended = without(made)
     log = " Convert to a number for logging after backward()."
+    off = disabled_at(made.section.body, made.place.line)
+    if off is not None and off.is_decorator:
+        log = f" Also remove @{off.text} from {off.function}: its result needs a graph.{log}"
     return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor on line {made.place.line}.{log}"
 
 

@@ -21,13 +21,13 @@ from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
 from backsight.source import Body, Place, backward_calls, backward_roots, read_at
-from backsight.source.bindings import target_names
+from backsight.source.bindings import spots, target_names
 from backsight.source.body import callee, calls_in, expressions, functions, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.cuts import met_in
 from backsight.story.failure import Failure, failure_of
 from backsight.story.files import user_files
-from backsight.story.fixes import too
+from backsight.story.fixes import on_lines, too
 from backsight.story.memory import gradient_of, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.tracing import current
 
@@ -64,14 +64,20 @@ def _nothing_to_clear(read: Read, cleared: Clearing) -> Finding:
     return explanation(
         f"{read.name}.grad is None: there is no gradient to {cleared.verb}.",
         (shown(read.level.place, f"expects a gradient. {why_none}"),),
-        (
-            f"On line {read.level.place.line}, write `{cleared.guarded}`.{too(cleared.also)}"
-            if cleared.guarded
-            else f"Skip what has no gradient: `if {cleared.gradient} is not None`."
-        )
-        + " The zero_grad() of an optimizer or a module does the same.",
+        f"{_guarding(read, cleared)} The zero_grad() of an optimizer or a module does the same.",
         source=str(read.level.place),
     )
+
+
+def _guarding(read: Read, cleared: Clearing) -> str:
+    """The statement for those alone that have a gradient, and those that would be the next to fail."""
+    lines = {read.level.place.line: cleared.guarded, **cleared.also}
+    if not cleared.guarded:
+        return f"Skip what has no gradient: `if {cleared.gradient} is not None`."
+    if not all(lines.values()):
+        return f"On line {read.level.place.line}, write `{cleared.guarded}`.{too([*cleared.also])}"
+    written = on_lines(lines)
+    return f"{written[:1].upper()}{written[1:]}."
 
 
 def _below(failure: Failure, zeroed: Place) -> str:
@@ -123,9 +129,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         runs = backward_calls(failure.user.body) if failure.user is not None and later is None else ()
         later = next((each for each in runs if each.position > read.place.position), later)
         after = f"line {later.line}" if later is not None else "backward()"
-        moved = (
-            f"line {read.place.line}, `{read.place.text}`," if later and later.file == read.place.file else "the line"
-        )
+        moved = _block(read, later) if later and later.file == read.place.file else "the line"
         return explanation(
             before,
             (reading, *when),
@@ -142,6 +146,16 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         "won't help: it leaves zeros.",
         source=str(place),
     )
+
+
+def _block(read: Read, later: Place) -> str:
+    """The statement that reads the gradient, with the blocks around it that have ended before another statement."""
+    body, place = read.level.body, read.place
+    arms = next((each.arms for each in spots(body.node) if body.place(each.node) == place), ()) if body else ()
+    for arm, _ in arms:
+        if arm.lineno < (arm.end_lineno or 0) < later.line:
+            return f"lines {arm.lineno} to {arm.end_lineno}, the block around `{place.text}`,"
+    return f"line {place.line}, `{place.text}`,"
 
 
 def _last_call(failure: Failure) -> tuple[Place, str, Place | None] | None:

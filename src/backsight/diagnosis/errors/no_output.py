@@ -138,7 +138,10 @@ def _fix(made: Conversion | None, name: str, kind: Kind) -> str:
     if kind == "tuple" or (kind == "other" and made is None):
         return f"Return one tensor from {name}."
     if made and made.call is not None and made.operand is not None and (line := without(made)):
-        return f"Keep the tensor: on line {made.place.line}, write `{line}`. Convert to a number after differentiating."
+        at = f"on line {made.place.line}"
+        is_statement = made.section.body.name.isidentifier()  # a lambda's body is a part of one
+        write = f"{at}, write `{line}`" if is_statement else f"write `{line}` instead of `{made.place.text}` {at}"
+        return f"Keep the tensor: {write}. Convert to a number after differentiating."
     return f"Compute what {name} returns with PyTorch operations, and return the tensor."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from backsight.diagnosis.evidence.gradients import Read
@@ -16,13 +17,14 @@ _VERBS = {"zero_": "zero", "fill_": "zero", "mul_": "zero", "detach_": "detach"}
 class Clearing(NamedTuple):
     """What the failing statement clears: what it says for it, `to zero`, and the statement with a condition.
 
-    also: the lines of the function that do the same with a gradient, and the next of which fails as this one did.
+    also: the lines of the function that do the same with a gradient, and the next of which fails as this one did; each
+    with its statement and a condition, likewise.
     """
 
     gradient: str
     verb: str
     guarded: str
-    also: list[int]
+    also: dict[int, str]
 
 
 def clearing(read: Read) -> Clearing | None:
@@ -34,23 +36,30 @@ def clearing(read: Read) -> Clearing | None:
     if found is None:
         return None
     gradient, verb = found
+    return Clearing(gradient, verb, _guarded(body, statement, gradient), dict(_alike(read, body, statement)))
+
+
+def _guarded(body: Body, statement: ast.stmt, gradient: str) -> str:
     stands_alone = body.lines[statement.lineno - 1].strip() == body.text(statement)
-    guarded = f"if {gradient} is not None: {body.text(statement)}"
     simple = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and stands_alone
-    return Clearing(gradient, verb, guarded if simple else "", _alike(read, body, statement))
+    return f"if {gradient} is not None: {body.text(statement)}" if simple else ""
 
 
-def _alike(read: Read, body: Body, statement: ast.stmt) -> list[int]:
-    every = (each for each in statements(body.node) if each is not statement and isinstance(each, ast.Expr))
-    return [each.lineno for each in every if any(_is_alike(read, call) for call in calls_in(each))]
+def _alike(read: Read, body: Body, statement: ast.stmt) -> Iterator[tuple[int, str]]:
+    for each in statements(body.node):
+        if each is not statement and isinstance(each, ast.Expr):
+            none = next((text for call in calls_in(each) if (text := _none(body, call, read))), "")
+            if none:
+                yield each.lineno, _guarded(body, each, none)
 
 
-def _is_alike(read: Read, call: ast.Call) -> bool:
-    """Whether a call clears a gradient that is None, too."""
+def _none(body: Body, call: ast.Call, read: Read) -> str:
+    """The gradient that a call clears, if that is None, too."""
     found = _kind(call)
     name = dotted(found[0].value) if found and isinstance(found[0], ast.Attribute) else None
     tensor = read.level.value(name) if name else None
-    return name == read.text or (is_tensor(tensor) and gradient_of(tensor) is None)
+    alike = name == read.text or (is_tensor(tensor) and gradient_of(tensor) is None)
+    return body.text(found[0]) if found and alike else ""
 
 
 def _cleared(body: Body, call: ast.Call, read: Read) -> tuple[str, str] | None:

@@ -48,7 +48,7 @@ class Applied:
         """The parameters of forward, without `ctx`."""
         code = getattr(method(self.cls, "forward"), "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code is not None else ()
-        return tuple(names if self._has_setup else names[1:])
+        return tuple(names if self.has_setup else names[1:])
 
     @property
     def needed(self) -> tuple[bool, ...]:
@@ -57,7 +57,7 @@ class Applied:
         return tuple(_NEEDED.__get__(self.node))
 
     @property
-    def _has_setup(self) -> bool:
+    def has_setup(self) -> bool:
         """Whether forward has no `ctx`, because the class has a `setup_context`."""
         return method(self.cls, "setup_context") is not method(torch.autograd.Function, "setup_context")
 
