@@ -86,8 +86,14 @@ def in_one_piece(suspect: CutOff) -> str:
     if isinstance(given, ast.Call) and callee(given)[1] in ("list", "tuple", "sorted", "values"):
         return ""
     whole = getattr(statement, "value", None) is node
-    new = rewritten(body, statement, {node: body.text(given) if whole else simple(body.text(given))})
-    return f"On line {statement.lineno}, write `{new}`" if new else ""
+    return in_place_of_cut(suspect, body.text(given) if whole else simple(body.text(given)))
+
+
+def in_place_of_cut(suspect: CutOff, new: str) -> str:
+    """The statement with another expression where its gradient is cut."""
+    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    text = rewritten(body, statement, {node: new}) if statement is not None and node is not None else ""
+    return f"On line {statement.lineno}, write `{text}`" if statement is not None and text else ""
 
 
 def soft(suspect: CutOff) -> tuple[str, str]:

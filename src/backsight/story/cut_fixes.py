@@ -30,6 +30,7 @@ from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
 from backsight.story.attached import (
     in_one_piece,
+    in_place_of_cut,
     kept,
     of_second_class,
     passed_through,
@@ -215,14 +216,15 @@ def _of_detached(cut: CutOff, operand: str, function: str) -> Mend:
 
 
 def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
-    expression = cut.cut.expression
+    expression, joined, why = cut.cut.expression, _stacked(cut), ": it joins tensors and keeps their graphs."
+    written = in_place_of_cut(cut, joined) if "..." not in joined else ""
     if is_several(cut.section, operand, cut.cut.place.line):
-        why = f"it joins tensors and keeps their graphs. {operand} must hold the tensors themselves, not their numbers."
-        return Mend(f"Replace {expression} with {_stacked(cut)}", f": {why}")
+        why = f"{why} {operand} must hold the tensors themselves, not their numbers."
+        return Mend(written or f"Replace {expression} with {joined}", why)
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
     if expression.startswith(_OF_SEVERAL):
-        return Mend(f"Write {_stacked(cut)} there", ": it joins tensors and keeps their graphs.")
+        return Mend(written or f"Write {joined} there", why)
     return Mend(
         f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
     )

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: w = w - 0.1 * w.grad
-# fix: with torch.no_grad(): w -= lr * w.grad
+# fix: w -= 0.1 * w.grad
 # unsure: a leaf that is gone is known from the text alone
 # or: w = w.detach() - 0.1 * w.grad
 import torch

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: return torch.tensor(values)
-# fix: with torch.stack(values)
+# fix: write `return torch.stack(values)`
 import torch
 from torch import nn
 

@@ -32,6 +32,7 @@ from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.injected import Replaced, injected, replaced_part
 from backsight.story.memory import is_tensor
+from backsight.story.modes import disabled_at
 from backsight.story.sections import methods_of, sections
 from backsight.tape import modules_in, parameters_in, registered
 
@@ -379,12 +380,16 @@ def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     several = _leaves_again(level, name)
     if "." in name and several:
         return f"Make {name} a leaf again wherever it gets a new tensor: {several}."
-    if f"{name}.grad" in update.text:
-        return (
-            f"Modify {name} in place, so it stays a leaf: `with torch.no_grad(): {name} -= lr * {name}.grad`, then "
-            f"{name}.grad = None. Or let an optimizer do it."
-        )
     assert level.body is not None
+    if f"{name}.grad" in update.text and (change := in_place(level.body, name, update.line)):
+        change = change if disabled_at(level.body, update.line) else f"with torch.no_grad(): {change}"
+        others = (each for each in statements(level.body.node) if each.lineno != update.line)
+        cleared = any(use.name.startswith(f"{name}.grad") for each in others for use in uses(each))
+        clear = "" if cleared else f", and put `{name}.grad = None` below line {update.line}"
+        return (
+            f"Modify {name} in place, so it stays a leaf: on line {update.line}, write `{change}`{clear}. Or let an "
+            "optimizer do it."
+        )
     changes = (in_place(level.body, name, place.line) for place in reversed(assignments(level.body, name)))
     change = next((each for each in changes if each), None)
     if change is None:
