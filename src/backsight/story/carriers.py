@@ -25,7 +25,7 @@ from backsight.source import (
 )
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import Use, bound, prefixes, spots, uses
-from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.keeping import is_cached
 from backsight.story.carrier import Carrier, Kind
 from backsight.story.case import Case, loops
@@ -40,6 +40,7 @@ from backsight.story.holders import (
 from backsight.story.joints import passed_on
 from backsight.story.kept import by_joint, by_object, filled, held, is_once
 from backsight.story.memory import is_tensor
+from backsight.story.renewing import added_to
 from backsight.story.sections import function_called, sections, undecorated
 from backsight.story.stores import apart, first_read, stores
 
@@ -48,6 +49,7 @@ def carriers(case: Case) -> Iterator[Carrier]:
     """Yield what may have brought an earlier graph into this pass, what fits best first; nothing that leads elsewhere
     than to the node at which the backward fails, if that is known."""
     for query in (
+        _added_on,
         _once,
         _by_loop,
         _by_function,
@@ -62,6 +64,31 @@ def carriers(case: Case) -> Iterator[Carrier]:
         for found in query(case):
             if case.towards is None or not found.nodes or case.towards in below(case.graph, found.nodes):
                 yield replace(found, dropped=_dropped(found))
+
+
+def _added_on(case: Case) -> Iterator[Carrier]:
+    """The loss itself, which goes on from the sum through which a statement above has run backward in the same pass."""
+    level, name = case.failure.user, case.receiver
+    every = spots(level.body.node) if level is not None and level.body is not None and name.isidentifier() else []
+    at = next((each for each in every if level is not None and each.node is level.statement), None)
+    above = [each for each in every if at is not None and each.order < at.order]
+    ran = [each for each in above if at is not None and each.arms == at.arms and _runs_backward(each.node, name)]
+    binds = [each for each in above if ran and name in bound(each.node)]
+    added = [each.node for each in binds if each.order > ran[-1].order]
+    if level is None or level.body is None or not added or len(added) == len(binds):
+        return
+    if all(added_to(each, name) is not None for each in added):
+        earlier, place = level.body.place(ran[-1].node), level.body.place(added[0])
+        yield Carrier(case, "summed", level, (name,), earlier, place, span="pass")
+
+
+def _runs_backward(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement calls backward on a variable, and lets its graph go."""
+    calls = () if any(True for _ in blocks(statement)) else calls_in(statement)
+    return any(
+        callee(each)[1] == "backward" and dotted(callee(each)[0]) == name and keyword(each, "retain_graph") is None
+        for each in calls
+    )
 
 
 def _upstream(case: Case) -> Iterator[Carrier]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -37,7 +38,7 @@ from backsight.story.attached import (
     with_graph,
 )
 from backsight.story.cuts import CutOff, node_of, operands, unrecorded
-from backsight.story.in_pytorch import in_pytorch
+from backsight.story.in_pytorch import beyond, in_pytorch
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
 from backsight.text import listed
@@ -93,7 +94,7 @@ def fix(
 
 def mended(cut: CutOff, *further: CutOff) -> Mend:
     """Return how a cut is mended, and with it others on the same way, whoever asks."""
-    mend = _mended(cut)
+    mend = _mended(cut, further)
     written = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
     first, *rest = list(dict.fromkeys((mend, *written)))
     if not rest:
@@ -169,11 +170,14 @@ def silenced(loss: str) -> str:
     return f"{name}.requires_grad_() would only silence the error: nothing would be trained."
 
 
-def _mended(cut: CutOff) -> Mend:
+def _mended(cut: CutOff, further: Sequence[CutOff] = ()) -> Mend:
     if cut.cut.kind == "no_grad":
         return _of_decorator(cut) if cut.cut.place.text.startswith("@") and not _is_alone(cut) else Mend(_of_block(cut))
     operand = cut.held if cut.operand else next(iter(operands(cut.section, cut.cut)), "") or "the values"
-    return _MENDS[cut.cut.kind](cut, operand, _function(cut.cut.expression))
+    function = _function(cut.cut.expression)
+    if cut.cut.kind == "number" and function in _NUMPY:
+        return _of_array(cut, operand, further)
+    return _MENDS[cut.cut.kind](cut, operand, function)
 
 
 def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
@@ -364,19 +368,28 @@ _NUMPY = ("numpy", "array", "asarray")
 
 def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
     written = kept(cut.section.body, cut.cuts)
-    later = tuple(each.lineno for each in statements(cut.section.body.node) if each.lineno >= cut.cut.place.line)
     if function == "tolist" and "torch.stack" not in written:
         return Mend(
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
             "torch.stack([...]) instead of torch.tensor([...])",
-            lines=later,
+            lines=_later(cut.section.body, cut.cut.place.line),
         )
-    if function in _NUMPY:
-        lines = in_pytorch(cut.section.body, cut.cut.place.line, operand)
-        how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
-        return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}", lines=later)
     written = f"{written}{_without(cut, written)}" if written else f"Remove {_functions(cut)} here"
     return Mend(written, ": convert to a number only to print or log it.")
+
+
+def _of_array(cut: CutOff, operand: str, further: Sequence[CutOff]) -> Mend:
+    body, line = cut.section.body, cut.cut.place.line
+    back = [replace(each.section, goals=tuple(each.read)) for each in further if each.cut.kind == "copy"]
+    others = beyond(body, line, back)
+    lines = in_pytorch(body, line, operand, further=others)
+    how = lines or f"use {operand} itself, as torch has most of NumPy's functions under the same name"
+    later = (*_later(body, line), *(at for part in others if lines for at in _later(part.body, part.start)))
+    return Mend(f"Stay in PyTorch, because NumPy records no graph: {how}", lines=later)
+
+
+def _later(body: Body, line: int) -> tuple[int, ...]:
+    return tuple(each.lineno for each in statements(body.node) if each.lineno >= line)
 
 
 def _is_alone(cut: CutOff) -> bool:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
-from backsight.source import Body
+from backsight.source import Body, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, statements
+from backsight.source.definitions import gathers
 from backsight.source.imports import library, meaning
+from backsight.story.sections import Section, followed
 from backsight.text import listed
 
 _RENAMED = {"array": "stack", "asarray": "stack", "concatenate": "cat", "append": "cat", "power": "pow"}
@@ -21,7 +25,21 @@ _REDUCED = ("mean", "sum", "prod", "max", "amax", "min", "amin", "std", "var", "
 _MOST = 6
 
 
-def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str] | None = None) -> str:
+class Part(NamedTuple):
+    """A function that computes with a converted tensor: from which line on, and the names that stand for it."""
+
+    body: Body
+    start: int
+    names: frozenset[str]
+
+
+def in_pytorch(
+    body: Body,
+    start: int,
+    converted: str,
+    arrays: Mapping[str, str] | None = None,
+    further: Sequence[Part] = (),
+) -> str:
     """Return what to write from line `start` on, where a function computes with a converted tensor; empty where that
     is nothing, or too much.
 
@@ -30,31 +48,77 @@ def in_pytorch(body: Body, start: int, converted: str, arrays: Mapping[str, str]
 
     converted: what the program passes to NumPy, `out`. arrays: the variables that hold arrays of NumPy's, with the kind
         of each, "f" for floating point, and those that hold a list of tensors, which are "several".
+    further: the other functions that it goes through.
     """
-    edits, edit = dict[int, str](), _InPyTorch(converted, arrays or {})
-    names, made = {converted, *(name for name, kind in edit.arrays.items() if kind == "several")}, set[str]()
-    left = dict[int, list[str]]()
-    for each in statements(body.node):
-        reads = {use.name for use in uses(each) if not use.binds}
-        converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
-        if each.lineno < start or not (each.lineno == start or names & reads or converts):
-            continue
-        made |= {name for name in bound(each) if "." not in name}
-        names |= made
-        edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in made}
-        edit.unknown = []
-        new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
-        if new and new != ast.unparse(each):
-            edits[each.lineno] = new
-            left |= {each.lineno: edit.unknown} if edit.unknown else {}
+    edits, left = dict[str, str](), dict[str, list[str]]()
+    for part in (Part(body, start, frozenset({converted})), *further):
+        edit = _InPyTorch(converted, (arrays or {}) if part.body is body else {})
+        of = "" if part.body.file == body.file else f" of {Path(part.body.file).name}"
+        for each, new in _rewritten(part, edit):
+            edits[f"line {each.lineno}{of}"] = new
+            left |= {f"line {each.lineno}{of}": edit.unknown} if edit.unknown else {}
     if not edits or len(edits) > _MOST:
         return ""
     return "; ".join(
-        f"on line {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
+        f"on {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
         if line in left
-        else (f"`{new}` will do on line {line}" if left else f"on line {line}, write `{new}`")
+        else (f"`{new}` will do on {line}" if left else f"on {line}, write `{new}`")
         for line, new in edits.items()
     )
+
+
+def _rewritten(part: Part, edit: _InPyTorch) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements of a part that are to be written otherwise, with what to write."""
+    names, made = {*part.names, *(name for name, kind in edit.arrays.items() if kind == "several")}, set[str]()
+    for each in statements(part.body.node):
+        reads = {use.name for use in uses(each) if not use.binds}
+        converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
+        if each.lineno < part.start:
+            continue
+        gathered = {name for name in bound(each) if isinstance(each, ast.Assign) and gathers(each.value)}
+        if each.lineno == part.start or names & reads or converts:
+            made |= {name for name in bound(each) if "." not in name}
+            names |= made | _filled(each)
+            edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in bound(each)}
+            edit.unknown = []
+            new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
+            if new and new != ast.unparse(each):
+                yield each, new
+        edit.arrays |= dict.fromkeys(gathered, "several")
+
+
+def _filled(statement: ast.stmt) -> set[str]:
+    """The containers into which a statement puts something: `rows` of `rows.append(x)` and of `rows[k] = x`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend" | "insert"))):
+            return {name}
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))]):
+            return {name}
+    return set()
+
+
+def beyond(body: Body, line: int, back: Sequence[Section]) -> list[Part]:
+    """Return the other functions that an array goes through, from the function that converts a tensor on a line to
+    those that make a tensor of it again, `back`."""
+    parts: dict[ast.AST, tuple[Part, ast.Call | None]] = {body.node: (Part(body, line, frozenset()), None)}
+    every = list(followed(list(back)))
+    inner = next((each for each in every if each.body.node is body.node), None)
+    ends = {each.body.node for each in back}
+    while inner is not None and inner.body.node not in ends and inner.caller is not None and inner.call is not None:
+        caller, call = inner.caller.body, inner.call
+        statement = statement_at(caller, call.lineno, call.col_offset)
+        names = frozenset(bound(statement)) if statement is not None else frozenset()
+        parts.setdefault(caller.node, (Part(caller, call.lineno, names), call))
+        inner = inner.caller
+    for each in every:
+        known = parts.get(each.caller.body.node) if each.caller is not None else None
+        if known is None or each.call is None or each.body.node in parts:
+            continue
+        at, given = known
+        if each.call.lineno > at.start or any(node is given for node in ast.walk(each.call) if node is not each.call):
+            names = frozenset(argument.arg for argument in ast.walk(each.body.node) if isinstance(argument, ast.arg))
+            parts[each.body.node] = Part(each.body, 0, names), None
+    return sorted((part for part, _ in parts.values() if part.body is not body), key=lambda part: part.start)
 
 
 class _InPyTorch(ast.NodeTransformer):

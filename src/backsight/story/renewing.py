@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from backsight.naming.plain import class_dict
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, read_at, statement_at
-from backsight.source.bindings import Use, uses
+from backsight.source.bindings import Use, bound, spots, uses
 from backsight.source.body import body_around, callee, dotted, expressions, statements
 from backsight.source.in_place import in_place
 from backsight.source.keeping import Keeping
@@ -181,6 +181,8 @@ def _without_history(name: str, held: object, inner: str = "each") -> str | None
 
 
 def _summed(found: Carrier) -> str:
+    if found.span == "pass":
+        return _begun_anew(found)
     name, facts = found.name, found.facts
     loop = statement_at(found.level.body, *facts.loop.position) if facts is not None else None
     ends = f", below line {loop.end_lineno}" if loop is not None else ""
@@ -188,6 +190,35 @@ def _summed(found: Carrier) -> str:
         f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
         f"call {name}.backward() once, after the loop{ends}."
     )
+
+
+def _begun_anew(found: Carrier) -> str:
+    """To begin the sum anew below the backward that has freed the graph of what it holds."""
+    name, body, earlier, added = found.name, found.level.body, found.read, found.stored
+    every = spots(body.node) if body is not None else []
+    spot = next((each for each in every if added is not None and each.node.lineno == added.line), None)
+    if body is None or spot is None or earlier is None:
+        return f"Begin {name} anew after that backward()."
+    outer = next((arm for arm, _ in spot.arms if arm.lineno > earlier.line), spot.node)
+    value, why = added_to(spot.node, name), f": {name} then begins a graph of its own."
+    if outer is spot.node and value is not None:
+        return f"On line {outer.lineno}, write `{name} = {body.text(value)}`{why}"
+    first = (each.node for each in every if each.node.lineno < earlier.line and name in bound(each.node))
+    zero = next((each for each in first if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)), None)
+    start = body.text(zero) if zero is not None else f"{name} = 0"
+    return f"Put `{start}` above line {outer.lineno}, `{body.place(outer).text}`{why}"
+
+
+def added_to(statement: ast.stmt, name: str) -> ast.expr | None:
+    """What a statement adds to a variable, `loss += term` or `loss = loss + term`; None if it does not."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=target), op=ast.Add(), value=value) if target == name:
+            return value
+        case ast.Assign(
+            targets=[ast.Name(id=target)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add(), right=value)
+        ):
+            return value if target == left == name else None
+    return None
 
 
 def _of_container(found: Carrier) -> str:

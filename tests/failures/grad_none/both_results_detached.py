@@ -2,7 +2,6 @@
 # variable: model[0].weight.grad
 # cause: loss = (model(x).detach() * model(-x).detach() + x.sum().requires_grad_()).sum()
 # fix: write `loss = (model(x) * model(-x) + x.sum().requires_grad_()).sum()`, without .detach()
-# unsure: where a gradient ended that never came is read from the text
 import torch
 from torch import nn
 

@@ -2,7 +2,6 @@
 # variable: w.grad
 # cause: loss = (w.detach() * v).sum()
 # fix: loss = (w * v).sum()
-# unsure: where a gradient ended that never came is read from the text
 import torch
 
 w, v = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)

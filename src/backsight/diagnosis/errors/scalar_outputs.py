@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.complex_outputs import complex_output
+from backsight.diagnosis.errors.open_terms import OpenTerms, open_terms
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.row_entries import crossed
 from backsight.diagnosis.evidence.spoken import called, passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, shown
+from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
@@ -55,7 +56,9 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     by_row = root is not None and _is_by_row(failure, root)
     open_yet = several and root is not None and not (missed or unreduced or meant)
     rows = crossed(failure, root, "sum" if by_row else "mean") if open_yet and root is not None else None
-    left = _left_open(failure, root) if open_yet and root is not None and rows is None else None
+    is_open = open_yet and rows is None
+    parts = open_terms(failure, root) if is_open and failure.call != "grad" and root is not None else None
+    left = _left_open(failure, root) if is_open and parts is None and root is not None else None
     given = known.given if known else None
     reduced = _fix(failure, name or "loss", None if weighted else unreduced, given, by_row)
     return explanation(
@@ -64,6 +67,7 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
             *((shown(missed.choice.place, missed.does),) if missed else ()),
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
             *((shown(rows.place, rows.does),) if rows else ()),
+            *((shown(parts.place, f"{_adds(parts, root)}."),) if parts else ()),
             *((f"{meant} is a scalar computed from {name}.",) if meant else ()),
             *passed(known),
             *_evidence(failure, root, name, unreduced, weighted),
@@ -72,6 +76,8 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         if meant
         else missed.fix
         if missed
+        else f"Reduce {'it' if len(parts.terms) == 1 else 'them'}, too: {parts.fix}."
+        if parts
         else reduced
         if rows is None
         else f"{rows.fix}: one entry of each row."
@@ -79,11 +85,17 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         else f"{rows.fix}, one entry of each row. Then {reduced[0].lower()}{reduced[1:]}",
         source=str(
             (missed and (missed.written or missed.choice.place))
+            or (parts and parts.place)
             or (failure.call != "grad" and (weighted or unreduced or (rows and rows.place) or left))
             or failure.source  # of the derivatives of rows, the call that asks for them is to be changed
         ),
         exact=root is not None,
     )
+
+
+def _adds(parts: OpenTerms, root: torch.Tensor | None) -> str:
+    each = "" if len(parts.terms) == 1 else " each"
+    return f"leaves {_many(root)}{each} in {listed(parts.terms, 3)}, and one in the other terms of the sum"
 
 
 _HOOKING = ("register_forward_hook", "register_full_backward_hook", "register_hook", "retain_grad")

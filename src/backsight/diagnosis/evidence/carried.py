@@ -54,6 +54,10 @@ def _carried(found: Carrier) -> Iterator[Fact | None]:
 
 
 def _summed(found: Carrier) -> Iterator[Fact | None]:
+    if found.span == "pass":
+        yield if_known(found.read, f"runs backward through {found.name}, and frees its graph.")
+        yield if_known(found.stored, f"adds to {found.name}, which still holds what that backward went through.")
+        return
     keeps = f"keeps {found.name} of the previous iteration, still attached to its graph."
     yield if_known(found.stored, keeps, certainty_of(found))
 

@@ -47,6 +47,8 @@ def _title(found: Carrier) -> str:
             return (
                 f"{name}{kind} carries the graph of one {span}{of} into the next, and backward() has freed that graph."
             )
+        case "summed" if span == "pass":
+            return f"{name} still holds the sum that an earlier backward() went through, and that graph is freed."
         case "summed":
             return (
                 f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones."
@@ -82,7 +84,9 @@ def _needed(found: Carrier) -> Iterator[Fact]:
     """The backward that freed that graph, and the one that needs it again."""
     case, level = found.case, found.level
     failing = case.failure.user or level
-    if found.kind == "summed":
+    if found.kind == "summed" and found.span == "pass":
+        yield shown(failing.place, "backpropagates through all of it, and needs that graph again.")
+    elif found.kind == "summed":
         yield shown(level.place, "backpropagates through all of it in every iteration.")
     elif found.kind == "kept" and found.keeping is None:
         yield shown(level.place, "reaches what the previous iteration freed.")

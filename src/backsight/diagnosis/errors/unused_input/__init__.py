@@ -18,6 +18,7 @@ from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies
 from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
+from backsight.diagnosis.errors.unused_input.rebound import rebound_in_loop
 from backsight.diagnosis.errors.unused_input.rows import of_row
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
@@ -479,6 +480,7 @@ _HIDES = "allow_unused=True would only return None."
 CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     computed_before_loop,
     made_anew,
+    rebound_in_loop,
     made_beside,
     replaced,
     of_copies,
