@@ -238,32 +238,37 @@ def _of_another_class(case: _Case) -> Finding | None:
     own, group = class_name(type(case.optimizer)), next(iter(groups(case.optimizer)), {})
     absent = [each for each in case.optimizer.defaults if each not in group]
     saved = _class_of(group)
-    if not absent or not saved or saved == own:
+    if not absent or saved == own:
         return None
     failed = case.found.level.place
     loading = (
         failed if any(each.frame.f_code.co_name == "load_state_dict" for each in case.found.below) else case.loaded
     )
-    body, statement = read_at(case.built)
-    call = statement.value if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
-    new = ""
-    if body is not None and statement is not None and call is not None and callee(call)[1] == own and call.args:
-        text = f"{body.text(call.func.value) if isinstance(call.func, ast.Attribute) else 'torch.optim'}.{saved}"
-        new = rewritten(body, statement, {call: f"{text}({body.text(call.args[0])}, lr={group.get('lr')})"})
-    made = f"on line {case.built.line}, write `{new}`" if case.built and new else f"make {case.name} with {saved}"
+    of, new = f"class {saved}" if saved else "another class", _made_with(case, own, saved, group.get("lr"))
+    made = f"on line {case.built.line}, write `{new}`" if case.built and new else f"make {case.name} with it"
     without = f"leave out its state: remove line {loading.line}" if loading else "do not load its state"
     return case.told(
-        f"{case.name} is of class {own}, but the state that it loads is of class {saved}: it lacks "
-        f"{listed(absent, 3)}.",
+        f"{case.name} is of class {own}, but the state that it loads is of {of}: it lacks {listed(absent, 3)}.",
         (
             shown(case.built, f"makes {case.name}.") if case.built else None,
-            shown(loading, f"loads a state that {saved} has saved.") if loading else None,
+            shown(loading, f"loads a state that {saved or of} has saved.") if loading else None,
         ),
-        f"To go on with {saved}, {made}: its other settings are loaded with the state. Or to train on with {own}, "
-        f"{without}.",
+        f"To go on with {saved or 'the class that has saved it'}, {made}: its other settings are loaded with the state. "
+        f"Or to train on with {own}, {without}.",
         loading,
         exact=True,
     )
+
+
+def _made_with(case: _Case, own: str, saved: str, rate: object) -> str:
+    """The statement that makes an optimizer, with another class; empty where one of them is not known."""
+    body, statement = read_at(case.built)
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    if not saved or body is None or statement is None or not isinstance(call, ast.Call) or not call.args:
+        return ""
+    receiver, name = callee(call)
+    text = f"{body.text(receiver) if receiver is not None else 'torch.optim'}.{saved}"
+    return rewritten(body, statement, {call: f"{text}({body.text(call.args[0])}, lr={rate})"}) if name == own else ""
 
 
 def _class_of(group: dict[str, Any]) -> str:
