@@ -253,8 +253,8 @@ def _of_another_class(case: _Case) -> Finding | None:
             shown(case.built, f"makes {case.name}.") if case.built else None,
             shown(loading, f"loads a state that {saved or of} has saved.") if loading else None,
         ),
-        f"To go on with {saved or 'the class that has saved it'}, {made}: its other settings are loaded with the state. "
-        f"Or to train on with {own}, {without}.",
+        f"To go on with {saved or 'the class that has saved it'}, {made}: its other settings are loaded with the "
+        f"state. Or to train on with {own}, {without}.",
         loading,
         exact=True,
     )
