@@ -363,7 +363,7 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
         written = _as_many(failure, one, int(said.get("due") or said.get("due_many") or 0))
         how = f"{written}, {what}" if written else f"return {what}: (grad_input[0] * 2,)"
         only = f"If the hook only inspects gradients, {_nothing(one)}."
-        return f"{only} Otherwise {how}. Keep None for inputs without a gradient."
+        return f"{only} Otherwise{',' * how.startswith('if ')} {how}. Keep None for inputs without a gradient."
     if one and one.method in _OF_MODULES:
         return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
     if said.get("what") == "size":

@@ -5,6 +5,8 @@ A state has no names. What is told of it fits the shapes that it has at each pos
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -20,11 +22,13 @@ from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
+from backsight.naming.plain import class_name
 from backsight.snapshot import groups
-from backsight.source import Place, calls_of, only, statements_of
+from backsight.source import Place, calls_of, only, read_at, statements_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, dotted, statements
 from backsight.source.freezing import freezings
+from backsight.source.rewriting import rewritten
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import modules_in, registered
@@ -41,6 +45,8 @@ def state_refused(found: Refusal) -> Finding | None:
     case = _case(found)
     if case is None:
         return None
+    if issubclass(type(found.failure.error), KeyError | TypeError):
+        return _of_another_class(case)
     if _OTHER_NUMBER in found.failure.message:
         return _of_others(case)
     return _of_other_shapes(case) if _OTHER_SHAPE.search(found.failure.message) else None
@@ -225,6 +231,59 @@ def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
         case.built,
         exact=True,
     )
+
+
+def _of_another_class(case: _Case) -> Finding | None:
+    """A state that another class of optimizer has saved: loading it replaces the settings of each group."""
+    own, group = class_name(type(case.optimizer)), next(iter(groups(case.optimizer)), {})
+    absent = [each for each in case.optimizer.defaults if each not in group]
+    saved = _class_of(group)
+    if not absent or saved == own:
+        return None
+    failed = case.found.level.place
+    loading = (
+        failed if any(each.frame.f_code.co_name == "load_state_dict" for each in case.found.below) else case.loaded
+    )
+    of, new = f"class {saved}" if saved else "another class", _made_with(case, own, saved, group.get("lr"))
+    made = f"on line {case.built.line}, write `{new}`" if case.built and new else f"make {case.name} with it"
+    without = f"leave out its state: remove line {loading.line}" if loading else "do not load its state"
+    return case.told(
+        f"{case.name} is of class {own}, but the state that it loads is of {of}: it lacks {listed(absent, 3)}.",
+        (
+            shown(case.built, f"makes {case.name}.") if case.built else None,
+            shown(loading, f"loads a state that {saved or of} has saved.") if loading else None,
+        ),
+        f"To go on with {saved or 'the class that has saved it'}, {made}: its other settings are loaded with the "
+        f"state. Or to train on with {own}, {without}.",
+        loading,
+        exact=True,
+    )
+
+
+def _made_with(case: _Case, own: str, saved: str, rate: object) -> str:
+    """The statement that makes an optimizer, with another class; empty where one of them is not known."""
+    body, statement = read_at(case.built)
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    if not saved or body is None or statement is None or not isinstance(call, ast.Call) or not call.args:
+        return ""
+    receiver, name = callee(call)
+    text = f"{body.text(receiver) if receiver is not None else 'torch.optim'}.{saved}"
+    return rewritten(body, statement, {call: f"{text}({body.text(call.args[0])}, lr={rate})"}) if name == own else ""
+
+
+def _class_of(group: dict[str, Any]) -> str:
+    """The class of PyTorch's that has the settings of a group: of several the one that has most; else empty."""
+    fitting: dict[str, int] = {}
+    for name in dir(torch.optim):
+        held = getattr(torch.optim, name)
+        if isinstance(held, type) and issubclass(held, torch.optim.Optimizer) and held is not torch.optim.Optimizer:
+            takes = set(inspect.signature(held).parameters) - {"params", "decoupled_weight_decay"}
+            if takes <= group.keys():
+                fitting[name] = len(takes)
+    most = [each for each, count in fitting.items() if count == max(fitting.values())]
+    if set(most) == {"Adam", "AdamW"}:
+        return "AdamW" if group.get("decoupled_weight_decay") is True else "Adam"
+    return only(most) or ""
 
 
 def _fitted(saved: Sequence[Shape | None], mine: Sequence[Shape]) -> list[int] | None:
