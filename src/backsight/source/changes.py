@@ -70,15 +70,18 @@ def is_tensor_data(node: ast.expr) -> TypeGuard[ast.Attribute]:
 
 def changed_names(statement: ast.stmt) -> set[str]:
     """The names whose memory a statement changes in place, as far as the text alone shows."""
-    changed = [memory_of(statement.target)] if isinstance(statement, ast.AugAssign) else []
+    return {name for each in changed_memory(statement) if (name := dotted(each))}
+
+
+def changed_memory(statement: ast.stmt) -> list[ast.expr]:
+    """What a statement changes in place, as far as the text alone shows: `x[0].weight` of `x[0].weight[1] = 2`."""
+    changed: list[ast.expr] = [statement.target] if isinstance(statement, ast.AugAssign) else []
     for node in expressions(statement):
         if isinstance(node, ast.Call):
-            changed += [memory_of(each) for each in _changed_by(node)]
-        elif isinstance(getattr(node, "ctx", None), ast.Store) and (
-            isinstance(node, ast.Subscript) or is_tensor_data(node)
-        ):
-            changed.append(memory_of(node))
-    return {name for name in changed if name}
+            changed += _changed_by(node)
+        elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            changed += [node] * (isinstance(node, ast.Subscript) or is_tensor_data(node))
+    return [_memory(each) for each in changed]
 
 
 def _changed_by(call: ast.Call) -> Iterator[ast.expr]:
@@ -112,13 +115,17 @@ def read_before_written(statement: ast.stmt | None, name: str) -> ast.expr | Non
 
 def memory_of(node: ast.expr) -> str | None:
     """The name whose memory `node` shows: `"x"` for `x.data[0].view(-1)`."""
+    return dotted(_memory(node))
+
+
+def _memory(node: ast.expr) -> ast.expr:
     while True:
         if isinstance(node, ast.Subscript) or is_tensor_data(node) or _is_view_attribute(node):
             node = node.value
         elif isinstance(node, ast.Call) and callee(node)[1] in _VIEW_METHODS and (receiver := callee(node)[0]):
             node = receiver
         else:
-            return dotted(node)
+            return node
 
 
 def _is_view_attribute(node: ast.expr) -> TypeGuard[ast.Attribute]:

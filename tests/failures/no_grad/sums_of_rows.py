@@ -2,7 +2,7 @@
 # variable: loss
 # cause: sums.append(row.sum().item())
 # varied: return torch.tensor([each for each in sums]).mean()
-# fix: On line 18, write `sums.append(row.sum())`, without .item(), and replace
+# fix: write `sums.append(row.sum())`, without .item(), and replace
 # or: return torch.tensor([2 * each for each in sums]).mean()
 # or: return torch.tensor([each for each in sums if each is not None]).mean()
 import torch

@@ -225,13 +225,16 @@ def _keeps(value: ast.expr, gradient: str) -> bool:
 
 
 def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
-    who = f"The hook on {one.on}" if one and one.on else "A hook"
+    who = f"The hook on {_owner(one)}" if one and one.on else "A hook"
     due = _due(failure, one)
     if said.get("what") == "size":
         given, result = _shapes(one)
         if given is not None and result is not None and given != result:
             shape = f"of shape {shaped(result)}" if result else "without dimensions"
             return f"{who} returns a gradient {shape}, but it received one of shape {shaped(given)}."
+        if one and one.method in _OF_MODULES and not _is_tuple(one):
+            wanted = "grad_output" if "pre_hook" in one.method else "grad_input"
+            return f"{who} must return a tuple like {wanted}, each gradient in its shape, and does not."
         return f"{who} returns a gradient of a different shape than it received{due}."
     if said.get("what") == "type":
         got, was = _dtype(said.get("got", "")), _dtype(said.get("was", ""))
@@ -249,6 +252,27 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
             return f"{who} returns a {returned}; it must return a tuple of {counted(expected, 'gradient')}."
         return f"{who} returns {counted(int(many), 'gradient')}; it received {expected} and must return as many."
     return f"{who} returns a gradient for an input that needs none."
+
+
+def _owner(one: Registered) -> str:
+    """What a hook is registered on; of `self`, its class: which of the objects it was is not known."""
+    whole = (node for body in functions(one.place.file) for node in ast.walk(body.node))
+    classes = (node for node in whole if isinstance(node, ast.ClassDef))
+    around = [each for each in classes if each.lineno < one.place.line <= (each.end_lineno or 0)]
+    return f"a {around[-1].name}" if one.on == "self" and around else one.on
+
+
+def _is_tuple(one: Registered) -> bool:
+    """Whether what a hook of a module returns is written as a tuple, or is one of the two that it is given."""
+    found = _refused(one)
+    arguments: Any = getattr(one.function, "args", None)
+    given = [each.arg for each in arguments.args] if isinstance(arguments, ast.arguments) else []
+    match found[1] if found else None:
+        case ast.Tuple() | ast.List() | ast.ListComp() | ast.Call(func=ast.Name(id="tuple")):
+            return True
+        case ast.Name(id=name):
+            return name in given
+    return False
 
 
 def _returned_tensor(failure: Failure) -> str:
@@ -316,7 +340,7 @@ def _dtype(text: str) -> str:
 def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -> Iterator[Fact]:
     may = "" if len(found) == 1 else "may be the one: "
     for each in found[:3]:
-        yield shown(each.place, f"{may}registers the hook{f' on {each.on}' if each.on else ''}.")
+        yield shown(each.place, f"{may}registers the hook{f' on {_owner(each)}' if each.on else ''}.")
         for place, value in each.results:
             if place != each.place and not _keeps(value, each.first):
                 flat = _flattened(each) if said.get("what") == "size" else None
@@ -469,8 +493,16 @@ def _nothing(one: Registered | None) -> str:
             return f"return nothing: write `{written}`" if written else "return nothing"
     if not place.text.startswith("return"):
         return "return nothing"
+    if isinstance(value, ast.Call) and not _is_an_operation(value) and not _only_computes(place.file, value):
+        return f"return nothing: on line {place.line}, write `{body.text(value)}`"
     alone = len(body.node.body) == 1
     return f"return nothing: {'write `pass` on' if alone else 'remove'} line {place.line}, `{place.text}`"
+
+
+def _only_computes(file: str, call: ast.Call) -> bool:
+    """Whether what a call runs is a function of the file that is one expression: it logs nothing."""
+    named = (each for each in functions(file) if each.name and each.name == dotted(call.func))
+    return any(isinstance(each.node.body[0], ast.Return) for each in named)
 
 
 def _uncast(one: Registered | None) -> str:
@@ -493,7 +525,10 @@ def _as_many(failure: Failure, one: Registered, due: int) -> str:
         kept = [each for each in value.elts if not _is_none(each)]
         text = ast.unparse(ast.Tuple(kept, ast.Load())).replace("{", "{{").replace("}", "}}")
         return _returning(one, text) if len(kept) == due else ""
-    return _returning(one, "({},)") if due == 1 and _returned_tensor(failure) else ""
+    if due == 1 and _returned_tensor(failure):
+        return _returning(one, "({},)")
+    new = _returning(one, "({},)") if not due and value is not None and not _is_tuple(one) else ""
+    return new if value is None or _is_an_operation(value) or not new else f"if that is one tensor, {new}"
 
 
 def _returning(one: Registered | None, form: str) -> str:

@@ -19,9 +19,10 @@ from backsight.naming.plain import namespace
 from backsight.source import Place, assignments
 from backsight.source.bindings import bound, target_names, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, keyword, statements
-from backsight.source.changes import changed_names
+from backsight.source.changes import changed_memory, changed_names
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import too
 from backsight.story.holders import results_in, structure
@@ -47,7 +48,7 @@ class Case(NamedTuple):
 def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the leaf, and tell an update of a weight from a first value and from a part of the computation."""
     found = written(failure, is_leaf)
-    if found is None or (found.statement is None and found.tensor is None):
+    if found is None or (found.tensor is None and not found.name and not found.module):
         return _by_message(failure)
     others = _next_ones(found)
     case = _case(found, others)
@@ -317,8 +318,16 @@ def _below(found: Written, *, after: bool = False) -> str:
 def _reading(found: Written, first: int) -> list[int]:
     """The lines from `first` on that read the variable."""
     every = statements(found.level.body.node) if found.level.body else ()
-    reading = (e.lineno for e in every if e.lineno >= first and any(use.name == found.name for use in uses(e)))
+    reading = (e.lineno for e in every if e.lineno >= first and _names(found, e))
     return list(dict.fromkeys(reading))
+
+
+def _names(found: Written, statement: ast.stmt) -> bool:
+    """Whether a statement reads what the failing one calls the leaf: a variable, or `layers[0].weight`."""
+    text = found.level.body.text if found.level.body else ast.unparse
+    return any(use.name == found.name for use in uses(statement)) or any(
+        text(each) == found.name for each in expressions(statement) if isinstance(each, ast.Attribute)
+    )
 
 
 def _model_of(found: Written) -> str:
@@ -461,8 +470,8 @@ def _changes_leaf(found: Written, statement: ast.stmt) -> bool:
     body = found.level.body
     if body is None or disabled_at(body, statement.lineno) is not None:
         return False
-    for name in changed_names(statement):
-        value = found.level.value(name)
+    for each in changed_memory(statement):
+        name, value = dotted(each) or "", value_of(found.level, each)
         rebound = any(each.line > found.level.line for each in assignments(body, name, before=statement.lineno))
         if is_tensor(value) and _is_of_leaf(value) and not rebound:
             return True

@@ -15,6 +15,7 @@ from backsight.diagnosis.evidence.clearing import Clearing, clearing
 from backsight.diagnosis.evidence.gradients import Made, Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
+from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
@@ -173,7 +174,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters have one." if others else ""
     out = _left_out(failure, read) if others and reason is None else None
-    exact = others or (reason is not None and _was_seen(failure, read, reason))
+    exact = others or (reason is not None and (reason.held or _was_seen(failure, read, reason)))
     evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
     exact = exact and (out is None or out.sure)
     since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""
@@ -286,6 +287,9 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
             leaves = survey((loss,), frames=failure.frames).graph.leaves
             if not leaves or any(leaf.tensor() is read.tensor for leaf in leaves):
                 continue
+            held = [each for leaf in leaves if (each := leaf.tensor()) is not None]
+            if (written := values_alone(failure, held, read.tensor)) is not None:
+                return written
             if not all(leaf.name for leaf in leaves):
                 continue
             names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
@@ -293,7 +297,8 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
             return Reason(
                 (f"{receiver} is computed from {names}, and not from {read.name}.", goes),
                 call,
-                f"{_skipping(read)} If {receiver} should train {read.name}, compute it from {read.name}.",
+                (f"{_skipping(read)} If {receiver} should train {read.name}, c" if _take_turns(failure) else "C")
+                + f"ompute {'it' if _take_turns(failure) else receiver} from {read.name}.",
             )
     return None
 

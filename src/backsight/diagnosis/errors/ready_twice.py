@@ -6,6 +6,7 @@ import re
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.one_pass import several_backwards
 from backsight.diagnosis.evidence.reentrant import Reentrant, reentrant_call
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
@@ -20,6 +21,19 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
     found = _PARAMETER.search(failure.message)
     name = (found[1] if found else None) or "a parameter"
     reentrant = any(level.frame.f_code.co_filename == CHECKPOINT_FILE for level in failure.levels)
+    if not reentrant and (again := several_backwards(failure)) is not None:
+        return explanation(
+            f"DistributedDataParallel received the gradient of {name} twice for one forward pass; each forward pass "
+            "prepares it for one backward pass.",
+            (
+                shown(again.forward, "runs the wrapped model."),
+                *(shown(each, "backpropagates through it.") for each in again.earlier),
+                *failing(failure, "backpropagates through it again."),
+            ),
+            again.fix,
+            source=failure.source,
+            exact=found is not None,
+        )
     call = reentrant_call(failure) if reentrant else None
     place = call.place if call is not None else None
     own = "runs its own backward pass each time it is called (use_reentrant=True)."

@@ -41,12 +41,14 @@ class Reason:
     """Why nothing reaches it: the evidence, the statement that matters, and the fix.
 
     sometimes: whether only some steps use it, which need not be a mistake: then the fix is the caller's.
+    held: whether what the variables hold proves it.
     """
 
     evidence: tuple[Fact, ...]
     place: Place
     fix: str
     sometimes: bool = False
+    held: bool = False
 
 
 def idle_in(module: Any, path: str) -> Idle:

@@ -11,16 +11,19 @@ import torch
 
 from backsight.naming import search
 from backsight.naming.plain import class_name
-from backsight.source import Place, inplace_changes
+from backsight.source import Place
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions
+from backsight.source.changes import changed_memory
 from backsight.story.changes import works_in_place
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import base_of, is_leaf, is_tensor
 from backsight.tape import tensors_in
 
 Accepts = Callable[[torch.Tensor], bool]
 
+_CONTAINERS = (list, tuple, dict)
 _ARGUMENTS = ("input", "self", "tensor", "x")
 
 
@@ -72,9 +75,9 @@ def written(failure: Failure, accepts: Accepts) -> Written | None:
     if level is None:
         return None
     statement = level.statement
-    changed = _changed(level, statement) if statement else []
-    for name in changed:
-        text, value = _part(level, statement, name)
+    changed = changed_memory(statement) if statement and level.body else []
+    for each in changed:
+        name, text, value = _part(level, statement, each)
         for tensor in tensors_in(value):
             if is_tensor(tensor) and accepts(tensor):
                 path = path_of(failure, tensor)
@@ -85,7 +88,7 @@ def written(failure: Failure, accepts: Accepts) -> Written | None:
     if tensor is not None:
         path = path_of(failure, tensor)
         return Written(level, statement, path=path, tensor=tensor, module=module, callers=failure.users)
-    name = changed[0] if changed else ""
+    name = next(filter(None, map(dotted, changed)), "")
     return Written(level, statement, name, name, module=module, callers=failure.users)
 
 
@@ -98,27 +101,17 @@ def path_of(failure: Failure, tensor: torch.Tensor) -> str:
     return own[0].path if own else ""
 
 
-def _changed(level: Level, statement: ast.stmt) -> list[str]:
-    """The names that the statement changes in place, as far as its text shows."""
+def _part(level: Level, statement: ast.stmt | None, changed: ast.expr) -> tuple[str, str, object]:
+    """What the statement calls the changed object, what it calls the part of it, and that part: the element in
+    `params[i] -= 1`."""
     assert level.body is not None
-    names = dict.fromkeys(use.name for use in uses(statement))
-    return [name for name in names if any(p.line == statement.lineno for p in inplace_changes(level.body, name))]
-
-
-def _part(level: Level, statement: ast.stmt | None, name: str) -> tuple[str, object]:
-    """What the statement calls the changed object, and the object: the element in `params[i] -= 1`."""
-    value = level.value(name)
-    for node in expressions(statement) if level.body else ():
-        if isinstance(node, ast.Subscript) and dotted(node.value) == name and type(value) in (list, tuple, dict):
-            key = _key(level, node.slice)
+    name, value = dotted(changed) or level.body.text(changed), value_of(level, changed)
+    for node in expressions(statement):
+        if isinstance(node, ast.Subscript) and level.body.text(node.value) == name and type(value) in _CONTAINERS:
+            key = value_of(level, node.slice)
             if type(key) in (int, str) and _has(value, key):
-                return level.body.text(node), value[key]  # type: ignore[index, union-attr]  # a plain container
-    return name, value
-
-
-def _key(level: Level, index: ast.expr) -> object:
-    name = dotted(index)
-    return index.value if isinstance(index, ast.Constant) else level.value(name) if name else None
+                return name, level.body.text(node), value[key]  # type: ignore[index]  # a plain container
+    return name, name, value
 
 
 def _has(container: Any, key: Any) -> bool:
