@@ -161,7 +161,7 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
     every = list(dict.fromkeys([operand, *filter(None, others)]))
     if written:
         return Mend(written, lines=lines)
-    passed = tuple(each.place.line for each in cut.before)  # where the loss is computed otherwise, these go
+    passed = tuple(each.place.line for each in cut.before if each.kind != "no_grad")  # the loss is computed anew
     return Mend(of_positions(every), f"; keep {function} for the accuracy.", passed)
 
 
