@@ -255,3 +255,33 @@ def with_graph(body: Body, statement: ast.stmt, call: ast.Call) -> str:
     return (
         rewritten(body, statement, {call: f"{text[:-1].rstrip(', ')}, create_graph=True)"}) if "…" not in text else ""
     )
+
+
+def gathered(given: ast.expr | None) -> str | None:
+    """A list of tensors as it would be written where numbers are gathered; None where they are not written out."""
+    match given:
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return ast.unparse(given)
+        case ast.Call(func=ast.Attribute(attr="values"), args=[]):
+            return f"list({ast.unparse(given)})"
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return f"[{', '.join(ast.unparse(_tensor(each)) for each in elements)}]"
+        case ast.ListComp(elt=element, generators=loops) | ast.GeneratorExp(elt=element, generators=loops):
+            each, first = ast.unparse(_tensor(element)), loops[0]
+            if len(loops) == 1 and not first.ifs and ast.unparse(first.target) == each:
+                whole = gathered(first.iter)  # its elements themselves are what was made into numbers
+                if whole is not None:
+                    return whole
+            return ast.unparse(ast.ListComp(_tensor(element), loops))
+    return None
+
+
+def _tensor(element: ast.expr) -> ast.expr:
+    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`."""
+    if isinstance(element, ast.Call):
+        receiver, name = callee(element)
+        if name == "item" and receiver is not None:
+            return _tensor(receiver)
+        if name == "float" and receiver is None and len(element.args) == 1:
+            return _tensor(element.args[0])
+    return element

@@ -29,6 +29,7 @@ from backsight.source.definitions import gathers, values_of
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
 from backsight.story.attached import (
+    gathered,
     in_one_piece,
     in_place_of_cut,
     kept,
@@ -96,8 +97,10 @@ def fix(
 def mended(cut: CutOff, *further: CutOff) -> Mend:
     """Return how a cut is mended, and with it others on the same way, whoever asks."""
     mend = _mended(cut, further)
-    written = (_mended(each) for each in further if each.cut.place.line not in mend.lines)
-    first, *rest = list(dict.fromkeys((mend, *written)))
+    mends = {each: _mended(each) for each in further if each.cut.place.line not in mend.lines}
+    if any(each.cut.kind == "index" and cut.cut.place.line in other.lines for each, other in mends.items()):
+        return mended(*mends)
+    first, *rest = list(dict.fromkeys((mend, *mends.values())))
     if not rest:
         return first
     parts = [first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)]
@@ -124,41 +127,11 @@ def _stacked(copied: CutOff) -> str:
     names = operands(copied.section, copied.cut)
     node = node_of(copied.section, copied.cut)
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    joined = f"torch.stack({_gathered(given) or (names[0] if names else '...')})"
+    joined = f"torch.stack({gathered(given) or (names[0] if names else '...')})"
     return joined if len(joined) <= _WIDEST else "torch.stack([...]), of the same elements,"
 
 
 _WIDEST = 120
-
-
-def _gathered(given: ast.expr | None) -> str | None:
-    """A list of tensors as it would be written where numbers are gathered; None where they are not written out."""
-    match given:
-        case ast.Name() | ast.Attribute() | ast.Subscript():
-            return ast.unparse(given)
-        case ast.Call(func=ast.Attribute(attr="values"), args=[]):
-            return f"list({ast.unparse(given)})"
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return f"[{', '.join(ast.unparse(_tensor(each)) for each in elements)}]"
-        case ast.ListComp(elt=element, generators=loops) | ast.GeneratorExp(elt=element, generators=loops):
-            each, first = ast.unparse(_tensor(element)), loops[0]
-            if len(loops) == 1 and not first.ifs and ast.unparse(first.target) == each:
-                whole = _gathered(first.iter)  # its elements themselves are what was made into numbers
-                if whole is not None:
-                    return whole
-            return ast.unparse(ast.ListComp(_tensor(element), loops))
-    return None
-
-
-def _tensor(element: ast.expr) -> ast.expr:
-    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`."""
-    if isinstance(element, ast.Call):
-        receiver, name = callee(element)
-        if name == "item" and receiver is not None:
-            return _tensor(receiver)
-        if name == "float" and receiver is None and len(element.args) == 1:
-            return _tensor(element.args[0])
-    return element
 
 
 _A_TENSOR = re.compile(r"[\w.]+(\[\w+\])*")
@@ -189,7 +162,8 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
     every = list(dict.fromkeys([operand, *filter(None, others)]))
     if written:
         return Mend(written, lines=lines)
-    return Mend(of_positions(every), f"; keep {function} for the accuracy.")
+    passed = tuple(each.place.line for each in cut.before if each.kind != "no_grad")  # the loss is computed anew
+    return Mend(of_positions(every), f"; keep {function} for the accuracy.", passed)
 
 
 def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:

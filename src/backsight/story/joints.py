@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, assignments, loop_facts, statement_at
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, targets
-from backsight.source.body import body_around, callee, expressions
+from backsight.source.body import body_around, callee, calls_in, expressions
 from backsight.story.case import Case
 from backsight.story.holders import below, made_in, needs_saved, node_of, results_held
 from backsight.tape import Node
@@ -38,6 +39,7 @@ def joint_of(case: Case) -> Joint | None:
         return None
     nodes = case.graph.nodes
     found = [i for i in case.joints if nodes[i].kind != "leaf" and needs_saved(case.graph, i)]
+    found = [i for i in found if not _is_spared(case, nodes[i])] or found
     if case.towards is not None:
         found = [i for i in found if case.towards in below(case.graph, [i])] or found
     old = max((nodes[i] for i in found), key=lambda node: node.sequence or 0, default=None)
@@ -48,6 +50,21 @@ def joint_of(case: Case) -> Joint | None:
     made = case.watch.line_of(old)
     lines = {line for i in found if (line := case.watch.line_of(nodes[i])) is not None and line != made}
     return Joint(old, new, made, case.watch.line_of(new), _holder(case, old), tuple(sorted(lines, key=str)))
+
+
+def _is_spared(case: Case, node: Node) -> bool:
+    """Whether the earlier backward did not go through what a node made: both stand in one function, whose text shows
+    that what it ran backward on is computed from something else."""
+    made, ran = case.watch.line_of(node) if case.watch else None, case.earlier.line if case.earlier else None
+    body = body_around(ran.file, ran.line) if ran is not None else None
+    inner = body_around(made.file, made.line) if made is not None else None
+    if made is None or ran is None or body is None or inner is None or inner.node is not body.node:
+        return False
+    calls = [callee(each) for each in calls_in(statement_at(body, ran.line))]
+    roots = [body.text(receiver) for receiver, name in calls if name == "backward" and receiver is not None]
+    every = [each for root in roots[:1] for each in ancestors(body, root, ran.line).values()]
+    lines = {place.line for each in every for place in (each.read, *each.bound)} | {ran.line}
+    return bool(every) and made.line not in lines
 
 
 def joint_by_argument(case: Case) -> Joint | None:

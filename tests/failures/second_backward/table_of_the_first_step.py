@@ -1,8 +1,7 @@
 # code: BS201
-# variable: table['t']
-# cause: table["t"] = torch.exp(head(x))
-# fix: or compute table a second time for the second backward()
-# unsure: which of two older results that backward went through is not kept
+# variable: state["h"]
+# cause: state["h"] = model(x + (0 if first else state["h"]))
+# fix: state["h"] = state["h"].detach()
 import torch
 from torch import nn
 

@@ -11,6 +11,7 @@ from itertools import combinations
 from backsight.diagnosis.errors.data_replaced import data_replaced, replaced_leaves
 from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.sizes_mixed import sizes_mixed
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.evidence.part_read import PartRead, part_read
 from backsight.diagnosis.finding import Finding
@@ -58,7 +59,13 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     part = part_read(found, name, got, due)
     if part is not None:
         lines.append(shown(part.place, f"reads only {part.text} of {name}: the gradient of the rest is 0."))
-    fix = _of_part(part, name, body, value) or _swapped(found, name, got) or _fix(found, name, got, due, body, value)
+    mixed = sizes_mixed(body, value, name, got, due) if body is not None and value is not None else ""
+    fix = (
+        _of_part(part, name, body, value)
+        or _swapped(found, name, got)
+        or mixed
+        or _fix(found, name, got, due, body, value)
+    )
     return explanation(
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         tuple(lines),

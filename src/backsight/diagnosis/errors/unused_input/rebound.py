@@ -69,7 +69,9 @@ def _called(level: Level, model: str, every: str, below: int) -> str:
         if body is None or each.lineno < below or not calls:
             continue
         texts = {call: ", ".join(body.text(argument) for argument in call.args) for call in calls}
-        new = {call: f"torch.func.functional_call({model}, {every}, ({text},))" for call, text in texts.items()}
+        new: dict[ast.expr, str] = {
+            call: f"torch.func.functional_call({model}, {every}, ({text},))" for call, text in texts.items()
+        }
         lines[each.lineno] = rewritten(body, each, new) or next(iter(new.values()))
     written = [f"on line {line}, write `{text}`" for line, text in lines.items()]
     return "; ".join(written) or f"torch.func.functional_call({model}, {every}, (x,))"
