@@ -82,7 +82,6 @@ MISSED = frozenset(
         "second_backward/rollout_in_an_object",
         "second_backward/scores_of_a_worker_thread",
         "second_backward/states_of_a_world_model",
-        "second_backward/table_of_the_first_step",
         "second_backward/tuple_of_states",
         "second_backward/two_slopes_of_one_pass",
     }

@@ -1,6 +1,7 @@
 # code: BS204
 # variable: fast
 # cause: weight = new
+# line: 21
 # fix: torch.func.functional_call(model, dict(zip(dict(model.named_parameters()), fast)), (support,))
 import torch
 import torch.nn.functional as F
