@@ -57,7 +57,6 @@ MISSED = frozenset(
         "no_grad/wrapped_metric",
         "refused/labels_as_counts",
         "refused/returns_of_an_agent",
-        "scalar/elbo_sum_over_latents",
         "scalar/error_of_each_channel",
         "scalar/lambda_loss",
         "scalar/second_of_two",

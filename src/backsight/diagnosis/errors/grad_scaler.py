@@ -200,8 +200,7 @@ def _without(places: Sequence[Place]) -> str:
 
 
 def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
-    """Where to unscale. Two functions that both do may each run without the other, and both read the gradients: then
-    in the one that calls them, before both."""
+    """Where to unscale: where two functions do, either of which may run alone, before the calls of both."""
     once = "Unscale once per step, after the last backward() and before clipping: "
     node = first.section.body.node
     bodies = {each: inner.body.node for each in misused.calls if (inner := called_function(each.section, each.node))}
@@ -242,8 +241,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
 
 
 def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -> str:
-    """What has to go under the condition of `beside`: a helper that unscales as a whole, the condition under which it
-    is done, or else the clipping, too."""
+    """What has to go under the condition of `beside`: a helper that unscales, its condition, or else the clipping."""
     inside = here.section.body.node
     own = next((each for each in here.conditions if each not in beside.conditions), None)
     if own is not None and beside.section.body.node is inside:
@@ -475,8 +473,7 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
 
 
 def _skipped(misused: Misused) -> tuple[Place, Place] | None:
-    """The condition of every backward between the last zero_grad and the step, and the first of these backwards: none
-    has run, as what the gradients hold from before was cleared."""
+    """The condition of every backward since the last zero_grad, of which none has run, and the first of them."""
     here = misused.here
     own = [each for each in misused.calls if here is not None and each.section.body.node is here.section.body.node]
     before = [each for each in own if here is not None and _is_before(each, here)]
@@ -562,8 +559,7 @@ def _half(misused: Misused) -> Finding:
     asked = [shown(misused.asked, "unscales gradients that are float16, like their weights.")] if misused.asked else []
     cast = next((each for each in misused.calls if _is_to_half(each) and _converts(each, half)), None)
     lines: list[Fact] = [shown(cast.place, "converts the weights to float16.")] if cast else []
-    many = counted(len(half), "parameter") if half else "The weights"
-    verb = "is" if len(half) == 1 else "are"
+    many, verb = counted(len(half), "parameter") if half else "The weights", "is" if len(half) == 1 else "are"
     named = [as_code(each) for each in names_of(misused.failure, half) if each and ".param_groups[" not in each]
     if half and len(named) == len(half):
         lines.append(f"{listed(named, 4)}: float16.")
