@@ -31,7 +31,7 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import a_kind, described, listed, shown
 from backsight.findings.evidence import Certainty, Fact, evidence_of
-from backsight.naming.plain import class_name
+from backsight.naming.plain import class_name, is_class
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, calls_of, function_at, parsed, statements_of
 from backsight.source.bindings import spots, uses
@@ -210,7 +210,7 @@ def _saving(found: Refusal) -> Place | None:
     """The statement of a custom Function's forward that saves what no tensor is: PyTorch only looks as it returns."""
     call = found.expression if "save_for_backward" in found.failure.message else None
     cls = value_of(found.level, callee(call)[0]) if isinstance(call, ast.Call) else None
-    forward = method(cls, "forward") if isinstance(cls, type) else None
+    forward = method(cls, "forward") if is_class(cls) else None
     body = function_at(forward.__code__) if forward is not None else None
     for each in statements(body.node) if body is not None else ():
         if any(callee(node)[1] == "save_for_backward" for node in calls_in(each)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import GetSetDescriptorType, MemberDescriptorType
-from typing import Any
+from typing import Any, TypeGuard
 
 _TYPE: Any = type.__dict__
 _GETTERS = (GetSetDescriptorType, MemberDescriptorType)
@@ -24,6 +24,11 @@ def inherits(cls: type, bases: tuple[type, ...]) -> bool:
             if base is wanted:
                 return True
     return False
+
+
+def is_class(value: object) -> TypeGuard[type]:
+    """Whether this is a class: asked of its type alone, as `isinstance` asks the object, too."""
+    return issubclass(type(value), type)
 
 
 def class_dict(cls: type) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from backsight.naming.frames import frame_namespace, is_function, locals_of
-from backsight.naming.plain import class_dict, mro, namespace
+from backsight.naming.plain import class_dict, is_class, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
 from backsight.source.body import calls_in, column_at, column_of, end_of, is_shared
@@ -184,7 +184,7 @@ def follow(held: object, attributes: list[str]) -> object:
         elif issubclass(type(held), torch.nn.Module):
             held = _of_module(inside, attribute)
         else:
-            held = _of_class(held if isinstance(held, type) else type(held), attribute)
+            held = _of_class(held if is_class(held) else type(held), attribute)
     return held
 
 

@@ -6,9 +6,8 @@ import ast
 import sys
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
-from typing import cast
 
-from backsight.naming.plain import class_dict
+from backsight.naming.plain import class_dict, is_class
 from backsight.naming.roots import is_library, is_ours, module_dict
 from backsight.source import Body, Place, calls_of
 from backsight.source.body import body_around, callee, is_constant, keyword
@@ -41,8 +40,7 @@ def _home(value: object) -> tuple[str, dict[str, object] | None]:
     """The file and the namespace of the module that a function or a class comes from, or of a module."""
     if type(value) is FunctionType:
         return value.__code__.co_filename, value.__globals__
-    is_class = issubclass(type(value), type)
-    module = sys.modules.get(str(class_dict(cast(type, value)).get("__module__"))) if is_class else value
+    module = sys.modules.get(str(class_dict(value).get("__module__"))) if is_class(value) else value
     if not issubclass(type(module), ModuleType):
         return "", None
     space = module_dict(module)

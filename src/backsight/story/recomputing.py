@@ -7,9 +7,11 @@ import copy
 import re
 import threading
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 
+from backsight.naming.plain import is_class
 from backsight.source import Body, Place, assignments, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, stored_arguments, target_names, uses
@@ -109,7 +111,8 @@ def _apart(found: Carrier, level: Level) -> str:
     cut = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", first.text)
     statement = statement_at(level.body, *first.position)
     held = [value_of(level, node) for node in expressions(statement)] if statement else []
-    trained = {id(p) for each in held if isinstance(each, torch.optim.Optimizer) for p in parameters(each)}
+    optimizers = (each for each in held if issubclass(type(each), torch.optim.Optimizer))
+    trained = {id(p) for each in optimizers for p in parameters(cast(torch.optim.Optimizer, each))}
     inside = set(below(case.graph, found.nodes))
     if trained and not trained & {id(leaf.tensor()) for leaf in case.graph.leaves if leaf.node in inside}:
         return f"Its optimizer does not train what computes {name}. On line {first.line}, write {cut}."
@@ -254,7 +257,7 @@ def _given_for(case: Case, init: Body, argument: str) -> str:
         for each in statements(level.body.node) if level.body else ():
             for call in calls_in(each):
                 cls = value_of(level, call.func)
-                own = isinstance(cls, type) and any(body.node is init.node for body in methods_of(cls))
+                own = is_class(cls) and any(body.node is init.node for body in methods_of(cls))
                 text = level.body.text(call.args[at]) if own and level.body and at < len(call.args) else ""
                 if text and is_module(level.value(text)):
                     return text

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from backsight.naming.plain import class_dict, mro, namespace
+from backsight.naming.plain import class_dict, is_class, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
@@ -229,7 +229,7 @@ def function_called(section: Variables, call: ast.Call) -> tuple[Any, object]:
     if value is not None:
         return function_of(value), owner_of(value)
     owner = section.value(name.rpartition(".")[0]) if "." in name else None
-    if isinstance(owner, type):
+    if is_class(owner):
         return method(owner, callee(call)[1]), None
     return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
 
@@ -352,7 +352,7 @@ def _functions(section: Section, called: ast.expr, last: str) -> Iterator[tuple[
         yield function_of(value), owner_of(value)
     elif name is not None and "." in name:
         owner = section.value(name.rpartition(".")[0])
-        yield method(owner if isinstance(owner, type) else type(owner), last), owner
+        yield method(owner if is_class(owner) else type(owner), last), owner
 
 
 def _elements(section: Section, name: str) -> Iterator[object]:

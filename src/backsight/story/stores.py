@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from backsight.naming.plain import class_dict, class_name, namespace
+from backsight.naming.plain import class_dict, class_name, is_class, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import (
     Body,
@@ -122,7 +122,7 @@ def spellings(failure: Failure, path: str) -> list[Spelled]:
     if attribute.startswith("__defaults__[") and (parameter := default_of(failure, path)) and held is not None:
         body = function_at(function_of(held).__code__)
         return [Spelled(body, parameter)] if body is not None else []
-    cls = held if isinstance(held, type) else type(held)
+    cls = held if is_class(held) else type(held)
     if not owner:
         found += [Spelled(body, path) for body in _functions(failure) if path in _outer(body)]
     elif held is not None and is_user_class(class_dict(cls).get("__module__")):

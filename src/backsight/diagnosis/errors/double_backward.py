@@ -11,7 +11,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown, sure_if
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_name
+from backsight.naming.plain import class_name, is_class
 from backsight.source import Place, assignments, backward_calls, function_at, only, read_at, statement_at
 from backsight.source.bindings import assigned, parameters_of
 from backsight.source.body import (
@@ -260,8 +260,8 @@ def _once_differentiable(failure: Failure) -> Iterator[tuple[type, Place, Place]
         for call, place in section.calls():
             owner, name = callee(call)
             cls = section.value(dotted(owner) or "") if owner is not None and name == "apply" else None
-            function = undecorated(method(cls, "backward")) if isinstance(cls, type) else None
+            function = undecorated(method(cls, "backward")) if is_class(cls) else None
             body = function_at(function.__code__) if function is not None else None
             for decorator in getattr(body.node, "decorator_list", ()) if body else ():
-                if body and isinstance(cls, type) and last_name(decorator) == "once_differentiable":
+                if body and is_class(cls) and last_name(decorator) == "once_differentiable":
                     yield cls, body.place(decorator, f"@{body.text(decorator)}"), place

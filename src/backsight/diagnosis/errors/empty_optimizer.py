@@ -17,7 +17,7 @@ from backsight.diagnosis.evidence.unbuilt import unbuilt
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_dict, class_name, inherits, mro, namespace
+from backsight.naming.plain import class_dict, class_name, inherits, is_class, mro, namespace
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
@@ -172,7 +172,7 @@ def _argument(level: Level, name: str, parameters: list[str], function: str) -> 
 def _makes_optimizer(level: Level, call: ast.Call) -> bool:
     cls = level.value(dotted(call.func) or "") if dotted(call.func) else None
     made = value_of(level, call.func)
-    return any(isinstance(each, type) and inherits(each, (torch.optim.Optimizer,)) for each in (cls, made))
+    return any(is_class(each) and inherits(each, (torch.optim.Optimizer,)) for each in (cls, made))
 
 
 def _lists_as_pytorch(module: torch.nn.Module) -> bool:

@@ -12,6 +12,7 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import counted, listed, shown, sure_if
 from backsight.findings.evidence import Fact
+from backsight.naming.plain import is_class
 from backsight.source import Body, Place, calls_of, statements_of
 from backsight.source.body import blocks, callee
 from backsight.source.rewriting import rewritten
@@ -124,7 +125,7 @@ def _plain(body: Body, node: ast.expr, module: ast.expr) -> str:
 
 def _is_optimizer(level: Level, node: ast.expr) -> bool:
     held = value_of(level, node)
-    return isinstance(held, type) and issubclass(held, torch.optim.Optimizer)
+    return is_class(held) and issubclass(held, torch.optim.Optimizer)
 
 
 def _number(level: Level, every: list[_Given]) -> int:

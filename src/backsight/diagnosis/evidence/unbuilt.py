@@ -10,7 +10,7 @@ from types import FunctionType
 
 import torch
 
-from backsight.naming.plain import class_dict, mro, namespace
+from backsight.naming.plain import class_dict, is_class, mro, namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, statements
@@ -84,7 +84,7 @@ def _is_layer(maker: str) -> bool:
     if re.match(r"(?:torch\.)?nn\.[A-Z]\w*$", maker) is None:
         return False
     cls = getattr(torch.nn, maker.rpartition(".")[2], None)
-    if not isinstance(cls, type) or issubclass(cls, _LAYERS):
+    if not is_class(cls) or issubclass(cls, _LAYERS):
         return True
     own = [each for base in mro(cls) if base is not torch.nn.Module and (each := class_dict(base).get("__init__"))]
     names = {name for each in own if isinstance(each, FunctionType) for name in each.__code__.co_names}

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from backsight.diagnosis.wording import listed
-from backsight.naming.plain import class_dict, class_name, mro, namespace
+from backsight.naming.plain import class_dict, class_name, is_class, mro, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.bindings import bound, parameters_of, spots, targets, uses
@@ -232,7 +232,7 @@ def _done_already(section: Section, statement: ast.stmt) -> str:
 
 def _stores(section: Section) -> Iterator[Unsteady]:
     """Objects that the function is given and fills: a cache, whose class is the only one with such a method."""
-    every = [each for each in section.globals.values() if isinstance(each, type)]
+    every = [each for each in section.globals.values() if is_class(each)]
     classes = [each for each in every if is_user_class(class_dict(each).get("__module__"))]
     given = parameters_of(section.body.node)
     for call, place in section.calls():

@@ -16,7 +16,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.naming.plain import namespace
+from backsight.naming.plain import is_class, namespace
 from backsight.naming.roots import is_library
 from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.bindings import bound, uses
@@ -237,7 +237,7 @@ def _run_by(section: Section, node: ast.expr) -> Iterator[Section]:
         return
     value = value_of(section, node)
     value = value.dataset if type(value) is DataLoader and not value.num_workers else value
-    kind = value if isinstance(value, type) else type(value)
+    kind = value if is_class(value) else type(value)
     iterates = method(kind, "__iter__")
     if iterates is not None and not is_library(iterates.__code__.co_filename):
         body = function_at(iterates.__code__)

@@ -10,7 +10,7 @@ import torch
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
-from backsight.naming.plain import class_name
+from backsight.naming.plain import class_name, is_class
 from backsight.source import Body, function_at
 from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, statements
@@ -58,7 +58,7 @@ def _function(found: Refusal) -> type | None:
     call = found.expression
     receiver, name = callee(call) if isinstance(call, ast.Call) else (None, "")
     cls = value_of(found.level, receiver) if name == "apply" else None
-    return cls if isinstance(cls, type) else None
+    return cls if is_class(cls) else None
 
 
 @remedy(r"implement the jvp function for custom autograd.Function")
