@@ -66,10 +66,10 @@ def gradients(roots, needing):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shard", shards(OPERATOR_SHARDS))
 def test_every_differentiable_sample_of_every_operator(shard):
-    from operators import op_db
+    from operators import operators
 
     seen, failures = 0, []
-    for op in op_db[shard::OPERATOR_SHARDS]:
+    for op in operators()[shard::OPERATOR_SHARDS]:
         dtype = next((d for d in (torch.float64, torch.float32, torch.complex128) if op.supports_dtype(d, "cpu")), None)
         if dtype is None or not op.supports_autograd:
             continue

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from operators import op_db
+from operators import operators
 from sharded import shards
 from torch.utils._pytree import tree_leaves
 
@@ -171,7 +171,7 @@ def test_places_go_with_the_sites_that_are_forgotten(monkeypatch):
 @pytest.mark.parametrize("shard", shards(16))
 def test_every_operation_has_a_line_however_often_it_is_called(shard):
     without_line, settled = [], 0
-    for op in op_db[shard::16]:
+    for op in operators()[shard::16]:
         if torch.float32 not in op.dtypes or not op.supports_autograd:
             continue
         try:

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 import torch
-from operators import op_db
+from operators import operators
 from sharded import shards
 from torch import nn
 from torch.utils._pytree import tree_leaves
@@ -48,7 +48,7 @@ def alike(a, b):
 @pytest.mark.parametrize("shard", shards(16))
 def test_every_operation_gives_the_same_and_has_a_line(shard):
     different, without_line, nodes = [], [], 0
-    for op in op_db[shard::16]:
+    for op in operators()[shard::16]:
         if torch.float32 not in op.dtypes or not op.supports_autograd:
             continue
         samples = outcome(lambda op=op: list(op.sample_inputs("cpu", torch.float32, requires_grad=True))[:SAMPLES])

@@ -46,9 +46,9 @@ class Sample:
 
 def samples(each: int, shard: int = 0, shards: int = 1) -> Iterator[Sample]:
     """Yield the first few float64 samples of every differentiable operator, or of each so-many-th."""
-    from operators import op_db
+    from operators import operators
 
-    for op in op_db[shard::shards]:
+    for op in operators()[shard::shards]:
         if not op.supports_autograd or torch.float64 not in op.supported_backward_dtypes("cpu"):
             continue
         torch.manual_seed(0)

@@ -69,10 +69,10 @@ def test_hooks_do_not_run_and_the_walk_says_so():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shard", shards(OPERATORS))
 def test_samples_of_operators(shard):
-    from operators import op_db
+    from operators import operators
 
     same = 0
-    for op in op_db[shard :: 3 * OPERATORS]:
+    for op in operators()[shard :: 3 * OPERATORS]:
         dtype = next((d for d in (torch.float64, torch.float32, torch.complex128) if op.supports_dtype(d, "cpu")), None)
         if dtype is None or not op.supports_autograd:
             continue

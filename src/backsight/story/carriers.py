@@ -48,6 +48,8 @@ from backsight.story.stores import apart, first_read, stores
 def carriers(case: Case) -> Iterator[Carrier]:
     """Yield what may have brought an earlier graph into this pass, what fits best first; nothing that leads elsewhere
     than to the node at which the backward fails, if that is known."""
+    if not case.failure.levels:
+        return
     for query in (
         _added_on,
         _once,
@@ -140,7 +142,7 @@ def _passed_inside(case: Case, name: str, value: object) -> Carrier | None:
     if store is None:
         return None
     path = _with_known_keys(passed_on(store.body, store.place.line)) or name
-    level = case.failure.users[0]
+    level = case.level
     span = "iteration" if level.body is not None and store.body.node is level.body.node else "call"
     return Carrier(case, "carried", level, (path,), store.place, store.place, span=span)
 
@@ -295,7 +297,7 @@ def _by_section(case: Case) -> Iterator[Carrier]:
             cached = all(is_cached(section.body, name, each) for each in every)
             enters = bool(every and read and read.position <= every[-1].position and not cached)
             if enters and known and case.is_joint(value):
-                level, function = case.failure.users[0], section.body.name
+                level, function = case.level, section.body.name
                 yield Carrier(case, "carried", level, (name,), read, every[-1], span="call", function=function)
 
 

@@ -36,6 +36,11 @@ class Case:
     towards: int | None = None
 
     @property
+    def level(self) -> Level:
+        """The function that runs backward: the innermost of the user's, or that of a library which has called none."""
+        return self.failure.user or self.failure.levels[-1]
+
+    @property
     def graph(self) -> Graph:
         return self.survey.graph
 

@@ -52,7 +52,7 @@ def by_object(case: Case) -> Iterator[Carrier]:
         found = {name: kept for name, kept in found.items() if name not in cut}
     if found:
         read, place, own = found[next(iter(found))]
-        level = case.failure.users[0]
+        level = case.level
         yield Carrier(case, "carried", level, (*found,), read, place, span="call", own=own, alike=(*alike,))
 
 
@@ -117,7 +117,7 @@ def _got(case: Case, path: str, node: int) -> Carrier | None:
     every = stores(case.failure, variable)
     path = f"{default_of(case.failure, variable)}{entries}" if "__defaults__" in variable else path
     path = re.sub(r"\.<cached>\[(.*)\]$", r"(\1)", path)
-    level, late = case.failure.users[0], [each for each in every if not is_once(case, each)]
+    level, late = case.level, [each for each in every if not is_once(case, each)]
     inside = [each for each in every if each.inside]
     if entries:
         elements = [each for each in late if each.inside and each.again and _is_entry(each)]
