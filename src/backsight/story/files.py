@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
 from backsight.naming.plain import class_dict, is_class
-from backsight.naming.roots import is_library, is_ours, module_dict
+from backsight.naming.roots import is_library, is_ours, module_dict, user_globals
 from backsight.source import Body, Place, calls_of
 from backsight.source.body import body_around, callee, is_constant, keyword
 from backsight.story.failure import Failure
@@ -20,6 +20,9 @@ def user_files(failure: Failure) -> tuple[str, ...]:
     """Return them, those of the failing functions first."""
     found = dict.fromkeys(level.frame.f_code.co_filename for level in failure.users)
     spaces = [level.frame.f_globals for level in failure.users]
+    if not spaces:  # a library runs the training: what the program has imported
+        spaces = list(user_globals(()))
+        found = {str(space["__file__"]): None for space in spaces if space.get("__file__")}
     seen = {id(space) for space in spaces}
     for space in spaces:  # grows as we go
         for value in list(space.values()) if len(found) < _MOST else ():

@@ -57,7 +57,9 @@ def apart(path: str) -> tuple[str, str]:
 def held_as(failure: Failure, path: str) -> object:
     """What the nearest function of the program that knows a path has there; None where none does."""
     node = parsed(path) if "[" in path else None
-    values = (value_of(each, node) if node is not None else each.value(path) for each in failure.users)
+    values = (
+        value_of(each, node) if node is not None else each.value(path) for each in failure.users or failure.levels
+    )
     return next((value for value in values if path and value is not None), None)
 
 
