@@ -64,7 +64,23 @@ def _is_spared(case: Case, node: Node) -> bool:
     roots = [body.text(receiver) for receiver, name in calls if name == "backward" and receiver is not None]
     every = [each for root in roots[:1] for each in ancestors(body, root, ran.line).values()]
     lines = {place.line for each in every for place in (each.read, *each.bound)} | {ran.line}
-    return bool(every) and made.line not in lines
+    return bool(every) and (made.line not in lines or not _is_read(body, made.line, lines - {made.line}))
+
+
+def _is_read(body: Body, line: int, readers: set[int]) -> bool:
+    """Whether statements may read what a line assigns: of an entry of a container, not where they say other keys."""
+    statement = statement_at(body, line)
+    target = statement.targets[-1] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Constant):
+        return True
+    entry, container = body.text(target), body.text(target.value)
+    for node in (each for reader in readers for each in expressions(statement_at(body, reader))):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            if body.text(node) == entry:
+                return True
+        elif any(body.text(each) == container for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)):
+            return True  # the container itself, or an entry whose key is not known
+    return False
 
 
 def joint_by_argument(case: Case) -> Joint | None:

@@ -114,7 +114,7 @@ def held(case: Case) -> Iterator[Carrier]:
 
 def _got(case: Case, path: str, node: int) -> Carrier | None:
     variable, entries = apart(path)
-    every = stores(case.failure, variable)
+    every = [each for each in stores(case.failure, variable) if _may_be(each, entries)]
     path = f"{default_of(case.failure, variable)}{entries}" if "__defaults__" in variable else path
     path = re.sub(r"\.<cached>\[(.*)\]$", r"(\1)", path)
     level, late = case.level, [each for each in every if not is_once(case, each)]
@@ -127,7 +127,7 @@ def _got(case: Case, path: str, node: int) -> Carrier | None:
             function, place = _out_of_reach(case, name, first.body), first.place
             return Carrier(case, "carried", level, (name,), place, place, nodes=(node,), span="pass", function=function)
         fresh = node not in case.old and emptied(case.failure, variable)
-        store = None if fresh else filled(case, variable)
+        store = None if fresh else _filling(inside)
     elif inside and case.graph.nodes[node].op in WRITES:
         last = inside[-1]
         return Carrier(
@@ -148,8 +148,20 @@ def _got(case: Case, path: str, node: int) -> Carrier | None:
 
 def filled(case: Case, container: str) -> Store | None:
     """The statement that puts things into a container, one that may find it empty last: it may be zeros."""
-    found = [each for each in stores(case.failure, container) if each.inside]
-    return next((each for each in found if not each.keeping.cached), next(iter(found), None))
+    return _filling([each for each in stores(case.failure, container) if each.inside])
+
+
+def _filling(inside: list[Store]) -> Store | None:
+    return next((each for each in inside if not each.keeping.cached), next(iter(inside), None))
+
+
+def _may_be(store: Store, entries: str) -> bool:
+    """Whether a statement may store this entry: not where it says another key."""
+    target = store.statement.targets[-1] if isinstance(store.statement, ast.Assign) else None
+    if not entries or not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Constant):
+        return True
+    keys = [each.slice for each in ast.walk(ast.parse(f"_{entries}")) if isinstance(each, ast.Subscript)]
+    return ast.dump(target.slice) in map(ast.dump, keys)
 
 
 def _is_replaced(case: Case, store: Store) -> bool:
@@ -208,11 +220,10 @@ def _passed_on(case: Case, joint: Joint) -> Carrier | None:
     place = joint.used.place
     body = body_around(place.file, place.line)
     name = passed_on(body_around(place.file, place.line), place.line) or stored(joint)  # or reads it by another name
-    level = next(iter((*case.failure.users, *case.failure.levels)), None)  # a library may run all of it
-    if not name or level is None:
+    if not name:
         return None
     function = _out_of_reach(case, name, body)
-    return Carrier(case, "carried", level, (name,), place, place, span="pass", function=function)
+    return Carrier(case, "carried", case.level, (name,), place, place, span="pass", function=function)
 
 
 def _out_of_reach(case: Case, name: str, body: Body | None) -> str:

@@ -243,8 +243,10 @@ def _of_container(found: Carrier) -> str:
         other = f" Or write `{put}`, if no step should train through it." if put else ""
         held = held_as(case.failure, container)
         cut = _detached_as(container, held)
-        if type(held) is list and container.isidentifier() and not assignments(level.body, container):
-            cut = cut.replace(" =", "[:] =", 1)  # it is another function's: to assign it would make a local one
+        if container.isidentifier() and not assignments(level.body, container):
+            # it is another function's: to assign it would make a local one
+            cut = cut.replace(" =", "[:] =", 1) if type(held) is list else cut
+            cut = f"{container}.update({cut.partition(' = ')[2]})" if type(held) is dict else cut
         return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
     if keeping.replaces:
         return _put_detached(found, container, keeping)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 
@@ -42,7 +42,11 @@ class Step:
     def trained(self) -> frozenset[int]:
         """The ids of the parameters that it trains, as far as they are known."""
         held = self.optimizer
-        return frozenset(map(id, parameters(held))) if isinstance(held, torch.optim.Optimizer) else frozenset()
+        return (
+            frozenset(map(id, parameters(cast(torch.optim.Optimizer, held))))
+            if issubclass(type(held), torch.optim.Optimizer)
+            else frozenset()
+        )
 
 
 def steps_in(function: Function) -> Iterator[Step]:

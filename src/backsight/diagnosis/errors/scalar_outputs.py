@@ -29,7 +29,7 @@ from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.handed import handed
 from backsight.story.holders import node_of, results_in, structure
-from backsight.story.memory import is_tensor, maker_of
+from backsight.story.memory import is_tensor, maker_of, shape_of
 from backsight.story.sections import Section, sections
 from backsight.story.trained import trained
 from backsight.story.unmatched import unmatched
@@ -106,8 +106,8 @@ def _is_by_row(failure: Failure, root: torch.Tensor) -> bool:
     if trained(failure).owned is not None or root.dim() == 0:
         return False
     leaves = (leaf.tensor() for leaf in survey((root,), frames=failure.frames).graph.leaves)
-    inputs = (each for each in leaves if is_tensor(each) and not isinstance(each, torch.nn.Parameter) and each.dim())
-    return any(len(each) == len(root) for each in inputs) or any(
+    inputs = (each for each in leaves if is_tensor(each) and not issubclass(type(each), torch.nn.Parameter))
+    return any((shape_of(each) or ())[:1] == root.shape[:1] for each in inputs) or any(
         callee(call)[1] in _HOOKING for _, _, call in calls_of(*user_files(failure))
     )
 
