@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
-from dataclasses import replace
 
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
-from backsight.source import Cut, Place, calls_of, parsed, read_at
-from backsight.source.ancestry import ancestors
+from backsight.source import Place, calls_of, parsed, read_at
 from backsight.source.bindings import targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
-from backsight.source.cut_rules import rule_of
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, as_seen
 from backsight.story.hardened import hardened, is_accuracy
 from backsight.story.modes import disabled_by
-from backsight.story.sections import Section
 from backsight.tracing import Severed
 
 _WHY = {
@@ -87,27 +82,14 @@ def undoing(cut: Severed) -> str:
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
     if cut.by == "detach" and (state := _state(cut)) is not None:
         return f"Take dict({state}.named_parameters()) in place of {state}.state_dict()"
-    if cut.by in ("integer", "not differentiable"):
-        place = cut.line.place if cut.line is not None else None
-        body = body_around(place.file, place.line) if place is not None else None
-        choice = hardened(body, cut.line.segment, place.line) if body and place and cut.line else None
-        return choice or f"Use something differentiable instead of {cut.op}"
-    return mended(as_seen(cut, cut.line)).edit if cut.line is not None else f"Compute it without {cut.op}"
+    return taken_back(as_seen(cut, cut.line)) if cut.line is not None else f"Compute it without {cut.op}"
 
 
-def removing(place: Place | None, names: Collection[str]) -> str:
-    """Say what to write where one statement cuts off what is computed of parameters of these names several times; empty
-    where it does so once, or in another way."""
-    body, statement = read_at(place)
-    if body is None or place is None or statement is None:
-        return ""
-    lost, found = {name.split(".")[-1] for name in names}, list[CutOff]()
-    for node in expressions(statement):
-        rule, text = rule_of(node), body.text(node)
-        cuts = rule is not None and rule.kind in ("detach", "number")
-        if rule and cuts and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
-            found.append(CutOff(Section(body, (), {}, {}), Cut(rule.kind, place, text, rule.why), None))
-    return mended(replace(found[0], beside=tuple(found[1:]))).edit if len(found) > 1 else ""
+def taken_back(cut: CutOff) -> str:
+    """Say what takes a cut back: of a choice by the greatest of some values, what trains in its place."""
+    choice = cut.cut.kind in ("index", "integer", "comparison", "rounding")
+    better = hardened(cut.section.body, cut.cut.expression, cut.cut.place.line) if choice else None
+    return better or mended(cut).edit
 
 
 def measures_accuracy(cut: Severed) -> bool:
