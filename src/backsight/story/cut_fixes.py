@@ -127,8 +127,10 @@ def _stacked(copied: CutOff) -> str:
     names = operands(copied.section, copied.cut)
     node = node_of(copied.section, copied.cut)
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    joined = f"torch.stack({gathered(given) or (names[0] if names else '...')})"
-    return joined if len(joined) <= _WIDEST else "torch.stack([...]), of the same elements,"
+    shapes = [shape_of(copied.section.value(each)) for each in names]
+    join = "cat" if shapes and all(each is not None and len(each) == 1 for each in shapes) else "stack"
+    joined = f"torch.{join}({gathered(given, join) or (names[0] if names else '...')})"
+    return joined if len(joined) <= _WIDEST else f"torch.{join}([...]), of the same elements,"
 
 
 _WIDEST = 120
@@ -197,7 +199,8 @@ def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
         return Mend(written or f"Replace {expression} with {joined}", why)
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
-    if expression.startswith(_OF_SEVERAL):
+    node = node_of(cut.section, cut.cut)
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.List | ast.Tuple | ast.ListComp):
         return Mend(written or f"Write {joined} there", why)
     return Mend(
         f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
@@ -326,9 +329,6 @@ def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[other]) if dotted(left) == name:
             return f"{name}[:, {body.text(other)}]" if axis == "1" else f"{name}.select({axis}, {body.text(other)})"
     return ""
-
-
-_OF_SEVERAL = ("torch.tensor([", "torch.as_tensor([", "torch.Tensor([")
 
 
 def is_several(section: Section, name: str, line: int) -> bool:

@@ -85,11 +85,12 @@ def undoing(cut: Severed) -> str:
     return taken_back(as_seen(cut, cut.line)) if cut.line is not None else f"Compute it without {cut.op}"
 
 
-def taken_back(cut: CutOff) -> str:
-    """Say what takes a cut back: of a choice by the greatest of some values, what trains in its place."""
+def taken_back(cut: CutOff, *further: CutOff) -> str:
+    """Say what takes a cut back, and others on the same way: of a choice by the greatest of some values, what trains in
+    its place."""
     choice = cut.cut.kind in ("index", "integer", "comparison", "rounding")
     better = hardened(cut.section.body, cut.cut.expression, cut.cut.place.line) if choice else None
-    return better or mended(cut).edit
+    return better or mended(cut, *further).edit
 
 
 def measures_accuracy(cut: Severed) -> bool:

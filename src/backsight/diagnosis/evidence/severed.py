@@ -20,7 +20,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.source.body import SCOPES, body_around, callee
-from backsight.story.cuts import CutOff, cuts
+from backsight.story.cuts import CutOff, along, cuts, origin, why
 from backsight.story.failure import failure_at, function_of
 from backsight.story.hooks import hook_around
 from backsight.story.sections import losses, run_by, section_of
@@ -52,7 +52,7 @@ def severance(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tot
     seen = next(_fed(scene, missing), None) if in_vain else _seen(scene, optimizer, missing)
     read = [each for each in _read(scene, missing) if each.verdict is not False]
     meant = not in_vain and (of_other_losses(scene.optimizers[optimizer], missing) or _backwards(*scene.site) > 1)
-    first = None if meant else next(iter(read), None)
+    first = origin(read[0], read) if read and not meant else None
     if seen is None and first is not None and (met := _met(scene, missing)):  # what was seen goes before what was read
         seen = _worked_around(met)
         if seen is None and all(each.line is None or not first.is_at(each.line.place) for each in met):
@@ -68,7 +68,9 @@ def severance(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tot
     if first is None:
         return None
     says = f"ends their path to the loss at `{first.cut.expression}`: {first.cut.why}."
-    return Severance((*begins, shown(first.cut.place, says)), taken_back(first), first.cut.place)
+    further = along(first, read)
+    facts = (shown(first.cut.place, says), *(shown(each.cut.place, f"{why(each.cut)}.") for each in further))
+    return Severance((*begins, *facts), taken_back(first, *further), first.cut.place)
 
 
 def _ends(cut: Severed) -> tuple[Fact, ...]:
