@@ -79,7 +79,7 @@ def undoing(cut: Severed) -> str:
         return f"Detach the difference alone: {whole[1]}"
     if (estimator := straight_through(cut)) is not None:
         text, trained, passed = estimator
-        return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
+        return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone"
     if cut.by == "detach" and (state := _state(cut)) is not None:
         return f"Take dict({state}.named_parameters()) in place of {state}.state_dict()"
     return taken_back(as_seen(cut, cut.line)) if cut.line is not None else f"Compute it without {cut.op}"

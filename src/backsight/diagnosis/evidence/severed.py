@@ -50,8 +50,8 @@ def severance(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tot
     """
     in_vain = len(missing) == total
     seen = next(_fed(scene, missing), None) if in_vain else _seen(scene, optimizer, missing)
-    read = [each for each in _read(scene, missing) if each.verdict is not False]
     meant = not in_vain and (of_other_losses(scene.optimizers[optimizer], missing) or _backwards(*scene.site) > 1)
+    read = [each for each in _read(scene, missing) if each.verdict is not False] if seen or not meant else []
     first = origin(read[0], read) if read and not meant else None
     if seen is None and first is not None and (met := _met(scene, missing)):  # what was seen goes before what was read
         seen = _worked_around(met)
