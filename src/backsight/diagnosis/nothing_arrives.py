@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.evidence.copies import Copy, copied_anew
-from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
+from backsight.diagnosis.evidence.cuts import ends, replaced_leaf, statement_of, undoing, where
 from backsight.diagnosis.evidence.severed import Severance
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import (
@@ -84,7 +84,7 @@ def nothing_arrives(
         reason = _zeroed(zeroing, name)
     elif filled is not None and filled.line is not None:
         reason = _filled(filled, filled.line.place, into or others, held)
-    elif cut is not None and not (copied is not None and place == cut.place and in_place(copied)):
+    elif cut is not None and not (copied is not None and place == cut.place and replaced_leaf(copied)):
         reason = _cut(cut, beside)
     elif copied is not None and place is not None:
         reason = _copied(copied, place, copies, name)
@@ -206,7 +206,7 @@ def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> 
         of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
         second = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
         fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
-    if (again := in_place(copied)) is not None:
+    if (again := replaced_leaf(copied)) is not None:
         variable, statement = again
         first = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
         second = shown(place, f"replaces {variable} by a new leaf.")

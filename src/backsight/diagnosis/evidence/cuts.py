@@ -6,8 +6,9 @@ import ast
 
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
 from backsight.source import Place, calls_of, parsed, read_at
-from backsight.source.bindings import targets, uses
+from backsight.source.bindings import targets
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
+from backsight.source.in_place import in_place
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, as_seen
 from backsight.story.hardened import hardened, is_accuracy
@@ -152,34 +153,20 @@ def detached_whole(cut: Severed) -> tuple[str, str] | None:
     return None
 
 
-def in_place(cut: Severed) -> tuple[str, str] | None:
+def replaced_leaf(cut: Severed) -> tuple[str, str] | None:
     """Return a variable that the statement of a cut gives a new tensor made of its own values, and the same in place.
 
-    `x = x.detach().clamp(0, 1).requires_grad_(True)` as `x.copy_(x.clamp(0, 1))`.
+    `x = x.detach().clamp(0, 1).requires_grad_(True)` as `x.clamp_(0, 1)`.
     """
-    statement = statement_of(cut)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    name = dotted(target)
-    several = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
-    if name is None or not isinstance(statement, ast.Assign) or isinstance(statement.value, several):
+    body, statement = read_at(cut.line.place if cut.line is not None else None)
+    name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
+    if body is None or name is None or not isinstance(statement, ast.Assign) or isinstance(statement.value, _SEVERAL):
         return None
-    if not any(use.name == name and not use.binds for use in uses(statement.value)):
-        return None
-    value = _Attached().visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
-    return (name, f"{name}.copy_({ast.unparse(value)})") if dotted(value) != name else None
+    change = in_place(body, name, statement.lineno)
+    return (name, change) if change else None
 
 
-class _Attached(ast.NodeTransformer):
-    """Takes away what makes a new leaf of an expression."""
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        receiver, method = callee(node)
-        return receiver if receiver is not None and method in ("detach", "clone", "requires_grad_") else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.generic_visit(node)
-        return node.value if node.attr == "data" else node
+_SEVERAL = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
 
 
 def _stored_by_hook(cut: Severed) -> str:
