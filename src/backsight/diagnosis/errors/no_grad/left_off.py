@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 import torch
 
@@ -17,11 +16,11 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import bound, uses
-from backsight.source.body import body_around, callee, calls_in, functions, is_constant, statements
+from backsight.source.body import body_around, callee, calls_in, functions, statements
 from backsight.source.restoring import read_too_late
 from backsight.story.cut_fixes import silenced
-from backsight.story.failure import Failure
 from backsight.story.files import user_files
+from backsight.story.modes import switches
 
 _SWITCHED_OFF = "torch.is_grad_enabled() is still False, so some code disabled gradients and never re-enabled them."
 
@@ -30,7 +29,7 @@ def switched_off(scene: Scene) -> Finding | None:
     """`torch.set_grad_enabled(False)` was called and is still in force."""
     if torch.is_grad_enabled():
         return None
-    places = list(_switches(scene.failure))
+    places = list(switches(scene.failure))
     late = next((each for file in user_files(scene.failure) for each in read_too_late(file, "grad mode")), None)
     exact = len(places) == 1
     others = [str(each) for each in places[1:]] if late is None else [str(p) for p in places if p != late.changed]
@@ -136,18 +135,3 @@ def _kept(body: Body, switch: Place) -> tuple[Place, str, str] | None:
 
 def _sets_mode(statement: ast.stmt) -> bool:
     return any(callee(call)[1] == "set_grad_enabled" for call in calls_in(statement))
-
-
-def _switches(failure: Failure) -> Iterator[Place]:
-    """The statements of the user's files that switch gradients off for good, those of a function that ran too."""
-    for file in user_files(failure):
-        module = body_around(file, 0)
-        every = ast.walk(module.node) if module else ()
-        yield from (module.place(each) for each in every if module and isinstance(each, ast.stmt) and _is_switch(each))
-
-
-def _is_switch(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.With):
-        return False
-    calls = calls_in(statement)
-    return any(callee(c)[1] == "set_grad_enabled" and c.args and is_constant(c.args[0], False) for c in calls)
