@@ -89,6 +89,7 @@ MISSED = frozenset(
 NEED_COLUMNS = frozenset(
     {
         "empty_optimizer/made_by_a_function",
+        "leaf_in_place/clamp_in_function",
         "modified/dropout_from_config",
         "modified/gate_of_a_trainer",
         "modified/inplace_factory",
