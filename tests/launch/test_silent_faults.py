@@ -3,10 +3,14 @@
 import re
 
 import pytest
+import silent_faults
+import silent_healthy
 from columns import needs_columns
 from sharded import one_in, some
-from silent_faults import FAULTS, HEAD
-from silent_healthy import HEALTHY, WITHOUT_OPTIMIZER
+from silent_faults import HEAD
+from silent_pieces import written
+
+FAULTS, HEALTHY = written(silent_faults.FAULTS), written(silent_healthy.HEALTHY)
 
 
 def said(bench, source):
@@ -272,9 +276,9 @@ def test_nothing_is_said_of_a_training_that_is_in_order(bench, name):
     assert "nothing found" in said(bench, HEALTHY[name])
 
 
-@pytest.mark.parametrize("name", WITHOUT_OPTIMIZER)
+@pytest.mark.parametrize("name", silent_healthy.WITHOUT_OPTIMIZER)
 def test_nothing_is_said_of_a_training_without_an_optimizer_that_is_in_order(bench, name):
-    err = said(bench, WITHOUT_OPTIMIZER[name])
+    err = said(bench, silent_healthy.WITHOUT_OPTIMIZER[name])
     assert "0 optimizer steps" in err and "BS" not in err
 
 

@@ -33,6 +33,7 @@ from backsight.story.attached import (
     in_one_piece,
     in_place_of_cut,
     kept,
+    of_embedding,
     of_second_class,
     passed_through,
     probabilities,
@@ -157,6 +158,9 @@ def _mended(cut: CutOff, further: Sequence[CutOff] = ()) -> Mend:
 
 
 def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
+    looked, lines = of_embedding(cut)
+    if looked:
+        return Mend(looked, f"; keep {function} for the accuracy.", lines)
     spread, lines = _of_classes(cut, function)
     written = _one_hot(cut) or spread or _cross_entropy(cut, operand) or of_second_class(cut)
     alike = (each for each in cut.beside if _function(each.cut.expression) == function)

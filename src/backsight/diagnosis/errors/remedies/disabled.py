@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
@@ -21,7 +22,7 @@ from backsight.story.trained import trained
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
 def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
-    """A hook, or retain_grad(), on a result that was computed under torch.no_grad()."""
+    """A hook, or retain_grad(), on a result that was computed under torch.no_grad(), or from constants."""
     receiver, body, statement = found.receiver, found.level.body, found.level.statement
     if receiver is None or body is None or statement is None:
         return None
@@ -29,7 +30,7 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
     running = next(iter(around([(level, level.line) for level in found.failure.users])), None)
     block = running or next(_behind(found, name, value_of(found.level, receiver)), None)
     if block is None:
-        return None
+        return _of_constants(found, name)
     place = block.cut.place
     evidence: list[Fact] = [
         shown(place, "disables gradients for everything inside it.", None if running or block.seen else "read")
@@ -49,6 +50,21 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
         return Remedy(fix, tuple(evidence), place)
     only = f"Ask only where there is a gradient: on line {statement.lineno}, write {asks}."
     return Remedy(f"{only} To get one here as well, {removed}.", tuple(evidence), None)
+
+
+def _of_constants(found: Refusal, name: str) -> Remedy | None:
+    """The result can be a leaf itself, from where it is computed: what is computed from it since has no graph yet."""
+    tensor = value_of(found.level, found.receiver)
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+        return None
+    origin = made(Held(found.failure, found.level, name, tensor))
+    if origin is None or origin.place == found.level.place:
+        return None
+    fix = (
+        f"For the gradient of {name}: put `{name}.requires_grad_()` below line {origin.place.last}, so that it is a "
+        "leaf. To train what it is computed from too, make that require grad first."
+    )
+    return Remedy(fix, (), None)
 
 
 def _behind(found: Refusal, name: str, tensor: object) -> Iterator[CutOff]:
