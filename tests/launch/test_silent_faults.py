@@ -110,6 +110,29 @@ FIXES = [
         "On line 21, write `(slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)`.",
     ),
     (
+        "BS115 a fake that is detached once, for both losses",
+        "On line 22, write `fake = G(torch.randn(16, 2))`, without .detach(). Detach fake only for the other loss, "
+        "whose backward runs at train.py:25 and would free its graph: pass fake.detach() there.",
+    ),
+    (
+        "BS102 a mean over neighbours by NumPy, in each layer",
+        "Stay in PyTorch, because NumPy records no graph: on line 25, write `values = messages[self.neighbours]`; on "
+        "line 26, write",
+    ),
+    (
+        "BS102 parameters whose values a matrix copies, in a method",
+        "On line 24, write `return torch.stack([torch.stack([torch.tensor(0.0), torch.tensor(1.0)]), torch.stack(["
+        "-self.rate, -self.damping])])`",
+    ),
+    (
+        "BS102 a scale that is rebuilt of a parameter",
+        "On line 23, write `weights = torch.cat([self.scale, torch.tensor([1.0])])`",
+    ),
+    (
+        "BS102 a hook that returns what it keeps",
+        "Let the hook return nothing: remove line 21, `return kept[module]`.",
+    ),
+    (
         "BS152 no mask, and keys of a cache",
         "Mask what comes later: pass attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = q.size(-2) "
         "and S = k.size(-2), because is_causal aligns at the first key, and k has others in front.",
@@ -262,7 +285,9 @@ def test_nothing_is_said_of_a_training_without_an_optimizer_that_is_in_order(ben
 @needs_columns
 def test_a_straight_through_estimator_is_not_to_be_taken_apart(bench):
     err = said_of(bench, "BS102 a codebook that only its estimator uses")
-    assert "fix: Use q itself in a loss term, not z + (q - z).detach()" in err
+    assert "fix: Use q itself in a loss term, not z + (q - z).detach(), which passes the gradient to z alone, if" in (
+        " ".join(err.split())
+    )
     assert "Remove" not in err
 
 

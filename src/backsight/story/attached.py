@@ -8,7 +8,7 @@ from types import ModuleType
 
 import torch
 
-from backsight.source import Body, Cut, assignments, statement_at
+from backsight.source import Body, Cut, assignments, parsed, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
 from backsight.source.imports import library
@@ -317,15 +317,18 @@ def with_graph(body: Body, statement: ast.stmt, call: ast.Call) -> str:
     )
 
 
-def gathered(given: ast.expr | None) -> str | None:
-    """A list of tensors as it would be written where numbers are gathered; None where they are not written out."""
+def gathered(given: ast.expr | None, join: str = "stack") -> str | None:
+    """A list of tensors as it would be written where numbers are gathered; None where they are not written out.
+
+    join: the function of torch that joins them, each of which has one dimension more or less than what is made.
+    """
     match given:
         case ast.Name() | ast.Attribute() | ast.Subscript():
             return ast.unparse(given)
         case ast.Call(func=ast.Attribute(attr="values"), args=[]):
             return f"list({ast.unparse(given)})"
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return f"[{', '.join(ast.unparse(_tensor(each)) for each in elements)}]"
+            return f"[{', '.join(ast.unparse(_tensor(each, join)) for each in elements)}]"
         case ast.ListComp(elt=element, generators=loops) | ast.GeneratorExp(elt=element, generators=loops):
             each, first = ast.unparse(_tensor(element)), loops[0]
             if len(loops) == 1 and not first.ifs and ast.unparse(first.target) == each:
@@ -336,8 +339,14 @@ def gathered(given: ast.expr | None) -> str | None:
     return None
 
 
-def _tensor(element: ast.expr) -> ast.expr:
-    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`."""
+def _tensor(element: ast.expr, join: str = "stack") -> ast.expr:
+    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`; a number that is
+    written there, and a row of several, as a tensor."""
+    if isinstance(element, ast.List | ast.Tuple):
+        return parsed(f"torch.{join}({gathered(element, join)})") or element
+    if all(isinstance(each, ast.Constant | ast.UnaryOp | ast.USub) for each in ast.walk(element)):
+        text = ast.unparse(element)
+        return parsed(f"torch.tensor({text})" if join == "stack" else f"torch.tensor([{text}])") or element
     if isinstance(element, ast.Call):
         receiver, name = callee(element)
         if name == "item" and receiver is not None:

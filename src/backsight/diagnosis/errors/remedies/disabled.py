@@ -16,7 +16,7 @@ from backsight.source.body import callee, calls_in
 from backsight.source.imports import is_gradient_call
 from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
 from backsight.story.evaluated import value_of
-from backsight.story.sections import function_called, run_by
+from backsight.story.sections import function_called, run_by, section_of
 from backsight.story.trained import trained
 
 
@@ -71,8 +71,8 @@ def _behind(found: Refusal, name: str, tensor: object) -> Iterator[CutOff]:
     """Blocks in which the tensor was computed, in a function that has returned."""
     if isinstance(tensor, torch.Tensor):
         yield from (each for each in seen(tensor)[0] if each.cut.kind == "no_grad" and each.inside)
-    goals = [(found.level, ((name, found.level.line),))]
-    read = cuts(found.failure, trained(found.failure), goals=goals)
+    start = section_of(found.level, ((name, found.level.line),))
+    read = cuts(found.failure, trained(found.failure), starts=[start] if start is not None else ())
     yield from (each for each in read if each.cut.kind == "no_grad")
 
 
