@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
-from backsight.diagnosis.recordings.command import run_again
 from backsight.diagnosis.recordings.losses import Rise, before, is_lost, losses, rise, what
-from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.recording import Recording, run_again
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import Mask, Rows
 from backsight.diagnosis.recordings.undefined import Undefined, last_operation, of_a_parameter
