@@ -19,8 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, uses
-from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at, statements
-from backsight.source.out_of_place import arguments
+from backsight.source.body import Body, callee, dotted, expressions, keyword, statement_at, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.tape.ops import op_name
@@ -151,11 +150,6 @@ def _fix(
             f"along which {name} was broadcast{only} and do not expand the result."
         )
     if math.prod(got) == math.prod(due):
-        call = value if isinstance(value, ast.Call) and is_constant(keyword(value, "keepdim"), True) else None
-        if call is not None and body and [size for size in got if size != 1] == [size for size in due if size != 1]:
-            given = ", ".join(arguments(body, call, but="keepdim"))
-            new = f"{body.text(call.func)}({given})"
-            return f"Drop the dimensions of size 1: {_write(body, value, new)}, without keepdim=True."
         shaping = _reshaping(name, due, body)
         kept = _shape_kept(found, name) if shaping.startswith(".reshape(ctx.") else ""
         return (
@@ -297,8 +291,6 @@ def transposed(body: Body, value: ast.expr) -> str | None:
 def _turned(body: Body, value: ast.expr) -> str:
     if isinstance(value, ast.Attribute) and value.attr in ("T", "mT"):
         return body.text(value.value)
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "t":
-        return body.text(value.func.value)
     return f"{body.text(value)}.T"
 
 

@@ -20,7 +20,7 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, backward_roots, only
 from backsight.source.ancestry import ancestors
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, read_at, statements
+from backsight.source.body import calls_in, dotted, expressions, functions, read_at, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -80,15 +80,12 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
 
 def _parametrized(failure: Failure, weight: Parametrized) -> Finding:
     """The weight of a module is computed whenever it is read."""
-    applied, by = weight.applied or (None, "")
-    how = f" by {by}()" if by and by != "register_parametrization" else ""
     reading = weight.read[0].place(weight.read[1]) if weight.read else None
     leaves, alone = listed(weight.leaves), len(weight.leaves) == 1
-    made = f"a new tensor{how} from {leaves}."
+    made = f"a new tensor from {leaves}."
     return explanation(
         f"{weight.name} is a non-leaf tensor, and an optimizer can only train leaves.",
         (
-            *((shown(applied, f"parametrizes {weight.name}: it is computed whenever it is read."),) if applied else ()),
             shown(reading, f"reads it, and so computes {made}") if reading else f"To read it computes {made}",
             *failing(failure, "accepts only leaves: tensors that are not computed from others."),
         ),
@@ -216,20 +213,6 @@ class Parametrized:
             if isinstance(node, ast.Attribute) and (dotted(node) or "").endswith(self._tail)
         )
 
-    @cached_property
-    def applied(self) -> tuple[Place, str] | None:
-        """Where it was parametrized, and by what: `self.rec = orthogonal(...)`."""
-        module = self.owner.rpartition(".")[2]
-        found = []
-        for body, each in self._statements():
-            for call in calls_in(each):
-                name, first = callee(call)[1], (dotted(call.args[0]) if call.args else None) or ""
-                targets = [dotted(one) or "" for one in each.targets] if isinstance(each, ast.Assign) else [first]
-                fits = any(one.rpartition(".")[2] == module for one in (*targets, first))
-                if fits and name in _APPLYING:
-                    found.append((body.place(each), name))
-        return only(found)
-
     @property
     def fix(self) -> str:
         """The statement that reads it with the leaf instead; empty where there is none, or several leaves."""
@@ -250,9 +233,6 @@ class Parametrized:
         for body in (body for file in user_files(self.failure) for body in functions(file)):
             last = ends.get(body.node)
             yield from ((body, each) for each in statements(body.node) if last is None or each.lineno <= last)
-
-
-_APPLYING = frozenset({"orthogonal", "weight_norm", "spectral_norm", "register_parametrization"})
 
 
 def parametrized(failure: Failure, leaves: Sequence[str]) -> Parametrized | None:

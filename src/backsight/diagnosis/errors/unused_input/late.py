@@ -18,7 +18,6 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.failure import Level
-from backsight.story.memory import is_tensor, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +141,7 @@ def _can_move(late: Late) -> bool:
 
 
 def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
-    """Turn it on earlier; else compute anew what was computed by then, or ask for the gradient of that."""
+    """Turn it on earlier; else compute anew what was computed by then."""
     turning, line = "; ".join(f"{each}.requires_grad_()" for each in (late.name, *beside)), late.turned.line
     if _can_move(late) or not late.repeats:
         what = f"Put `{turning}`" if late.inside else f"Move line {line}, `{late.turned.text}`,"
@@ -150,25 +149,11 @@ def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
     again = "; ".join(_part(late, each) for each in late.repeats)
     if late.inside:
         return f"Above line {late.level.line}, put `{turning}; {again}`: on line {line} it is too late."
-    fix = f"Compute {first or late.output} again after that: put `{again}` below line {line}."
-    value, own = (late.level.value(each) if each else None for each in (first, late.name))
-    alike = shape_of(value) == shape_of(own) and len(late.repeats) == 1
-    if not is_tensor(value) or value.requires_grad or not alike:
-        return fix
-    return (
-        f"{fix} Or take the gradient with respect to {first}: write `{first}.requires_grad_()` on line {line}, and "
-        f"{first} instead of {late.name} on line {late.level.line}."
-    )
+    return f"Compute {first or late.output} again after that: put `{again}` below line {line}."
 
 
 def _part(late: Late, statement: ast.stmt) -> str:
-    """The statement as text; of `a, b = f(x), g(y)` only what is computed from the input."""
-    match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
-            names = {late.name} | {name for each in late.repeats for name in bound(each)}
-            reads = [{use.name for use in uses(ast.Expr(value)) if not use.binds} for value in values]
-            pairs = [pair for pair, read in zip(zip(targets, values, strict=True), reads, strict=True) if names & read]
-            return "; ".join(f"{late.body.text(one)} = {late.body.text(value)}" for one, value in pairs)
+    """The statement as text."""
     return ast.unparse(statement) if statement.end_lineno != statement.lineno else late.body.text(statement)
 
 
