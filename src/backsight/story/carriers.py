@@ -400,7 +400,7 @@ def _thrown_away(level: Level, body: Body, statement: ast.Expr, name: str, held:
     given = [dotted(receiver)] if not call.args else [dotted(each) for each in call.args]
     if inner is None or given != [name]:
         return None
-    return place if _detaches_alone(inner) else next((inner.place(each) for each in copies_dropped(inner)), None)
+    return place if _detaches_alone(inner) else next((inner.place(each) for each, _ in copies_dropped(inner)), None)
 
 
 def _detaches_alone(body: Body) -> bool:

@@ -68,7 +68,7 @@ def _kept_copy(found: Carrier, dropped: Place) -> str:
         return ""
     if found.inner in (dotted(callee(call)[0]), *map(dotted, call.args)):
         return f"On line {dropped.line}, write `{found.inner} = {dropped.text}`."
-    every = {each.lineno: (dotted(callee(each.value)[0]), body.text(each)) for each in copies_dropped(body)}
+    every = {each.lineno: (dotted(callee(call)[0]), body.text(each)) for each, call in copies_dropped(body)}
     if all(name and "." in name for name, _ in every.values()):
         new = on_lines({line: f"{name} = {text}" for line, (name, text) in every.items()})
         return f"{new[0].upper()}{new[1:]}."
@@ -85,11 +85,11 @@ def _kept_copy(found: Carrier, dropped: Place) -> str:
     return f"Keep the copies: on {lines}, write `{cut}`." if cut else ""
 
 
-def copies_dropped(body: Body) -> Iterator[ast.Expr]:
+def copies_dropped(body: Body) -> Iterator[tuple[ast.Expr, ast.Call]]:
     """The statements of a function that detach something, and drop the detached copy: `h.detach()`."""
     for each in statements(body.node):
         if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and callee(each.value)[1] == "detach":
-            yield each
+            yield each, each.value
 
 
 def _in_function(found: Carrier) -> str:

@@ -21,6 +21,7 @@ from backsight.source.definitions import FILLING
 from backsight.story.cut_fixes import silenced
 from backsight.story.failure import function_of
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.tape import modules_in
 
 
@@ -116,7 +117,7 @@ def _nothing(hook: Hook) -> str:
         return f"Let the hook return nothing: on line {line}, write `{text}`, without return."
     kept = {ast.unparse(target) for each in statements(body.node) for target, _ in assigned(each)}
     if isinstance(value, ast.Attribute | ast.Subscript) and ast.unparse(value) in kept:
-        return f"Let the hook return nothing: remove line {line}, `{body.text(hook.returns)}`."
+        return f"Let the hook return nothing: {removed(body.place(hook.returns))}, `{body.text(hook.returns)}`."
     return (
         f"If the hook is to look only, let it store {hook.cut.expression} and return nothing. If it is to replace the "
         f"output, it must return it with its graph, without {hook.cut.expression}."
