@@ -22,14 +22,17 @@ from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.naming.plain import class_name
+from backsight.naming.plain import class_name, is_class
 from backsight.snapshot import groups
 from backsight.source import Place, calls_of, only, read_at, statements_of
-from backsight.source.bindings import assigned
-from backsight.source.body import callee, dotted, statements
+from backsight.source.bindings import are_alternatives, assigned
+from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.freezing import freezings
 from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import modules_in, registered
 from backsight.text import as_code
@@ -101,8 +104,11 @@ class _Case:
             names = {name for name, value in level.variables.items() if value is self.optimizer}
             above = [each for each in statements(level.body.node) if each.lineno < level.line] if level.body else []
             made = [s for s in above for target, _ in assigned(s) if dotted(target) in names]
+            made = [s for s in made if self._may_make(level, s)]
             if made and level.body is not None:
-                return level.body.place(made[-1])
+                last = level.body.place(made[-1])
+                others = (level.body.place(each) for each in made[:-1])
+                return None if any(are_alternatives(level.body, each, last) for each in others) else last
         attribute = self.name.rpartition(".")[2]
         return only(
             body.place(each)
@@ -110,6 +116,12 @@ class _Case:
             for target, _ in assigned(each)
             if (dotted(target) or "").endswith(f".{attribute}")
         )
+
+    def _may_make(self, level: Level, statement: ast.stmt) -> bool:
+        """Whether a statement may make this optimizer: not where it calls another class of optimizers."""
+        called = [value_of(level, each.func) for each in calls_in(statement)]
+        kinds = [each for each in called if is_class(each) and issubclass(each, torch.optim.Optimizer)]
+        return not kinds or type(self.optimizer) in kinds
 
     @cached_property
     def loaded(self) -> Place | None:
@@ -220,14 +232,14 @@ def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
     if first is None or last is None or [*first] != [len(mine) - 1 - k for k in reversed(last)]:
         return None
     new = [each for k, each in enumerate(case.held) if k not in first]
-    names, line = listed(case.called(new), 4), case.found.level.place.line
+    names = listed(case.called(new), 4)
     where = f" on line {case.built.line}" if case.built else ""
     return case.told(
         f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {names} "
         f"{'was' if len(case.called(new)) == 1 else 'were'} not among them.",
         (shown(case.built, f"makes {case.name} with {names}.") if case.built else None,),
         f"Make {case.name}{where} without {names}, load the state, and then give it {names} as a group of its own, "
-        f"with {case.name}.add_param_group(...). Or start with a new state: leave out line {line}.",
+        f"with {case.name}.add_param_group(...). Or start with a new state: {removed(case.found.level.place)}.",
         case.built,
         exact=True,
     )
@@ -246,7 +258,7 @@ def _of_another_class(case: _Case) -> Finding | None:
     )
     of, new = f"class {saved}" if saved else "another class", _made_with(case, own, saved, group.get("lr"))
     made = f"on line {case.built.line}, write `{new}`" if case.built and new else f"make {case.name} with it"
-    without = f"leave out its state: remove line {loading.line}" if loading else "do not load its state"
+    without = f"leave out its state: {removed(loading)}" if loading else "do not load its state"
     return case.told(
         f"{case.name} is of class {own}, but the state that it loads is of {of}: it lacks {listed(absent, 3)}.",
         (
