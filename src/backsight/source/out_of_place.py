@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import bound, target_names
 from backsight.source.body import (
     Body,
     blocks,
     callee,
     calls_in,
     dotted,
+    expressions,
     is_constant,
     keyword,
     only,
     statement_at,
-    statements,
 )
 from backsight.source.changes import HARMLESS, memory_of
 from backsight.source.imports import library, meaning
@@ -81,17 +81,17 @@ def _call(body: Body, call: ast.Call) -> tuple[str | None, str]:
 
 
 def _going_on(body: Body, statement: ast.stmt) -> str | None:
-    """A statement that goes on with what its one call in place returns, `[h.squeeze_(0) for h in parts]`, if no other
-    reads what that call leaves changed."""
+    """A statement that goes on with what its one call in place returns, `[h.squeeze_(0) for h in parts]`, of what it
+    binds itself: nothing else reads what that call leaves changed."""
     call = only(each for each in calls_in(statement) if _is_in_place(each))
     receiver, name = callee(call) if call is not None else (None, "")
-    if call is None or receiver is None or library(receiver) or any(True for _ in blocks(statement)):
+    if call is None or receiver is None or any(True for _ in blocks(statement)) or isinstance(statement, ast.Expr):
         return None
-    memory = memory_of(receiver)
-    later = [each for each in statements(body.node) if each.lineno > statement.lineno] if memory else []
-    is_read = memory not in bound(statement) and any(use.name == memory for each in later for use in uses(each))
+    inner = [each.target for node in expressions(statement) for each in getattr(node, "generators", ())]
+    if memory_of(receiver) not in bound(statement).union(*map(target_names, inner)):
+        return None
     new = f"{simple(body.text(receiver))}.{name[:-1]}({', '.join(arguments(body, call))})"
-    return None if is_read else rewritten(body, statement, {call: new}) or None
+    return rewritten(body, statement, {call: new}) or None
 
 
 def _is_in_place(call: ast.Call) -> bool:

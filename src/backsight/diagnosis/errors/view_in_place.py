@@ -19,7 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, assignments, inplace_changes, only, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import parameters_of, uses
+from backsight.source.bindings import parameters_of, target_names, uses
 from backsight.source.body import callee, dotted, expressions, given_to, keyword, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
@@ -226,10 +226,10 @@ def _copied(found: Written, body: Body) -> str:
     what a comprehension goes through has no name before it."""
     name, statement, line = found.text, found.statement, found.level.line
     nodes = [each for each in expressions(statement) if body.text(each) == name]
-    goes = {inner for node in expressions(statement) for each in getattr(node, "generators", ()) for inner in _own(each)}
+    goes = [each.target for node in expressions(statement) for each in getattr(node, "generators", ())]
     container = nodes[0].value if nodes and isinstance(nodes[0], ast.Subscript) else None
     held, listing = value_of(found.level, container) if container is not None else None, ""
-    if goes & {use.name for node in nodes for use in uses(node)}:
+    if set[str]().union(*map(target_names, goes)) & {use.name for node in nodes for use in uses(node)}:
         new = rewritten(body, statement, dict.fromkeys(nodes[:1], f"{name}.clone()")) if statement is not None else ""
         return f"Modify a copy: on line {line}, write `{new}`." if new else "Modify a copy of it, made with .clone()."
     if type(held) is tuple:
@@ -244,10 +244,6 @@ def _copied(found: Written, body: Body) -> str:
             return f"{listing or 'O'}n line {line}, write `{call}`: that creates a new tensor."
     put = f"put `{name} = {name}.clone()` above line {line}"
     return f"{listing[:-1]}{put}." if listing else f"Modify a copy: {put}."
-
-
-def _own(generator: ast.comprehension) -> set[str]:
-    return {node.id for node in ast.walk(generator.target) if isinstance(node, ast.Name)}
 
 
 def _as_list(found: Written, body: Body) -> str:
