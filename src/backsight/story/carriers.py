@@ -206,9 +206,8 @@ def _computed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, no
     before = _from_before(case, level, facts) if kind == "once" else {}
     if name not in before:
         return Carrier(case, kind, level, (name,), read, place, nodes=tuple(nodes), facts=facts)
-    names = sorted(
-        every, key=lambda each: (facts.outside[each].position, each != name)
-    )  # what others are made of first
+    # What others may be made of comes first.
+    names = sorted(before, key=lambda each: (facts.outside[each].position, each != name))
     read = _read_inside(level, facts, names[0]) or read
     nodes = list(dict.fromkeys(node for each in names for node in before[each]))
     return Carrier(case, kind, level, (*names,), read, facts.outside[names[0]], nodes=tuple(nodes), facts=facts)
