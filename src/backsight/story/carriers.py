@@ -207,7 +207,8 @@ def _computed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, no
     if name not in before:
         return Carrier(case, kind, level, (name,), read, place, nodes=tuple(nodes), facts=facts)
     # What others may be made of comes first.
-    names = sorted(before, key=lambda each: (facts.outside[each].position, each != name))
+    places = {each: facts.outside[each] for each in before}
+    names = sorted(before, key=lambda each: (places[each].position, places[each].text.find(each)))
     read = _read_inside(level, facts, names[0]) or read
     nodes = list(dict.fromkeys(node for each in names for node in before[each]))
     return Carrier(case, kind, level, (*names,), read, facts.outside[names[0]], nodes=tuple(nodes), facts=facts)

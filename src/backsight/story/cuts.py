@@ -116,18 +116,19 @@ def cuts(
     failure: Failure,
     trained: Trained,
     of: Sequence[torch.Tensor] = (),
-    goals: Sequence[tuple[Level, tuple[Read, ...]]] = (),
+    starts: Sequence[Section] = (),
 ) -> list[CutOff]:
     """Return every place that may have cut a tensor off, the nearest first, as frames and source text show it.
 
-    The tensor is what backward was called on, or `goals`; with `of`, only what cuts it off from one of these is told.
+    The tensor is what backward was called on, or the goals of `starts`; with `of`, only what cuts it off from one of
+    these is told.
     """
     found: dict[tuple[object, ...], CutOff] = {}
     way = Way(failure)
-    starts = goals or [(level, ((level.receiver, level.line),)) for level in failure.users[:1] if level.receiver]
-    for level, read in starts:
-        if (section := section_of(level, read)) is not None:
-            way.enter(section, read)
+    if not starts and (user := failure.user) is not None and user.receiver:
+        starts = [section for section in [section_of(user, ((user.receiver, user.line),))] if section is not None]
+    for section in starts:
+        way.enter(section, section.goals)
     arrived: set[Cut] = set()
     for section, carried, behind in way.steps():
         before = (*behind.before, behind.cut) if isinstance(behind, CutOff) else ()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
-    assigned,
-    disabled,
     dtypes,
     elsewhere,
     functions,
     kernels,
-    processes,
     resuming,
     tensors,
     transforms,

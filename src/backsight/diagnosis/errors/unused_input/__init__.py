@@ -13,12 +13,10 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
 from backsight.diagnosis.errors.unused_input.allowed import allowed
 from backsight.diagnosis.errors.unused_input.anew import made_anew
-from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
-from backsight.diagnosis.errors.unused_input.copies import of_copies
-from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
-from backsight.diagnosis.errors.unused_input.rebound import rebound_in_loop
+from backsight.diagnosis.errors.unused_input.copies import of_copies, rebound_in_loop
+from backsight.diagnosis.errors.unused_input.late import computed_before_loop, enabled_late, enabling
 from backsight.diagnosis.errors.unused_input.replaced import replaced
 from backsight.diagnosis.errors.unused_input.rows import of_row
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
@@ -426,7 +424,8 @@ def takes_no_part(case: Unused) -> Finding:
     one = len(case.names) == 1
     names = listed(case.names)
     again, idle = written_again(case), left_idle(case.failure, case.tensors)
-    allows = "" if again or idle else allowed(case)
+    instead = idle.fix if idle else ""
+    allows = "" if again or instead else allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
         "compute it.",
@@ -436,9 +435,9 @@ def takes_no_part(case: Unused) -> Finding:
             *_indices(case),
             case.asked,
         ),
-        (again.fix if again else f"{idle.fix} {_HIDES}" if idle else "") or allows or _left_out(case, names),
+        (again.fix if again else f"{instead} {_HIDES}" if instead else "") or allows or _left_out(case, names),
         source=str(idle.place)
-        if idle and not again
+        if idle and instead and not again
         else str(case.made)
         if case.made and not allows
         else case.failure.source,
