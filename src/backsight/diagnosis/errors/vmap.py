@@ -364,8 +364,10 @@ def _checked_outside(mapped: Mapped) -> str:
 
 
 def _reports(statement: ast.stmt) -> bool:
-    shows = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-    return isinstance(statement, ast.Raise) or (shows and dotted(statement.value.func) in ("print", "warnings.warn"))
+    match statement:
+        case ast.Expr(value=ast.Call(func=function)):
+            return dotted(function) in ("print", "warnings.warn")
+    return isinstance(statement, ast.Raise)
 
 
 def _test(level: Level) -> ast.expr | None:
