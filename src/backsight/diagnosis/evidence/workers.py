@@ -42,7 +42,7 @@ class Computed:
     mended: the statement with the value detached; empty where that is not plain.
     optimizer: what the program calls an optimizer that holds parameters of the module; empty if none is known.
     is_joined: whether only the joining of samples refused it, which a worker alone does with out=.
-    is_made: whether the statement makes a tensor that a dataset of PyTorch's holds, and `is_leaf`, whether that is a leaf.
+    is_made: whether the statement makes a tensor that a dataset of PyTorch's holds; `is_leaf`: whether that is a leaf.
     """
 
     name: str
