@@ -110,7 +110,7 @@ def cuts(
     failure: Failure,
     trained: Trained,
     of: Sequence[torch.Tensor] = (),
-    goals: Sequence[tuple[Level, tuple[Read, ...]]] = (),
+    goals: Sequence[tuple[Level | Section, tuple[Read, ...]]] = (),
 ) -> list[CutOff]:
     """Return every place that may have cut a tensor off, the nearest first, as frames and source text show it.
 
@@ -119,8 +119,8 @@ def cuts(
     found: dict[tuple[object, ...], CutOff] = {}
     way = Way(failure)
     starts = goals or [(level, ((level.receiver, level.line),)) for level in failure.users[:1] if level.receiver]
-    for level, read in starts:
-        if (section := section_of(level, read)) is not None:
+    for where, read in starts:
+        if (section := where if isinstance(where, Section) else section_of(where, read)) is not None:
             way.enter(section, read)
     arrived: set[Cut] = set()
     for section, carried, behind in way.steps():
