@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.evidence.copies import Copy, copied_anew
-from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
+from backsight.diagnosis.evidence.cuts import ends, replaced_leaf, statement_of, undoing, where
+from backsight.diagnosis.evidence.severed import Severance
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import (
     bodies,
@@ -28,8 +28,9 @@ from backsight.diagnosis.replaced import made_again, replacing
 from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Body, Place, backward_calls, function_at, read_at, statement_at
-from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
+from backsight.source.bindings import assigned, bound, parameters_of, targets
+from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 from backsight.source.freezing import turned_off, unfreezings
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
@@ -44,7 +45,7 @@ def nothing_arrives(
     frame: FrameType | None,
     reached: bool = False,
     zeros: bool = False,
-    cut: Finding | None = None,
+    cut: Severance | None = None,
     beside: tuple[str, int] | None = None,
     filled: Severed | None = None,
     into: Sequence[str] = (),
@@ -82,7 +83,7 @@ def nothing_arrives(
         reason = _zeroed(zeroing, name)
     elif filled is not None and filled.line is not None:
         reason = _filled(filled, filled.line.place, into or others, held)
-    elif cut is not None and not (copied is not None and str(place) == cut.source and in_place(copied)):
+    elif cut is not None and not (copied is not None and place == cut.place and replaced_leaf(copied)):
         reason = _cut(cut, beside)
     elif copied is not None and place is not None:
         reason = _copied(copied, place, copies, name)
@@ -182,17 +183,16 @@ def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[t
     )
 
 
-def _cut(cut: Finding, beside: tuple[str, int] | None) -> _Reason:
+def _cut(cut: Severance, beside: tuple[str, int] | None) -> _Reason:
     """A statement cuts the loss off, and perhaps another one, for which it is meant."""
-    fix = cut.fix.partition(", if they should learn")[0] + "."
-    kept = _kept_attached(cut) if beside is not None else None
-    if kept is not None and beside is not None:
-        variable, statement = kept
-        fix = (
-            f"Keep {variable} attached: {statement}. Detach it only for the other loss, whose backward runs at "
-            f"{Place(*beside, '')} and would free its graph: pass {variable}.detach() there."
+    statement, fix = read_at(cut.place)[1], f"{cut.fix}."
+    variable = only(bound(statement)) if isinstance(statement, ast.Assign) and beside is not None else None
+    if variable is not None and beside is not None:
+        fix += (
+            f" Detach {variable} only for the other loss, whose backward runs at {Place(*beside, '')} and would free "
+            f"its graph: pass {variable}.detach() there."
         )
-    return _Reason(cut.evidence, fix, cut.source)
+    return _Reason(cut.evidence, fix, str(cut.place) if cut.place is not None else "")
 
 
 def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> _Reason:
@@ -205,7 +205,7 @@ def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> 
         of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
         second = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
         fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
-    if (again := in_place(copied)) is not None:
+    if (again := replaced_leaf(copied)) is not None:
         variable, statement = again
         first = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
         second = shown(place, f"replaces {variable} by a new leaf.")
@@ -321,18 +321,6 @@ def _given(filled: Severed) -> str:
     return (dotted(value.value) if isinstance(value, ast.Subscript) else None) or "weights"
 
 
-def _kept_attached(cut: Finding) -> tuple[str, str] | None:
-    """Return the variable that a statement detaches, `fake = net(z).detach()`, and the statement without that."""
-    place = next((p for each in cut.evidence if (p := getattr(each, "place", None)) and str(p) == cut.source), None)
-    statement = read_at(place)[1]
-    match statement:
-        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=value, attr="detach")) as whole) if (
-            not whole.args and (name := dotted(target)) is not None
-        ):
-            return name, f"{name} = {ast.unparse(value)}"
-    return None
-
-
 def _zeroing(frame: FrameType | None, name: str) -> Place | None:
     """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one.
 
@@ -378,3 +366,88 @@ def _closure(frame: FrameType | None) -> Place | None:
         if isinstance(body.node, ast.FunctionDef) and body.node.name in given:
             return body.place(body.node)
     return None
+
+
+# Deep copies that are made anew in each step, from what an optimizer holds.
+
+
+class Copy(NamedTuple):
+    """A statement `copy = copy.deepcopy(original)`, both names, and the statement that updates it through `.data`."""
+
+    place: Place
+    original: str
+    variable: str
+    update: Place | None
+
+
+def copied_anew(
+    frame: FrameType | None,
+    held: Sequence[torch.Tensor],
+    others: Sequence[str],
+    optimizer: str,
+    *,
+    nameless: bool = False,
+) -> Copy | None:
+    """Return the statement that makes a copy, if it runs once for each step.
+
+    held: parameters of the original. others: what the parameters of the copy are called. optimizer: what holds the
+    original. nameless: whether the copy is gone by the backward, with its name. Such a statement stands in a loop, or
+    in a function that leaves nothing of it behind.
+    """
+    if not others and not nameless:
+        return None
+    parts = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
+    owners = {name.split(".")[0] for name in others}
+    found = []
+    for body, statement in statements_around(frame):
+        for pair in assigned(statement):
+            match pair:
+                case ast.Name(id=variable), ast.Call(args=[given]) as call if callee(call)[1] == "deepcopy":
+                    original = dotted(given)
+                case _:
+                    continue
+            if original is None or not (nameless or variable in owners):
+                continue
+            is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
+            if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
+                continue
+            copy = Copy(body.place(statement), original, variable, _updated(body, statement))
+            if variable in owners:
+                return copy
+            if copy.update is not None or _is_called(body, variable):
+                found.append(copy)
+    return only(found)
+
+
+def _is_called(body: Body, name: str) -> bool:
+    """Whether a function computes something with a copy, as it does not with one that it only keeps."""
+    return any(dotted(call.func) == name for each in statements(body.node) for call in calls_in(each))
+
+
+def _is_given(body: Body, name: str) -> bool:
+    """Whether a name is a parameter of a function, which its caller may call otherwise."""
+    return not isinstance(body.node, ast.Module) and name in parameters_of(body.node)
+
+
+def _updated(body: Body, copy: ast.stmt) -> Place | None:
+    """Return the statement below that of a copy that writes something through `.data`."""
+    for statement in statements(body.node):
+        if statement.lineno <= copy.lineno:
+            continue
+        goals = (target for target, _, _ in targets(statement))
+        written = [callee(call)[0] for call in calls_in(statement) if callee(call)[1].endswith("_")]
+        if any(isinstance(each, ast.Attribute) and each.attr == "data" for each in (*goals, *written)):
+            return body.place(statement)
+    return None
+
+
+def _runs_often(body: Body, statement: ast.stmt, optimizer: str) -> bool:
+    every = list(statements(body.node))
+    if any(isinstance(s, LOOPS) and s.lineno < statement.lineno <= (s.end_lineno or 0) for s in every):
+        return True
+    if not isinstance(body.node, ast.FunctionDef) or body.node.name == "__init__":
+        return False
+    # who runs the training within the same function copies once; the steps of a copy's own optimizer are another's
+    steps = [n for s in every for n in ast.walk(s) if isinstance(n, ast.Call) and callee(n)[1] == "step"]
+    inner = {dotted(target) for s in every for target, value in assigned(s) if isinstance(value, ast.Call)}
+    return all((called := dotted(callee(n)[0])) in inner and (called or "").split(".")[-1] != optimizer for n in steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -16,14 +16,12 @@ from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
 from backsight.source.imports import library
-from backsight.story.memory import storage_of
-from backsight.story.scenes import Scene, called_function, operator_called, scenes
+from backsight.story.memory import is_module, storage_of
+from backsight.story.scenes import Scene, Shared, called_function, operator_called, scenes, shared_by
 from backsight.story.sections import Section, arguments, function_called, results_of, undecorated
-from backsight.story.shared import Shared, shared_by
-from backsight.story.spelling import is_spelled
 from backsight.story.stepping import open_step, steps_in
 from backsight.story.subject import Subject
-from backsight.tape import modules_in
+from backsight.tape import Graph, Node, Saved, modules_in
 from backsight.tape.ops import op_name
 from backsight.tracing import Change, Line, current
 
@@ -378,3 +376,90 @@ def _module(subject: Subject, operations: set[str]) -> tuple[str, str]:
 
 _RUNS = {"Dropout": ("mul", "nativedropout"), "ReLU6": ("hardtanh",)}
 """What else a module runs than the operation of its name."""
+
+
+# How an operation of the graph may be written in the text.
+
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+}
+_PRODUCT = frozenset({"matmul", "mm", "bmm", "mv", "dot", "linear", "addmm", "einsum"})
+_ALSO: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("mm", "bmm", "addmm", "mv", "dot", "linear"), _PRODUCT),
+    "convolution": frozenset({"conv1d", "conv2d", "conv3d", "convtranspose1d", "convtranspose2d", "convtranspose3d"}),
+    "linalgvectornorm": frozenset({"norm", "vectornorm"}),
+    "mseloss": frozenset({"mseloss"}),
+    "pow": frozenset({"square"}),
+    "mul": frozenset({"multiply"}),
+    "div": frozenset({"divide", "truedivide"}),
+    **dict.fromkeys(("mkldnnrnnlayer", "cudnnrnn"), frozenset({"rnn", "gru", "lstm"})),
+    "elu": frozenset({"selu", "celu"}),
+    "nativelayernorm": frozenset({"layernorm"}),
+    "nativebatchnorm": frozenset({"batchnorm1d", "batchnorm2d", "batchnorm3d", "batchnorm"}),
+    "hardtanh": frozenset({"relu6", "clamp"}),
+}
+
+
+def is_spelled(operation: str, statement: ast.stmt, value: Callable[[str], object]) -> bool:
+    """Whether the text of `statement` may run `operation`; `value` tells what a name stands for: modules count too."""
+    wanted = _plain(operation)
+    words = _words(statement, value)
+    return wanted in words or bool(_ALSO.get(wanted, frozenset()) & words)
+
+
+def _words(statement: ast.stmt, value: Callable[[str], object]) -> set[str]:
+    operator = _OPERATORS.get(type(statement.op)) if isinstance(statement, ast.AugAssign) else None
+    found = {operator} if operator else set()
+    for node in expressions(statement):
+        if isinstance(node, ast.BinOp):
+            found.add(_OPERATORS.get(type(node.op), ""))
+        elif isinstance(node, ast.Call):
+            receiver, method = callee(node)
+            name = dotted(node.func)
+            found.add(_plain((dotted(receiver) or "").split(".")[-1] if method == "apply" else method))
+            called = value(name) if name else None
+            inside = [module for _, module in modules_in(called)] if is_module(called) else [called]
+            found |= {_plain(class_name(type(each))) for each in inside}
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            found.add("copyslices")
+    return found
+
+
+def _plain(word: str) -> str:
+    return word.replace("_", "").lower()
+
+
+# What a graph cannot go back through any more: its saved tensors that were modified in place since.
+
+
+_MOST = 8
+"""Tensors whose changes are looked for."""
+
+
+def stale(graph: Graph) -> list[tuple[Node, Saved]]:
+    """Return the saved tensors that were changed since, each with the operation that saved it, in backward order."""
+    every = ((graph.nodes[i], saved) for i in sorted(graph.saved) for saved in graph.saved[i])
+    return [(node, saved) for node, saved in every if saved.state == "modified"]
+
+
+def stale_beside(subject: Subject, found: Sequence[Changed]) -> Iterator[tuple[Subject, Changed]]:
+    """Yield the other tensors of the graph that statements have changed, as far as that is certain.
+
+    found: what has changed the subject; each further statement is told once, with the first tensor that it changed.
+    """
+    storages, told = [subject.saved.storage], {each.place for each in found}
+    for node, saved in stale(subject.survey.graph):
+        if saved.storage in storages or len(storages) > _MOST:
+            continue
+        storages.append(saved.storage)
+        other = Subject(subject.failure, subject.survey, node, saved)
+        for each in changes(other)[:1]:
+            if each.by == "statement" and each.certainty != "read" and each.place not in told:
+                told.add(each.place)
+                yield other, each

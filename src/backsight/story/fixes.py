@@ -18,12 +18,11 @@ from backsight.source.changes import changed_names, memory_of
 from backsight.source.keeping import early_return
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
-from backsight.story.changes import Changed, shared_at, works_in_place
+from backsight.story.changes import Changed, shared_at, stale, works_in_place
 from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
 from backsight.story.parts import fills, fills_in_order, in_a_list, reads
 from backsight.story.sections import results_of
-from backsight.story.stale import stale
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 from backsight.text import listed

@@ -19,7 +19,7 @@ from backsight.source.bindings import Use, uses
 from backsight.source.body import Body, body_around, dotted, statements
 from backsight.source.keeping import Keeping, decorator_that_keeps
 from backsight.story.carrier import WRITES, Carrier, Kind
-from backsight.story.case import Case
+from backsight.story.case import Case, runs_first
 from backsight.story.failure import Level
 from backsight.story.holders import (
     attributes_held,
@@ -27,7 +27,6 @@ from backsight.story.holders import (
     structure,
 )
 from backsight.story.joints import Joint, assigned, joint_of, passed_on, stored
-from backsight.story.passes import runs_first
 from backsight.story.stores import Store, apart, default_of, emptied, first_read, held_as, spellings, stores
 
 

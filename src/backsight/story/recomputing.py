@@ -338,7 +338,7 @@ def _inside_loop(found: Carrier) -> str:
     own = own and any(each.lineno == made.line for each in statements(level.body.node))  # type: ignore[union-attr]
     inside = _into_loop(level, facts.loop, name, made if own else None)
     if not own and made is not None and "." in name and made == (again_at := stored_at(case, name)):
-        inside = f"compute {name} inside the loop, as line {again_at.line} does{_needing(level, again_at)}"
+        inside = f"compute {name} inside the loop, as line {again_at.line} does"
         if again := computed_again(case, name):
             inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}"
     if plain := _without_graph(found, own):
@@ -455,19 +455,6 @@ def along(level: Level, made: Sequence[Place]) -> str:
     """Say what else has to be computed anew to compute anew what the last of some statements gives its value."""
     where = [f"{name} (line {line})" for line, name in _computed_along(level, made[-1]).items()] if made else []
     return f", together with {listed(where)}, which it is computed from" if where else ""
-
-
-def _needing(level: Level, stored: Place) -> str:
-    """What a statement of another function reads of its own variables, which have to be kept to run it again."""
-    body, statement = read_at(stored)
-    if body is None or statement is None:
-        return ""
-    arguments = getattr(body.node, "args", None)
-    own = {each.arg for each in arguments.args[1:]} if arguments is not None else set()
-    own |= _bound_in(statements(body.node))
-    own -= level.variables.keys()
-    read = [use.name for use in uses(statement) if not use.binds and use.name in own and "." not in use.name]
-    return f" (keep {listed(list(dict.fromkeys(read)))} for that)" if read else ""
 
 
 def _after(level: Level, lines: Sequence[int], loop: int) -> list[ast.stmt]:

@@ -7,13 +7,16 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import callee, dotted, statements
+from backsight.source.changes import memory_of
+from backsight.source.definitions import values_of
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, function_of
 from backsight.story.sections import (
     MOST,
@@ -21,11 +24,11 @@ from backsight.story.sections import (
     arguments,
     function_called,
     held_by,
+    property_of,
     results_of,
     sections,
     undecorated,
 )
-from backsight.story.shared import shared_by
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 
@@ -183,3 +186,41 @@ def _own_body(function: Any) -> Body | None:
     if code is None or is_library(code.co_filename) or is_ours(code.co_filename):
         return None
     return function_at(code)
+
+
+# A property that returns a tensor of its object, or what shares its memory: where that is to return a copy.
+
+
+class Shared(NamedTuple):
+    """The statement of a property that returns a tensor's memory, what it calls that, its value, and the same statement
+    with a copy."""
+
+    place: Place
+    name: str
+    value: object
+    mended: str
+
+    @property
+    def written(self) -> str:
+        return f"`{self.mended}` on line {self.place.line}" if self.mended else ""
+
+
+def shared_by(section: Section, name: str) -> Iterator[Shared]:
+    """Yield what a property returns by the memory that it has, `self.bank` for `self.queue.negatives`, where that
+    returns `self.bank.detach()`; nothing for a name that is no property's."""
+    path, _, attribute = name.rpartition(".")
+    owner = section.value(path) if path else None
+    function = property_of(type(owner), attribute) if owner is not None else None
+    body = function_at(function.__code__) if function is not None else None
+    if function is None or body is None:
+        return
+    inside = Section(body, (), {function.__code__.co_varnames[0]: owner}, function.__globals__)
+    for each in statements(body.node):
+        returned = each.value if isinstance(each, ast.Return) else None
+        held = memory_of(returned) if returned is not None else None
+        if returned is None or held is None:
+            continue
+        made = values_of(body, held, each.lineno) if "." not in held else []
+        held = (memory_of(made[0]) or held) if len(made) == 1 else held
+        copied = rewritten(body, each, {returned: f"{body.text(returned)}.clone()"})
+        yield Shared(body.place(each), held, inside.value(held), copied)

@@ -18,7 +18,6 @@ from backsight.diagnosis.wording import described, failing, shown
 from backsight.findings.evidence import Evidence
 from backsight.snapshot import survey
 from backsight.source import Place, statement_at
-from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, dotted, expressions, given_to, last_name
 from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten, simple
@@ -43,7 +42,7 @@ def complex_output(failure: Failure) -> Finding:
     return explanation(
         f"{name or 'The tensor'} is {what}, but {call} must start from one real number.",
         (
-            *((shown(square.place, square.does),) if square else _origins(failure, root) or _complex_parts(failure)),
+            *((shown(square.place, square.does),) if square else _origins(failure, root)),
             *passed(handed(failure, root)),
             *failing(failure, f"starts from {name or 'it'}."),
         ),
@@ -61,20 +60,6 @@ def _origins(failure: Failure, root: torch.Tensor | None) -> list[Evidence]:
     made = _turned_complex(survey((root,), frames=failure.frames).graph)
     lines = dict.fromkeys(line for each in made if (line := watch.line_of(each)) is not None)
     return [shown(line, "computes complex numbers from real ones.") for line in list(lines)[:_MOST]]
-
-
-def _complex_parts(failure: Failure) -> Iterator[Evidence]:
-    """The statements of the failing function that computed what the loss is complex from, and is so itself."""
-    level = failure.user
-    if level is None or level.body is None or not level.receiver:
-        return
-    found: dict[Place, str] = {}
-    for name, each in ancestors(level.body, level.receiver, level.line).items():
-        value = level.value(name)
-        if name != level.receiver and is_tensor(value) and value.is_complex():
-            found |= {place: f"computes {name}, a {described(value)}." for place in each.bound[-1:]}
-    for place in sorted(found, key=lambda each: each.position)[:_MOST]:
-        yield shown(place, found[place])
 
 
 _MOST = 3

@@ -27,10 +27,10 @@ from backsight.source.body import (
 )
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.changes import is_spelled
 from backsight.story.failure import Failure, method
 from backsight.story.files import user_files
 from backsight.story.sections import results_of, sections, undecorated
-from backsight.story.spelling import is_spelled
 
 _SPOKEN = re.compile(
     r"^_?(?P<name>scaled_dot_product)_(flash|efficient|cudnn|fused)_?\w*$|^_?(?P<plain>\w+?)(_for_cpu)?$"

@@ -12,10 +12,9 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.errors.scaler_calls import Call, Misused, is_scaler, misused_in
-from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_of
+from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_of, replaced
 from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.evidence.left_out import detached, left_out
-from backsight.diagnosis.evidence.replaced import replaced
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown

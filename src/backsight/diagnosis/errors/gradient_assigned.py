@@ -5,17 +5,26 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import Held
-from backsight.diagnosis.evidence.paired import fits_another, paired
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.source.rewriting import simple
+from backsight.naming.plain import namespace
+from backsight.source import Place, assignments, only
+from backsight.source.body import callee, dotted, functions, statements
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.memory import is_tensor
+from backsight.story.files import user_files
+from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
+from backsight.tape import parameters_in
 from backsight.tape.rows import dtype_name
 
 _MADE = "The gradient of a tensor has its shape, its dtype and its device."
@@ -134,3 +143,123 @@ def _by_message(failure: Failure) -> Finding:
         source=failure.source,
         exact=False,
     )
+
+
+# Parameters and gradients that a loop pairs, `zip(weights, gradients)`, in two different orders.
+
+
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """A loop whose two lists do not have the same order.
+
+    parameters, gradients: what it writes for them. ordered: the statement that puts the parameters in their order, if
+    it is not that of the module. order: what has the order of the gradients, `net.parameters()`; mended: the loop with
+    that.
+    """
+
+    loop: Place
+    parameters: str
+    gradients: str
+    ordered: Place | None
+    order: str
+    mended: str
+
+
+def paired(failure: Failure, level: Level, parameter: str) -> Paired | None:
+    """Return the loop that pairs `parameter` with a gradient; None unless the shapes tell what the gradients are of."""
+    loop, mine, others = _zipped(level, parameter)
+    body = level.body
+    if body is None or loop is None or mine is None or others is None:
+        return None
+    weights, gradients = _listed(level, mine), _listed(level, others)
+    if not gradients or (weights and _fits(weights, gradients)):
+        return None
+    named = isinstance(mine, ast.Call) and callee(mine)[1] in ("named_parameters", "items")
+    for name, module in _modules(level):
+        own = _own(module)
+        for order, tensors in _orders(name, own, named):
+            if (weights and {*map(id, weights)} - {*map(id, own)}) or not _fits(tensors, gradients):
+                continue
+            if weights and [*map(id, weights)] == [*map(id, tensors)]:
+                continue
+            is_other = bool(weights) and [*map(id, weights)] != [*map(id, own)]
+            return Paired(
+                body.place(loop),
+                body.text(mine),
+                body.text(others),
+                _ordered(failure, level, mine) if is_other else None,
+                order,
+                rewritten(body, loop, {mine: order}),
+            )
+    return None
+
+
+def fits_another(level: Level, tensor: torch.Tensor, shape: tuple[int, ...]) -> bool:
+    """Whether another parameter of a module that the failing function knows has just this shape."""
+    every = (each for _, module in _modules(level) for each in _own(module))
+    return any(each is not tensor and shape_of(each) == shape for each in every)
+
+
+def _zipped(level: Level, parameter: str) -> tuple[ast.For, ast.expr, ast.expr] | tuple[None, None, None]:
+    """The innermost loop over `zip` that gives the parameter, what it takes that from, and what the gradient."""
+    every = statements(level.body.node) if level.body else ()
+    loops = [each for each in every if isinstance(each, ast.For) and each.lineno < level.line <= (each.end_lineno or 0)]
+    for loop in reversed(loops):
+        call, target = loop.iter, loop.target
+        if (
+            isinstance(call, ast.Call)
+            and callee(call)[1] == "zip"
+            and len(call.args) == 2
+            and isinstance(target, ast.Tuple)
+        ):
+            names = [parameter in {n.id for n in ast.walk(each) if isinstance(n, ast.Name)} for each in target.elts]
+            if len(names) == 2 and any(names):
+                first, second = call.args
+                return (loop, first, second) if names[0] else (loop, second, first)
+    return None, None, None
+
+
+def _listed(level: Level, node: ast.expr) -> list[torch.Tensor]:
+    """The tensors that an expression lists, in their order: a list, the values of a dict, a module's parameters."""
+    receiver, name = callee(node) if isinstance(node, ast.Call) else (None, "")
+    held: Any = value_of(level, receiver if receiver is not None else node)
+    if is_module(held) and name in ("parameters", "named_parameters"):
+        return _own(held)
+    if type(held) is dict and name in ("values", "items", ""):
+        held = list(held if name == "" else held.values())
+    elif receiver is not None:
+        return []
+    return [*held] if type(held) in (list, tuple) and all(map(is_tensor, held)) else []
+
+
+def _fits(weights: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> bool:
+    return [*map(shape_of, weights)] == [*map(shape_of, gradients)]
+
+
+def _modules(level: Level) -> Iterator[tuple[str, torch.nn.Module]]:
+    """The modules that the failing function has a name for, the largest first."""
+    own = [f"self.{name}" for name in namespace(level.value("self")) or {}]
+    names = (*own, *level.variables, *level.frame.f_globals)
+    held = {name: each for name in names if is_module(each := level.value(name))}
+    yield from sorted(held.items(), key=lambda pair: -len(_own(pair[1])))
+
+
+def _own(module: torch.nn.Module) -> list[torch.Tensor]:
+    """The parameters as `parameters()` gives them, each once."""
+    return list({id(each): each for each in parameters_in(module)}.values())
+
+
+def _orders(name: str, own: Sequence[torch.Tensor], named: bool) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """The orders that gradients of a module have, each as it is written; with the names, where the loop takes those."""
+    every, one = (f"{name}.named_parameters()", "(n, p)") if named else (f"{name}.parameters()", "p")
+    yield every, [*own]
+    yield f"[{one} for {one.strip('()')} in {every} if p.requires_grad]", [each for each in own if needs_gradient(each)]
+    yield f"reversed([*{every}])", [*reversed(own)]
+
+
+def _ordered(failure: Failure, level: Level, node: ast.expr) -> Place | None:
+    """The only statement of the program that gives the list its value."""
+    name = dotted(callee(node)[0] if isinstance(node, ast.Call) else node) or ""
+    if "." not in name:
+        return next(reversed(assignments(level.body, name, before=level.line)), None) if name else None
+    return only(place for file in user_files(failure) for body in functions(file) for place in assignments(body, name))

@@ -70,7 +70,7 @@ def returned_none(failure: Failure, found: Returned) -> Finding:
     """Say what cuts the tensor off from what the function has run backward on, as far as the text shows it."""
     section, tensor = found.section, found.tensor
     roots = [(root, place.line) for root, place in backward_roots(section.body)]
-    met = cuts(failure, trained(failure), goals=[(section, tuple(roots))]) if roots else []
+    met = cuts(failure, trained(failure), starts=[replace(section, goals=tuple(roots))]) if roots else []
     returns = statement_at(section.body, found.line)
     own = {place.line for place in assignments(section.body, tensor)} | {found.line}  # what makes it, and what reads it
     met = [each for each in met if each.section.body.node is not section.body.node or each.cut.place.line not in own]

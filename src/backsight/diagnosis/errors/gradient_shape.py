@@ -7,21 +7,19 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 from backsight.diagnosis.errors.data_replaced import data_replaced, replaced_leaves
 from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.errors.sizes_mixed import sizes_mixed
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
-from backsight.diagnosis.evidence.part_read import PartRead, part_read
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, uses
-from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at, statements
-from backsight.source.out_of_place import arguments
+from backsight.source.body import Body, callee, dotted, expressions, keyword, statement_at, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.tape.ops import op_name
@@ -152,11 +150,6 @@ def _fix(
             f"along which {name} was broadcast{only} and do not expand the result."
         )
     if math.prod(got) == math.prod(due):
-        call = value if isinstance(value, ast.Call) and is_constant(keyword(value, "keepdim"), True) else None
-        if call is not None and body and [size for size in got if size != 1] == [size for size in due if size != 1]:
-            given = ", ".join(arguments(body, call, but="keepdim"))
-            new = f"{body.text(call.func)}({given})"
-            return f"Drop the dimensions of size 1: {_write(body, value, new)}, without keepdim=True."
         shaping = _reshaping(name, due, body)
         kept = _shape_kept(found, name) if shaping.startswith(".reshape(ctx.") else ""
         return (
@@ -298,8 +291,6 @@ def transposed(body: Body, value: ast.expr) -> str | None:
 def _turned(body: Body, value: ast.expr) -> str:
     if isinstance(value, ast.Attribute) and value.attr in ("T", "mT"):
         return body.text(value.value)
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "t":
-        return body.text(value.func.value)
     return f"{body.text(value)}.T"
 
 
@@ -321,3 +312,198 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
     operation = op_name(match["node"]).lower()
     said = f"{match['node']}, input {index}: {match['what']}."
     return data_replaced(failure, replaced_leaves(failure), f"input {index} of {operation}", said)
+
+
+# The only part of an argument that a custom Function's forward reads: `scales[:, :2]`.
+
+
+class PartRead(NamedTuple):
+    """The statement, the part as it is written, and how its gradient becomes the argument's.
+
+    dims: the dimensions that an index has removed. padding: the zeros before and after it, of the last dimension first;
+    None where the part is not of consecutive entries, or where it begins is not known.
+    """
+
+    place: Place
+    text: str
+    dims: tuple[int, ...]
+    padding: tuple[int, ...] | None
+
+    def whole(self, gradient: str) -> str:
+        """The gradient of the argument, as text, from that of the part."""
+        for dim in self.dims:
+            gradient = f"({gradient}).unsqueeze({dim})"
+        return f"torch.nn.functional.pad({gradient}, {self.padding})" if any(self.padding or ()) else gradient
+
+
+def part_read(found: Applied, name: str, got: Sequence[int], due: Sequence[int]) -> PartRead | None:
+    """Return the part of an argument of shape `due` that forward reads, where the part can have the shape `got`, and
+    forward reads nothing else of it."""
+    body = body_of(found.cls, "forward")
+    reads = list(_reads(body, name)) if body is not None else []
+    statement, node = reads[0] if len(reads) == 1 else (None, None)
+    spans = _spans(node.slice, got, due) if isinstance(node, ast.Subscript) else None
+    if body is None or statement is None or node is None or spans is None:
+        return None
+    dims = tuple(k for k, span in enumerate(spans) if span is not None and span.removed)
+    sides = [(0, 0) if span is None else (span.start, due[k] - span.end) for k, span in enumerate(spans)]
+    while len(sides) > 1 and sides[0] == (0, 0):
+        sides.pop(0)
+    padding = tuple(side for pair in reversed(sides) for side in pair)
+    return PartRead(body.place(statement), body.text(node), dims, None if None in spans else padding)
+
+
+def _reads(body: Body, name: str) -> Iterator[tuple[ast.stmt, ast.expr]]:
+    """Every expression that reads values of an argument, until the name stands for something else."""
+    parents = {child: node for node in ast.walk(body.node) for child in ast.iter_child_nodes(node)}
+    for statement in statements(body.node):
+        names = [node for node in expressions(statement) if isinstance(node, ast.Name) and node.id == name]
+        for node in names:
+            around = parents[node]
+            if isinstance(node.ctx, ast.Load) and not _only_keeps(around):
+                yield statement, around if isinstance(around, ast.Subscript) and around.value is node else node
+        if any(isinstance(node.ctx, ast.Store) for node in names):
+            return
+
+
+def _only_keeps(around: ast.AST) -> bool:
+    """Whether what stands around an argument takes none of its values: `x.shape`, `ctx.save_for_backward(x)`."""
+    if isinstance(around, ast.Attribute):
+        return around.attr in ("shape", "size", "dtype", "device", "ndim", "dim", "numel")
+    if isinstance(around, ast.Call):
+        return callee(around)[1] in ("save_for_backward", "len")
+    return isinstance(around, ast.Assign) and (dotted(around.targets[0]) or "").startswith("ctx.")
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    removed: bool
+
+
+def _spans(index: ast.expr, got: Sequence[int], due: Sequence[int]) -> list[_Span | None] | None:
+    """Which entries an index takes of each dimension, None for a dimension where that is not known; None if it takes
+    another number of entries than a gradient has."""
+    every = list(index.elts) if isinstance(index, ast.Tuple) else [index]
+    dots = [k for k, each in enumerate(every) if isinstance(each, ast.Constant) and each.value is Ellipsis]
+    at = dots[0] if dots else len(every)
+    full = [ast.Slice()] * (len(due) - len(every) + len(dots))
+    every[at : at + len(dots)] = full
+    if len(every) != len(due) or len(dots) > 1:
+        return None
+    if not all(isinstance(each, ast.Slice) or type(_number(each)) is int for each in every):
+        rest = list(due[1:])  # a tensor of indices
+        first_only = not isinstance(every[0], ast.Slice) and all(_is_full(each) for each in every[1:])
+        return [None] if first_only and list(got[len(got) - len(rest) :]) == rest and len(got) > len(rest) else None
+    spans: list[_Span | None] = []
+    sizes = iter(got)
+    for each, size in zip(every, due, strict=True):
+        length = next(sizes, None) if isinstance(each, ast.Slice) else 1
+        if length is None or length > size:
+            return None
+        spans.append(_span(each, length, size))
+        if isinstance(span := spans[-1], _Span) and span.end - span.start != length:
+            return None
+    return spans if next(sizes, None) is None else None
+
+
+def _span(index: ast.expr, length: int, size: int) -> _Span | None:
+    if not isinstance(index, ast.Slice):
+        start = _number(index)
+        return _Span(start % size, start % size + 1, True) if isinstance(start, int) else None
+    lower, upper, step = (_number(each) for each in (index.lower, index.upper, index.step))
+    if step not in (None, 1):
+        return None
+    if "unknown" not in (lower, upper):
+        start, end, _ = slice(lower, upper).indices(size)
+        return _Span(start, end, False)
+    if lower is None:
+        return _Span(0, length, False)
+    return _Span(size - length, size, False) if upper is None else None
+
+
+def _number(node: ast.expr | None) -> int | str | None:
+    """The number that an expression is, None without one, else "unknown"."""
+    try:
+        value = ast.literal_eval(node) if node is not None else None
+    except (ValueError, TypeError):
+        return "unknown"
+    return value if type(value) is int else None if node is None else "unknown"
+
+
+def _is_full(index: ast.expr) -> bool:
+    return isinstance(index, ast.Slice) and index.lower is index.upper is index.step is None
+
+
+# The size of another dimension, where a backward cuts out or shapes a gradient: `grad[:, :, :w, :w]` of `h` by `w`.
+
+
+_SHAPING = ("view", "reshape", "expand", "zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty")
+
+
+def sizes_mixed(body: Body, value: ast.expr, name: str, got: Sequence[int], due: Sequence[int]) -> str:
+    """Say which size stands for that of another dimension, and write the right one; empty where none does."""
+    sizes = _sizes_by_name(body, name, len(due))
+    wrong = [k for k in range(len(due)) if got[k] != due[k]] if len(got) == len(due) else []
+    statement = statement_at(body, value.lineno, value.col_offset)
+    for parts in _dimensions(value, len(due)) if statement is not None and sizes and wrong else ():
+        changes, told = dict[ast.expr, str](), list[str]()
+        for k in wrong:
+            for node in ast.walk(parts[k]):
+                other = next((each for each, at in sizes.items() if at == k), "")
+                if isinstance(node, ast.Name) and sizes.get(node.id, k) != k and other:
+                    changes[node] = other
+                    told.append(f"dimension {k} of {name} has the size {other}, not {node.id}")
+        line = rewritten(body, statement, changes) if changes and statement is not None else ""
+        if line:
+            why = "; ".join(dict.fromkeys(told))
+            return f"{why[0].upper()}{why[1:]}: on line {value.lineno}, write `{line}`."
+    return ""
+
+
+def _sizes_by_name(body: Body, name: str, rank: int) -> dict[str, int]:
+    """The variables that hold the sizes of a tensor, with their dimensions: of `n, c, h, w = x.shape`."""
+    found = dict[str, int]()
+    for each in statements(body.node):
+        target, value = (each.targets[0], each.value) if isinstance(each, ast.Assign) else (None, None)
+        if isinstance(target, ast.Tuple) and _of_shape(value) == name and len(target.elts) == rank:
+            found |= {text: k for k, part in enumerate(target.elts) if (text := dotted(part))}
+        elif isinstance(target, ast.Name) and (at := _size(value, name)) is not None:
+            found[target.id] = at % rank
+    return found
+
+
+def _of_shape(node: ast.expr | None) -> str | None:
+    """`x` of `x.shape` and of `x.size()`."""
+    match node:
+        case ast.Attribute(tensor, "shape") | ast.Call(ast.Attribute(tensor, "size"), []):
+            return dotted(tensor)
+    return None
+
+
+def _size(node: ast.expr | None, name: str) -> int | None:
+    """The dimension whose size an expression takes from a tensor: `x.shape[-1]`, `x.size(1)`."""
+    match node:
+        case ast.Subscript(shape, at) if _of_shape(shape) == name:
+            pass
+        case ast.Call(ast.Attribute(tensor, "size"), [at]) if dotted(tensor) == name:
+            pass
+        case _:
+            return None
+    try:
+        dimension = ast.literal_eval(at)
+    except ValueError:
+        return None
+    return dimension if type(dimension) is int else None
+
+
+def _dimensions(value: ast.expr, rank: int) -> Iterator[Sequence[ast.expr]]:
+    """What an expression says of each dimension: the parts of an index, or the sizes of a shape."""
+    for node in (value, *ast.walk(value)):
+        match node:
+            case ast.Subscript(slice=ast.Tuple(elts=parts)) if len(parts) == rank:
+                yield parts
+            case ast.Call(args=[ast.Tuple(elts=parts)]) if callee(node)[1] in _SHAPING and len(parts) == rank:
+                yield parts
+            case ast.Call(args=parts) if callee(node)[1] in _SHAPING and len(parts) == rank:
+                yield parts

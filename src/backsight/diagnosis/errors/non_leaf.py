@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
 from backsight.diagnosis._torch import ADD_PARAMETERS
-from backsight.diagnosis.errors.leaf_parts import parts_in_groups
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
-from backsight.diagnosis.evidence.parametrized import Parametrized, parametrized
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, only
+from backsight.source import Body, Place, assignments, backward_roots, only
+from backsight.source.ancestry import ancestors
+from backsight.source.body import calls_in, dotted, expressions, functions, read_at, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
+from backsight.story.files import user_files
+from backsight.story.handed import handed
+from backsight.story.memory import base_of, is_module, is_tensor
+from backsight.story.sections import Section, called_by, section_of
 from backsight.story.stores import apart, stores
-from backsight.tape import Graph
+from backsight.tape import Graph, modules_in, registered
 from backsight.tracing import Line, current
 
 _LOST = "from an unnamed leaf that requires grad"
@@ -65,7 +72,7 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         _title(tensors, [name for name in names if name]),
         tuple(_evidence(failure, refused, len(tensors) - len(refused))),
-        _fix(refused),
+        _of_buffers(failure, tensors, names) or _fix(refused),
         source=str(first) if first else failure.source,
         exact=bool(refused),
     )
@@ -73,15 +80,12 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
 
 def _parametrized(failure: Failure, weight: Parametrized) -> Finding:
     """The weight of a module is computed whenever it is read."""
-    applied, by = weight.applied or (None, "")
-    how = f" by {by}()" if by and by != "register_parametrization" else ""
     reading = weight.read[0].place(weight.read[1]) if weight.read else None
     leaves, alone = listed(weight.leaves), len(weight.leaves) == 1
-    made = f"a new tensor{how} from {leaves}."
+    made = f"a new tensor from {leaves}."
     return explanation(
         f"{weight.name} is a non-leaf tensor, and an optimizer can only train leaves.",
         (
-            *((shown(applied, f"parametrizes {weight.name}: it is computed whenever it is read."),) if applied else ()),
             shown(reading, f"reads it, and so computes {made}") if reading else f"To read it computes {made}",
             *failing(failure, "accepts only leaves: tensors that are not computed from others."),
         ),
@@ -124,17 +128,18 @@ def _put_in(failure: Failure, name: str) -> Place | None:
 
 
 def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator[Fact]:
-    together = len({(str(each.made), each.graph.roots[0].op, *each.leaves) for each in refused}) == 1
+    together = len({(str(each.made), str(each.line), each.graph.roots[0].op, *each.leaves) for each in refused}) == 1
     what, them, to = "it", "it", ""
-    if together and len(refused) > 1 and refused[0].made:
+    if together and len(refused) > 1 and (refused[0].made or refused[0].line):
         what, them, to, refused = "each of them", "them", apart(refused[0].name)[0], refused[:1]
     for each in refused:
         source = f"from {listed(each.leaves, 3)}" if each.leaves else _LOST
         if each.made and each.line and (each.line.file, each.line.line) != (each.made.file, each.made.line):
             yield shown(each.line, f"computes {what} ({each.graph.roots[0].op}) {source}.")
             yield shown(each.made, f"assigns {them} to {to or each.name}.")
-        elif each.made:
-            yield shown(each.made, f"computes {what} ({each.graph.roots[0].op}) {source}.")
+        elif at := each.made or (each.line if each.line and str(each.line) != failure.source else None):
+            subject = each.name if what == "it" and not each.made else what
+            yield shown(at, f"computes {subject or 'it'} ({each.graph.roots[0].op}) {source}.")
         else:
             yield f"{each.name or 'It'} was computed ({each.graph.roots[0].op}) {source}."
     if others:
@@ -143,6 +148,22 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
             f"{'is not a leaf' if others == 1 else 'are not leaves'} either."
         )
     yield from failing(failure, "accepts only leaves: tensors that are not computed from others.")
+
+
+def _of_buffers(failure: Failure, tensors: list[torch.Tensor], names: list[str]) -> str:
+    """Make leaves of the buffers of a module that a conversion of it has computed anew: it keeps only parameters."""
+    level, roots = failure.user, {name.partition(".")[0] for name in names}
+    root = roots.pop() if len(roots) == 1 else ""
+    module = level.value(root) if level is not None and root else None
+    modules = [each for _, each in modules_in(module)] if is_module(module) else []
+    held = {id(buffer) for each in modules for buffer in registered(each, "_buffers").values()}
+    if level is None or not tensors or not {*map(id, tensors)} <= held:
+        return ""
+    again = f"for each in [b for b in {root}.buffers() if not b.is_leaf]: each.detach_().requires_grad_()"
+    return (
+        f"Make leaves of them again: put `{again}` above line {level.line}. Or make parameters of these buffers, with "
+        "torch.nn.Parameter: a conversion of the module leaves parameters the leaves that they are."
+    )
 
 
 def _fix(refused: list[Refused]) -> str:
@@ -175,3 +196,181 @@ def _fix(refused: list[Refused]) -> str:
     last = next((each.made for each in refused if each.made and each.name == name), None)
     how = f"put `{leaf}` below line {last.line}" if last else leaf
     return f"Make it a leaf after the last computation: {how}, or nn.Parameter({name}.detach())."
+
+
+# A weight that a parametrization computes: `layer.weight` of `orthogonal(layer)`.
+
+
+_ORIGINAL = re.compile(r"(?P<owner>.+)\.parametrizations\.(?P<attribute>\w+)\.original\d*")
+
+
+@dataclass(frozen=True, eq=False)
+class Parametrized:
+    """The module, the attribute that is computed, and the leaves that it is computed from.
+
+    owner: what the program calls the module, `net.rec`.
+    """
+
+    failure: Failure
+    owner: str
+    attribute: str
+    leaves: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner}.{self.attribute}"
+
+    @cached_property
+    def read(self) -> tuple[Body, ast.stmt, ast.expr] | None:
+        """The only statement of the program that reads the attribute of a module by this name."""
+        return only(
+            (body, each, node)
+            for body, each in self._statements()
+            for node in expressions(each)
+            if isinstance(node, ast.Attribute) and (dotted(node) or "").endswith(self._tail)
+        )
+
+    @property
+    def fix(self) -> str:
+        """The statement that reads it with the leaf instead; empty where there is none, or several leaves."""
+        if self.read is None or len(self.leaves) != 1:
+            return ""
+        body, statement, node = self.read
+        leaf = self.leaves[0][len(self.owner) :]
+        line = rewritten(body, statement, {node: f"{(dotted(node) or '').removesuffix(f'.{self.attribute}')}{leaf}"})
+        return f"On line {statement.lineno}, write `{line}`" if line else ""
+
+    @property
+    def _tail(self) -> str:
+        return f".{self.owner.rpartition('.')[2]}.{self.attribute}" if "." in self.owner else self.name
+
+    def _statements(self) -> Iterator[tuple[Body, ast.stmt]]:
+        """The statements of the program, without those that the failing functions had still to run."""
+        ends = {level.body.node: level.line for level in self.failure.users if level.body is not None}
+        for body in (body for file in user_files(self.failure) for body in functions(file)):
+            last = ends.get(body.node)
+            yield from ((body, each) for each in statements(body.node) if last is None or each.lineno <= last)
+
+
+def parametrized(failure: Failure, leaves: Sequence[str]) -> Parametrized | None:
+    """Return the weight that is computed from these leaves alone, by a parametrization."""
+    found = [_ORIGINAL.fullmatch(each) for each in leaves]
+    owners = {(each["owner"], each["attribute"]) for each in found if each is not None}
+    if not found or None in found or len(owners) != 1:
+        return None
+    return Parametrized(failure, *owners.pop(), tuple(leaves))
+
+
+# Parameter groups for the parts of one leaf, each with settings of its own: each index creates a new tensor.
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the groups hold: the parts of a leaf, in their order."""
+
+    leaf: torch.Tensor
+    name: str
+    assigned: Place | None
+    parts: tuple[torch.Tensor, ...]
+
+    @property
+    def are_entries(self) -> bool:
+        """Whether they are all that the leaf has, one after the other: `x[0]`, `x[1]`, ..."""
+        leaf = self.leaf
+        alike = all(each.shape == leaf.shape[1:] for each in self.parts)
+        starts = [leaf.storage_offset() + k * leaf.stride(0) for k in range(len(leaf))] if leaf.dim() else []
+        return alike and starts == [each.storage_offset() for each in self.parts]
+
+
+def parts_in_groups(failure: Failure) -> Finding | None:
+    """Several groups were given, and all that they hold is cut out of one leaf."""
+    found = _parts(failure)
+    if found is None:
+        return None
+    name, made = found.name, found.assigned
+    at = next(_indexed(failure, found), None)
+    place, own = at or made, failure.user.place if failure.user else None
+    what = "element" if found.are_entries else "part"
+    return explanation(
+        f"The parameter groups hold {what}s of {name}: non-leaf tensors, and an optimizer can only train leaves.",
+        (
+            *([shown(made, f"creates the leaf, {name}.")] if made else []),
+            *([shown(at, f"takes {what}s of it: each index creates a new tensor.")] if at and at != own else []),
+            *failing(failure, "accepts only leaves: tensors that are not computed from others."),
+        ),
+        _of_lists(failure, found),
+        source=str(place) if place else failure.source,
+    )
+
+
+def _parts(failure: Failure) -> Parts | None:
+    given = (each.variables.get("param_groups") for each in reversed(failure.levels))
+    groups = next((each for each in given if type(each) is list and all(type(group) is dict for group in each)), [])
+    held = [each for group in groups for each in _tensors(group.get("params"))]
+    bases = [base_of(each) for each in held]
+    leaf = bases[0] if bases else None
+    if leaf is None or len(groups) < 2 or not leaf.is_leaf or any(each is not leaf for each in bases):
+        return None
+    known = handed(failure, leaf)
+    name = known.name if known is not None else names_of(failure, [leaf])[0]
+    return Parts(leaf, name, known.assigned if known is not None else None, tuple(held)) if name else None
+
+
+def _tensors(given: object) -> list[torch.Tensor]:
+    every = given if isinstance(given, list | tuple) else [given]
+    return [each for each in every if is_tensor(each)]
+
+
+def _indexed(failure: Failure, found: Parts) -> Iterator[Place]:
+    """The statements that take the parts: in the functions that run, and in those that these call with the leaf."""
+    for level in failure.users:
+        here = section_of(level)
+        if here is None:
+            continue
+        yield from _subscripts(here, found.leaf)
+        for statement in statements(here.body.node):
+            for call in calls_in(statement):
+                for inner in called_by(here, call, ()):
+                    given = {name: here.value(dotted(value) or "") for name, value in inner.given.items()}
+                    yield from _subscripts(replace(inner, variables={**inner.variables, **given}), found.leaf)
+
+
+def _subscripts(section: Section, leaf: torch.Tensor) -> Iterator[Place]:
+    for statement in statements(section.body.node):
+        indexed = (each.value for each in expressions(statement) if isinstance(each, ast.Subscript))
+        if any(section.value(dotted(each) or "") is leaf for each in indexed):
+            yield section.body.place(statement)
+
+
+def _of_lists(failure: Failure, found: Parts) -> str:
+    name, assigned = found.name, found.assigned
+    if not found.are_entries or not name.isidentifier() or assigned is None:
+        join = "torch.stack" if found.are_entries else "torch.cat"
+        return (
+            "The settings of a group apply to whole leaves: make each part a leaf of its own, `part = "
+            f"{name}[...].detach().clone().requires_grad_()`, put these into the groups, and compute with {join}() of "
+            f"them in every step, in place of {name}."
+        )
+    used = [f"on line {line}, write `{text}`" for line, text in _computing(failure, found.leaf) if text]
+    return (
+        f"The settings of a group apply to whole leaves, so make each element one: below line {assigned.line}, put "
+        f"`{name} = [each.detach().requires_grad_() for each in {name}]`, and "
+        f"{', '.join(used) if used else f'compute with torch.stack({name}) in every step'}."
+    )
+
+
+def _computing(failure: Failure, leaf: torch.Tensor) -> Iterator[tuple[int, str]]:
+    """The statements that compute the loss from the leaf as a whole, with its elements joined."""
+    for level in failure.users:
+        for root, place in backward_roots(level.body) if level.body else ():
+            every = [at for each in ancestors(level.body, root, place.line).values() for at in each.bound]
+            for at in dict.fromkeys([*every, place]):
+                body, statement = read_at(at)
+                nodes = [
+                    each
+                    for each in expressions(statement)
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and level.value(each.id) is leaf
+                ]
+                changes: dict[ast.expr, str] = {each: f"torch.stack({each.id})" for each in nodes}
+                if body is not None and statement is not None and changes:
+                    yield statement.lineno, rewritten(body, statement, changes)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from dataclasses import dataclass
+
+from torch.nn.parallel import DistributedDataParallel
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.one_pass import several_backwards
 from backsight.diagnosis.evidence.reentrant import Reentrant, reentrant_call
+from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
-from backsight.story.failure import Failure
+from backsight.source import Place, backward_roots
+from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, keyword, statements
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import is_tensor
+from backsight.story.routes import leaves_of
+from backsight.tape import parameters_in
 
 _PARAMETER = re.compile(r"Parameter at index \d+(?: with name (\S+))? has been marked as ready twice")
 
@@ -67,3 +76,96 @@ def _fix_of_checkpoint(call: Reentrant | None) -> str:
         f"Use a non-reentrant checkpoint, which stays in one backward pass: on line {call.place.line}, write "
         f"`{call.mended}`."
     )
+
+
+# Several backward passes over one forward pass of DistributedDataParallel, which counts on one.
+
+
+@dataclass(frozen=True)
+class SeveralBackwards:
+    """The statement that runs the model, those that run backward before the one that fails, and what to do instead."""
+
+    forward: Place
+    earlier: tuple[Place, ...]
+    fix: str
+
+
+def several_backwards(failure: Failure) -> SeveralBackwards | None:
+    """Return what shows that backward runs more than once for one forward: in a loop below it, or by statements."""
+    for level in failure.users:
+        body = level.body
+        every = list(statements(body.node)) if body is not None else []
+        models = [(each, name) for each in every if (name := _model_in(level, each))]
+        before = [each for each in models if each[0].lineno < level.line]
+        if body is None or not before:
+            continue
+        forward, model = before[-1]
+        held = level.value(model)
+        owned = {id(each) for each in parameters_in(held)} if isinstance(held, DistributedDataParallel) else set[int]()
+        roots = [
+            (root, place)
+            for root, place in backward_roots(body)
+            if forward.lineno < place.line <= level.line
+            and (place.line == level.line or not is_tensor(loss := level.value(root)) or owned & leaves_of(loss))
+        ]
+        earlier = tuple(place for _, place in roots if place.line < level.line)
+        around = [each for each in every if isinstance(each, LOOPS) and covers(each, level.line)]
+        loop = next((each for each in around if each.lineno > forward.lineno), None)
+        if not _keeps_graph(every, forward.lineno, level.line) or not (loop or earlier):
+            return None
+        first = loop.lineno if loop is not None else earlier[0].line
+        last = loop.end_lineno or level.line if loop is not None else level.line
+        between = [each for each in every if first <= each.lineno <= last]
+        if any(callee(call)[1] == "step" for each in between for call in calls_in(each)):
+            return None
+        is_again = any(each.lineno > last for each, _ in models)
+        if any(_takes_gradients(each) for each in between):
+            fix = _apart(forward, model, is_again)
+        else:
+            fix = _added(level, loop, [root for root, _ in roots])
+        return SeveralBackwards(body.place(forward), earlier, fix)
+    return None
+
+
+def _model_in(level: Level, statement: ast.stmt) -> str:
+    """What a statement calls the wrapped model that it runs; empty if it runs none."""
+    called = (dotted(call.func) for call in calls_in(statement))
+    return next((each for each in called if each and isinstance(level.value(each), DistributedDataParallel)), "")
+
+
+def _keeps_graph(every: list[ast.stmt], first: int, last: int) -> bool:
+    calls = (call for each in every if first < each.lineno <= last for call in calls_in(each))
+    return any(keyword(call, "retain_graph", "create_graph") is not None for call in calls)
+
+
+def _takes_gradients(statement: ast.stmt) -> bool:
+    """Whether a statement reads gradients, or clears them: those of each loss are wanted apart."""
+    reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in expressions(statement))
+    return reads or any(callee(call)[1] == "zero_grad" for call in calls_in(statement))
+
+
+def _apart(forward: ast.stmt, model: str, is_again: bool) -> str:
+    if not is_again:
+        return (
+            "Take the gradients of each loss by torch.autograd.grad(loss, parameters, retain_graph=True), which "
+            "DistributedDataParallel does not count, and call backward() once."
+        )
+    return (
+        f"Put line {forward.lineno} inside `with {model}.no_sync():`, after which backward() may run several times. "
+        "Their gradients are then those of one rank, and not averaged."
+    )
+
+
+def _added(level: Level, loop: Loop | None, roots: list[str]) -> str:
+    """Add the losses: in place of a loop of nothing else, or of the statements."""
+    fix = "Add the losses, and call backward() once, for the sum"
+    if loop is None and level.body is not None:
+        lines = [place.line for _, place in backward_roots(level.body) if place.line < level.line][-len(roots) + 1 :]
+        removed = " and ".join(map(str, lines))
+        return (
+            f"{fix}: on line {level.line}, write `({' + '.join(roots)}).backward()`, and remove "
+            f"line{'s' * (len(lines) > 1)} {removed}."
+        )
+    if isinstance(loop, ast.For) and len(loop.body) == 1 and roots == [ast.unparse(loop.target)]:
+        return f"{fix}: in place of the loop on line {loop.lineno}: `sum({ast.unparse(loop.iter)}).backward()`."
+    return f"{fix}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 
 import torch
 
@@ -73,27 +72,10 @@ def _assigned(choice: ast.If, test: str) -> list[str]:
 
 def _chosen(test: str, value: ast.expr, otherwise: ast.expr | None, name: str) -> str:
     """The selection between two values, without the second between one and what `name` holds; empty if they are no
-    tensors: of a comprehension over what the name holds, each entry is selected."""
-    match value:
-        case ast.DictComp(
-            value=entry, generators=[ast.comprehension(target=ast.Tuple(elts=[_, held]), iter=of, ifs=[])]
-        ):
-            each_of = f"{name}.items()"
-        case ast.ListComp(elt=entry, generators=[ast.comprehension(target=ast.Name() as held, iter=of, ifs=[])]):
-            each_of = name
-        case ast.Dict() | ast.List() | ast.Tuple() | ast.DictComp() | ast.ListComp() | ast.Set() | ast.GeneratorExp():
-            return ""
-        case _:
-            return f"torch.where({test}, {whole(value)}, {whole(otherwise) if otherwise else name})"
-    if otherwise is not None or whole(of) != each_of:
+    tensors."""
+    if isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.DictComp | ast.ListComp | ast.Set | ast.GeneratorExp):
         return ""
-    new = copy.deepcopy(value)
-    each = ast.parse(f"torch.where({test}, {whole(entry)}, {whole(held)})", mode="eval").body
-    if isinstance(new, ast.DictComp):
-        new.value = each
-    elif isinstance(new, ast.ListComp):
-        new.elt = each
-    return whole(new)
+    return f"torch.where({test}, {whole(value)}, {whole(otherwise) if otherwise else name})"
 
 
 def _values(block: list[ast.stmt]) -> dict[str, ast.expr] | None:

@@ -23,7 +23,7 @@ from backsight.tape.walk import Walk, walk
 from backsight.tracing import Watch, current
 
 if TYPE_CHECKING:
-    from backsight.diagnosis.live.growth import Growth
+    from backsight.diagnosis.live.table import Growth
     from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 _MOST_FOLLOWED = 200_000
@@ -125,7 +125,7 @@ class LiveGraphs:
 
     def growth_since(self, before: LiveGraphs) -> Growth:
         """Return what there is more of now than there was in `before`."""
-        from backsight.diagnosis.live.growth import growth
+        from backsight.diagnosis.live.table import growth
 
         return growth(before, self)
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.recordings.command import run_again
 from backsight.diagnosis.recordings.losses import FEWEST, losses, named, rate_of
-from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.recording import Recording, run_again
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.risen import risen_again
 from backsight.diagnosis.recordings.update_ratio import SMALL, USUAL

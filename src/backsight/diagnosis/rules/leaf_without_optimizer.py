@@ -11,13 +11,13 @@ import torch
 
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.creation import attribute_assignments, only_built, put_in_place
-from backsight.diagnosis.evidence.following import followers
 from backsight.diagnosis.evidence.unheld import (
     Anew,
     all_of,
     created_after,
     filtering,
     first_use,
+    followers,
     gradient_is_wanted,
     made_anew,
     made_late,

@@ -22,12 +22,11 @@ from backsight.snapshot import Survey, survey
 from backsight.source import calls_of, loop_facts, statement_at
 from backsight.source.body import body_around, callee
 from backsight.source.changes import read_before_written
-from backsight.story.changes import Changed, changed_by_module, changes, shared_at
+from backsight.story.changes import Changed, changed_by_module, changes, shared_at, stale, stale_beside
 from backsight.story.failure import Failure, around_engine
 from backsight.story.files import user_files
 from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
 from backsight.story.memory import base_of, needs_gradient, shape_of
-from backsight.story.stale import stale, stale_beside
 from backsight.story.subject import Subject
 from backsight.tape import Node, Saved
 from backsight.tape.ops import op_name

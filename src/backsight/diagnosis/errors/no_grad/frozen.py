@@ -10,8 +10,7 @@ from dataclasses import replace
 import torch
 
 from backsight.diagnosis.errors.no_grad.causes import fails
-from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.no_grad.sources import Sources
+from backsight.diagnosis.errors.no_grad.scene import Scene, Sources
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.exchanged import exchanged, told
 from backsight.diagnosis.evidence.idle import parameter_at

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
-    assigned,
-    disabled,
     dtypes,
     elsewhere,
     entries,
     functions,
     kernels,
-    processes,
     resuming,
     tensors,
     transforms,

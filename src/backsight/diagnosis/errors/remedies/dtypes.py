@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.errors.remedies.tensors import CASTS, cast_at
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import described, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments, read_at, statement_at
+from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import dotted, expressions, statements
+from backsight.source.body import dotted, expressions
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
@@ -132,20 +132,6 @@ def _origin(found: Refusal, name: str, tensor: torch.Tensor) -> Iterator[Fact]:
                 for place in every[each].bound[-1:]:
                     yield shown(place, f"gives {_told(each, value)}, from which {name} has its dtype.")
         if not alike and name in every:
-            yield from _given_by(level, name, tensor, every[name].bound)
+            for place in every[name].bound[-1:]:
+                yield shown(place, f"gives {_told(name, tensor)}.")
         return
-
-
-def _given_by(level: Level, name: str, tensor: torch.Tensor, places: Sequence[Place]) -> Iterator[Fact]:
-    """The only statement that gives a variable its value, and where a function of the program's returns that value."""
-    statement = statement_at(level.body, *places[0].position) if len(places) == 1 else None
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    function = source_of(level, value.func) if isinstance(value, ast.Call) else None
-    returned = [each for each in statements(function.node) if isinstance(each, ast.Return)] if function else []
-    if function is not None and len(returned) == 1:
-        inner = dotted(returned[0].value) or ""
-        made = assignments(function, inner)
-        place = made[0] if len(made) == 1 else function.place(returned[0])
-        yield shown(place, f"gives {_told(name, tensor)}.")
-    elif len(places) == 1:
-        yield shown(places[0], f"gives {_told(name, tensor)}.")

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import ast
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 
+from backsight.diagnosis.errors.copied import detaching, results_kept
 from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.wording import counted, listed, shown
-from backsight.source import Body
-from backsight.source.bindings import parameters_of, spots
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.naming.plain import namespace
+from backsight.source import Body, calls_of
+from backsight.source.bindings import parameters_of, spots, uses
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
-from backsight.tape import parameters_in
+from backsight.story.sections import function_called, run_by, section_of
+from backsight.story.trained import trained
+from backsight.tape import parameters_in, registered
+from backsight.text import as_code
 
 
 @remedy(r"Can't detach views in-place")
@@ -259,3 +272,227 @@ def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     if not line or target is None:
         return None
     return Remedy(f"Give {body.text(target)} the shape of the input: on line {statement.lineno}, write `{line}`.")
+
+
+# Remedies for what is sent to another process, which gets values alone: a graph stays where it was recorded.
+
+
+@remedy(r"refusing to serialize non-leaf tensor")
+def _sent(found: Refusal, match: Match) -> Remedy | None:
+    """A result among what a process is given: by itself, or kept by a model."""
+    tensor, level, body = found.below[-1].variables.get("tensor"), found.level, found.level.body
+    if not is_tensor(tensor) or body is None or level.statement is None:
+        return None
+    name, line = names_of(found.failure, [tensor])[0], level.statement.lineno
+    kept = results_kept(level, root := name.partition(".")[0])
+    attribute = name.rpartition(".")[2]
+    if "." in name and kept:
+        by = next(_computing(found, tensor, attribute), "")
+        made = [body.place(each) for body, each, call in calls_of(*user_files(found.failure)) if callee(call)[1] == by]
+        says = f"lets {by}() compute {attribute} before each forward pass: it is not a leaf."
+        then = f": each forward pass computes {attribute} anew" if by else ", if no loss is computed from it any more"
+        return Remedy(
+            f"A process is sent values, without a graph. Put `{detaching(root, kept)}` above line {line}{then}.",
+            tuple(shown(each, says, sure_if(len(made) == 1)) for each in made[:2]),
+            made[0] if len(made) == 1 else None,
+        )
+    reads = {node: f"{name}.detach()" for node in expressions(level.statement) if name and body.text(node) == name}
+    sent = rewritten(body, level.statement, reads) if reads else ""
+    how = f"on line {line}, write `{sent}`" if sent else f"send {as_code(name) or 'the tensor'}.detach() in its place"
+    return Remedy(f"A process is sent values, without a graph: {how}. Gradients do not come back from there.")
+
+
+def _computing(found: Refusal, tensor: torch.Tensor, attribute: str) -> Iterator[str]:
+    """The function of torch.nn.utils whose hook computes an attribute of a module before each of its passes."""
+    for module, _ in search((), frames=found.failure.frames, collect=(torch.nn.Module,)).found:
+        held = namespace(module) or {} if is_module(module) else {}
+        hooks = held.get("_forward_pre_hooks")
+        if held.get(attribute) is tensor and isinstance(hooks, dict):
+            kinds = (type(each).__module__ for each in hooks.values())
+            yield from (kind.rpartition(".")[2] for kind in kinds if kind.startswith("torch.nn.utils."))
+
+
+# Remedies for a gradient that is asked for of what was computed with gradients disabled.
+
+
+@remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
+def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
+    """A hook, or retain_grad(), on a result that was computed under torch.no_grad(), or from constants."""
+    receiver, body, statement = found.receiver, found.level.body, found.level.statement
+    if receiver is None or body is None or statement is None:
+        return None
+    name = body.text(receiver)
+    running = next(iter(around([(level, level.line) for level in found.failure.users])), None)
+    block = running or next(_behind(found, name, value_of(found.level, receiver)), None)
+    if block is None:
+        return _of_constants(found, name)
+    place = block.cut.place
+    evidence: list[Fact] = [
+        shown(place, "disables gradients for everything inside it.", None if running or block.seen else "read")
+    ]
+    level = running.section.level if running is not None else None
+    if level is not None and level is not found.level:
+        evidence.append(shown(level.place, "runs inside it."))
+    plain = isinstance(statement, ast.Expr) and statement.lineno == statement.end_lineno
+    asks = f"`if {name}.requires_grad: {body.text(statement)}`" if plain else f"`if {name}.requires_grad:`"
+    removed = _removed(block)
+    if running is None:
+        leaf = f"For the gradient of {name} alone: write `{name}.requires_grad_()` above line {statement.lineno}. "
+        leaf = leaf if "inference" not in place.text else ""
+        return Remedy(f"{leaf}To train what it is computed from as well: {removed}.", tuple(evidence), place)
+    if _runs_backward(block):
+        fix = f"{removed[0].upper()}{removed[1:]}: backward runs there, and needs the graph of {name}."
+        return Remedy(fix, tuple(evidence), place)
+    only = f"Ask only where there is a gradient: on line {statement.lineno}, write {asks}."
+    return Remedy(f"{only} To get one here as well, {removed}.", tuple(evidence), None)
+
+
+def _of_constants(found: Refusal, name: str) -> Remedy | None:
+    """The result can be a leaf itself, from where it is computed: what is computed from it since has no graph yet."""
+    tensor = value_of(found.level, found.receiver)
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+        return None
+    origin = made(Held(found.failure, found.level, name, tensor))
+    if origin is None or origin.place == found.level.place:
+        return None
+    fix = (
+        f"For the gradient of {name}: put `{name}.requires_grad_()` below line {origin.place.last}, so that it is a "
+        "leaf. To train what it is computed from too, make that require grad first."
+    )
+    return Remedy(fix, (), None)
+
+
+def _behind(found: Refusal, name: str, tensor: object) -> Iterator[CutOff]:
+    """Blocks in which the tensor was computed, in a function that has returned."""
+    if isinstance(tensor, torch.Tensor):
+        yield from (each for each in seen(tensor)[0] if each.cut.kind == "no_grad" and each.inside)
+    start = section_of(found.level, ((name, found.level.line),))
+    read = cuts(found.failure, trained(found.failure), starts=[start] if start is not None else ())
+    yield from (each for each in read if each.cut.kind == "no_grad")
+
+
+def _runs_backward(block: CutOff) -> bool:
+    """Whether something inside takes gradients: itself, or in a function that it calls."""
+    for call in (call for each in unrecorded(block.section, block.cut) for call in calls_in(each)):
+        function, owner = function_called(block.section, call)
+        inner = run_by(function, owner) if getattr(function, "__code__", None) is not None else ()
+        called = (each for section in inner for each, _ in section.calls())
+        if any(callee(each)[1] == "backward" or is_gradient_call(each) for each in (call, *called)):
+            return True
+    return False
+
+
+def _removed(block: CutOff) -> str:
+    """How gradients are enabled where a block disables them."""
+    text, line = block.cut.place.text, block.cut.place.line
+    if text.startswith("@"):
+        return f"remove line {line}, `{text}`, from {block.section.body.name}()"
+    if text.startswith("with ") and "," not in text and "set_grad_enabled" not in text:
+        return f"remove line {line}, `{text}`, and dedent the lines inside it"
+    return f"enable gradients on line {line}, `{text}`"
+
+
+# A parameter is given a tensor: a module takes its values, or another parameter, and what is computed from it by
+# another name.
+
+
+_MOST = 4
+
+
+class _Copy(NamedTuple):
+    """A statement that assigns to a parameter, as one that copies the values."""
+
+    line: int
+    value: str
+    text: str
+    sure: bool
+
+
+@remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
+def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
+    """The statement as one that copies, in the words of the program, and what follows it that fails alike."""
+    inside = found.below[-1].variables if found.below else {}
+    module, name, value = (inside.get(each) for each in ("self", "name", "value"))
+    parameter = registered(module, "_parameters").get(name) if is_module(module) and isinstance(name, str) else None
+    if not is_module(module) or not is_tensor(parameter) or not is_tensor(value) or needs_gradient(value):
+        return None
+    copies = list(_copies(found, module, value))
+    failing = found.level.statement
+    if failing is None or not copies or copies[0].line != failing.lineno or shape_of(parameter) != shape_of(value):
+        return None
+    first, *others = copies
+    also = [f"`{each.text}` on line {each.line}" for each in others if each.sure]
+    maybe = [str(each.line) for each in others if not each.sure]
+    fix = f"Copy the values into the parameter: write {listed([f'`{first.text}` on line {first.line}', *also], _MOST)}."
+    if maybe:
+        lines = f"line{'s' * (len(maybe) > 1)} {listed(maybe, _MOST)}"
+        fix += f" The same goes for {lines}, if what is assigned there is no parameter either."
+    told = any(name == first.value for name, _ in found.tensors)
+    return Remedy(fix, () if told else (f"{first.value} is a {described(value)} without a graph, and no parameter.",))
+
+
+@remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
+def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
+    """The statements that are to give the result a name of its own, and to read it by that name."""
+    level, failing = found.level, found.level.statement
+    body, value = level.body, found.below[-1].variables.get("value") if found.below else None
+    target = dotted(failing.targets[0]) if isinstance(failing, ast.Assign) and len(failing.targets) == 1 else None
+    if body is None or not isinstance(failing, ast.Assign) or target is None or not needs_gradient(value):
+        return None
+    if level.function.rpartition(".")[2] == "__init__":
+        return None
+    if not any(dotted(node) == target for node in ast.walk(failing.value)):
+        return None
+    after = [each for each in statements(body.node) if each.lineno > failing.lineno]
+    taken = {use.name for each in statements(body.node) for use in uses(each)} | parameters_of(body.node)
+    attribute = target.rpartition(".")[2]
+    name = next(each for each in (attribute, f"{attribute}_now", f"{attribute}_of_this_pass") if each not in taken)
+    new: dict[ast.stmt, str] = {failing: rewritten(body, failing, {failing.targets[0]: name})}
+    for each in after:
+        if read := [node for node in expressions(each) if dotted(node) == target]:
+            new[each] = rewritten(body, each, dict.fromkeys(read, name))
+    called = {callee(call)[1] for each in after for call in calls_in(each) if dotted(callee(call)[0]) == "self"}
+    others = {each.name: list(map(uses, statements(each.node))) for each in functions(body.file) if each.name in called}
+    given = [f"{at}()" for at, read in others.items() if any(use.name == target for each in read for use in each)]
+    if len(new) == 1 and not given:
+        return None  # what reads it is elsewhere, a forward that is to compute with the parameter
+    texts = {each.lineno: f"`{text}`" if text else name for each, text in new.items()}
+    written = listed([f"{text} on line {line}" for line, text in texts.items()], _MOST)
+    shared = f", and pass {name} to {listed(given)}, which computes with it" if given else ""
+    return Remedy(
+        f"Give the result a name of its own, and leave {target} as it is, to be trained: write {written}{shared}."
+    )
+
+
+def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Iterator[_Copy]:
+    """The failing statement, and those after it that assign to a parameter: surely alike where their value is known to
+    have no graph, or written in the same way."""
+    level, failing = found.level, found.level.statement
+    for each in statements(level.body.node) if level.body is not None else ():
+        if not isinstance(each, ast.Assign) or not isinstance(failing, ast.Assign) or each.lineno < failing.lineno:
+            continue
+        target, body = each.targets[0], level.body
+        known = value if each is failing else value_of(level, each.value)
+        plain = is_tensor(known) and not needs_gradient(known)
+        if (
+            len(each.targets) > 1
+            or not isinstance(target, ast.Attribute)
+            or not isinstance(_held(level, target, failing, module), torch.nn.Parameter)
+            or isinstance(known, torch.nn.Parameter)
+            or (is_tensor(known) and not plain)
+            or body is None
+        ):
+            continue
+        alike = ast.dump(each.value) == ast.dump(failing.value)
+        assigned = body.text(each.value)
+        text = f"with torch.no_grad(): {body.text(target)}.copy_({assigned})"
+        computed = isinstance(each.value, ast.BinOp | ast.UnaryOp)  # never a parameter
+        yield _Copy(each.lineno, assigned, text, plain or alike or computed)
+
+
+def _held(level: Level, target: ast.Attribute, failing: ast.Assign, module: torch.nn.Module) -> object:
+    """What an attribute holds: of the module that refused its value, however the statement comes to it."""
+    refused = failing.targets[0]
+    if isinstance(refused, ast.Attribute) and ast.dump(target.value) == ast.dump(refused.value):
+        return registered(module, "_parameters").get(target.attr)
+    return value_of(level, target)

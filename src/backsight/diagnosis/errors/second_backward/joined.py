@@ -7,8 +7,7 @@ import ast
 import torch
 
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.carried import freed
-from backsight.diagnosis.errors.second_backward.looped import among_others
+from backsight.diagnosis.errors.second_backward.carried import among_others, freed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, tensor_of
 from backsight.source import assignments

@@ -13,12 +13,10 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.unused_input.again import written_again
 from backsight.diagnosis.errors.unused_input.allowed import allowed
 from backsight.diagnosis.errors.unused_input.anew import made_anew
-from backsight.diagnosis.errors.unused_input.before_loop import computed_before_loop
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
-from backsight.diagnosis.errors.unused_input.copies import of_copies
-from backsight.diagnosis.errors.unused_input.late import enabled_late, enabling
-from backsight.diagnosis.errors.unused_input.rebound import rebound_in_loop
+from backsight.diagnosis.errors.unused_input.copies import of_copies, rebound_in_loop
+from backsight.diagnosis.errors.unused_input.late import computed_before_loop, enabled_late, enabling
 from backsight.diagnosis.errors.unused_input.rows import of_row
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of

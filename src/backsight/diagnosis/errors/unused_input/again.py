@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, calls_in, dotted, expressions, given_to, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
-from backsight.story.sections import Section, function_called, passed, section_of, sections, undecorated
+from backsight.story.sections import Section, function_called, section_of, sections, undecorated
 
 _SAME_VALUES = frozenset({"requires_grad_", "detach", "clone", "to", "cuda", "cpu", "contiguous"})
 _WRAPPING = frozenset({"Parameter", "Variable", "tensor", "as_tensor"})
@@ -132,13 +131,9 @@ def _given(name: str, level: Level, section: Section, call: ast.Call, place: Pla
     body = level.body
     for statement in statements(body.node) if body is not None else ():
         for outer in calls_in(statement) if statement.lineno <= level.line else ():
-            function, owner = function_called(level, outer)
+            function, _ = function_called(level, outer)
             if body is None or not _runs(function, section.body):
                 continue
-            returned = _inlined(section.body, function, owner, outer, call, name)
-            line = rewritten(body, statement, {outer: returned}) if returned else ""
-            if line:
-                return f"On line {statement.lineno}, write `{line}`."
             return _optional(name, body, section.body, statement, outer, call, place)
     return ""
 
@@ -146,27 +141,6 @@ def _given(name: str, level: Level, section: Section, call: ast.Call, place: Pla
 def _runs(function: Any, body: Body) -> bool:
     found = function_at(code) if (code := getattr(undecorated(function), "__code__", None)) is not None else None
     return found is not None and found.node is body.node
-
-
-def _inlined(inner: Body, function: Any, owner: object, outer: ast.Call, call: ast.Call, name: str) -> str:
-    """What a function of a single statement returns, with its parameters replaced by what it was given, and `call` by
-    the input; empty where it does more."""
-    block = [each for each in getattr(inner.node, "body", []) if not isinstance(each, ast.Expr)]
-    code = undecorated(function).__code__
-    parameters = code.co_varnames[: code.co_argcount]
-    if len(block) != 1 or not isinstance(block[0], ast.Return) or block[0].value is None:
-        return ""
-    given = dict(passed(undecorated(function), owner, outer))
-    if owner is not None and parameters:
-        method = isinstance(outer.func, ast.Attribute) and outer.func.attr == code.co_name
-        given[parameters[0]] = outer.func.value if method and isinstance(outer.func, ast.Attribute) else outer.func
-    memo: dict[int, Any] = {id(call): ast.Name(name)}
-    for node in ast.walk(block[0].value):
-        if isinstance(node, ast.Name) and node.id in parameters and not any(node is one for one in ast.walk(call)):
-            if node.id not in given:
-                return ""
-            memo[id(node)] = given[node.id]
-    return ast.unparse(copy.deepcopy(block[0].value, memo))
 
 
 def _optional(

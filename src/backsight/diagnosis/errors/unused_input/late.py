@@ -13,12 +13,11 @@ from backsight.diagnosis.errors.unused_input.case import Unused, computed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming import search
-from backsight.source import Body, Place
+from backsight.source import Body, Place, loop_facts
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.story.failure import Level
-from backsight.story.memory import is_tensor, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +141,7 @@ def _can_move(late: Late) -> bool:
 
 
 def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
-    """Turn it on earlier; else compute anew what was computed by then, or ask for the gradient of that."""
+    """Turn it on earlier; else compute anew what was computed by then."""
     turning, line = "; ".join(f"{each}.requires_grad_()" for each in (late.name, *beside)), late.turned.line
     if _can_move(late) or not late.repeats:
         what = f"Put `{turning}`" if late.inside else f"Move line {line}, `{late.turned.text}`,"
@@ -150,23 +149,45 @@ def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
     again = "; ".join(_part(late, each) for each in late.repeats)
     if late.inside:
         return f"Above line {late.level.line}, put `{turning}; {again}`: on line {line} it is too late."
-    fix = f"Compute {first or late.output} again after that: put `{again}` below line {line}."
-    value, own = (late.level.value(each) if each else None for each in (first, late.name))
-    alike = shape_of(value) == shape_of(own) and len(late.repeats) == 1
-    if not is_tensor(value) or value.requires_grad or not alike:
-        return fix
-    return (
-        f"{fix} Or take the gradient with respect to {first}: write `{first}.requires_grad_()` on line {line}, and "
-        f"{first} instead of {late.name} on line {late.level.line}."
-    )
+    return f"Compute {first or late.output} again after that: put `{again}` below line {line}."
 
 
 def _part(late: Late, statement: ast.stmt) -> str:
-    """The statement as text; of `a, b = f(x), g(y)` only what is computed from the input."""
-    match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
-            names = {late.name} | {name for each in late.repeats for name in bound(each)}
-            reads = [{use.name for use in uses(ast.Expr(value)) if not use.binds} for value in values]
-            pairs = [pair for pair, read in zip(zip(targets, values, strict=True), reads, strict=True) if names & read]
-            return "; ".join(f"{late.body.text(one)} = {late.body.text(value)}" for one, value in pairs)
+    """The statement as text."""
     return ast.unparse(statement) if statement.end_lineno != statement.lineno else late.body.text(statement)
+
+
+# The output was computed before a loop, from a value of a variable that each iteration replaces.
+
+
+def computed_before_loop(case: Unused) -> Finding | None:
+    """Name the statement before the loop, and move it inside."""
+    level, base = case.failure.user, case.name.partition("[")[0]
+    body, read = level.body if level else None, case.ancestors.get(base)
+    facts = loop_facts(body, level.line) if level else None
+    while facts is not None and base not in facts.carried:
+        facts = facts.enclosing
+    if level is None or body is None or facts is None or read is None or read.read.line >= facts.loop.line:
+        return None
+    inside = [each for each in statements(body.node) if facts.loop.line < each.lineno < level.line]
+    for each in inside:  # what reads it there as well may depend on this iteration's
+        leads = bound(each) & case.ancestors.keys() - {base}
+        if leads and base in {use.name for use in uses(each) if not use.binds}:
+            return None
+    early = computed_from(body, base, read.read.line, facts.loop.line, level.receiver or case.output, level.line)
+    if not early:
+        return None
+    first = next(iter(sorted(bound(early[0]))))
+    lines = [str(each.lineno) for each in early]
+    top = min(each.lineno for each in statements(body.node) if each.lineno > facts.loop.line)
+    what = f"line {lines[0]}, `{body.place(early[0]).text}`," if len(early) == 1 else f"lines {listed(lines)}"
+    return explanation(
+        f"{case.output} does not depend on {case.name}: {first} was computed before the loop, from an earlier {base}.",
+        (
+            shown(body.place(early[0]), f"computes {first} from {base}, once, before the loop."),
+            shown(facts.carried[base][1], f"replaces {base} in each iteration; {first} stays as it was."),
+            case.asked,
+        ),
+        f"Move {what} into the loop, above line {top}, so that {first} is computed from each new {base}.",
+        source=str(body.place(early[0])),
+    )
