@@ -5,6 +5,7 @@ from __future__ import annotations
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
     dtypes,
     elsewhere,
+    entries,
     functions,
     kernels,
     resuming,
