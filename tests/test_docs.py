@@ -194,10 +194,13 @@ def test_what_a_newcomer_pastes_needs_nothing_that_is_not_shown(page: str) -> No
     assert "<!-- given" not in text and not pages.not_run(text)  # all its blocks run in order, in the test above
 
 
-@pytest.mark.parametrize("page", [*pages.pages(), ROOT / "CONTRIBUTING.md"], ids=_path)
-def test_the_commands_of_a_page_are_understood(page: Path) -> None:
-    shown = commands.commands(page.read_text(encoding="utf-8"))
-    assert [(words, wrong) for words in shown if (wrong := commands.complaint(words))] == []
+def _texts() -> dict[Path, str]:
+    return {page: page.read_text(encoding="utf-8") for page in [*pages.pages(), ROOT / "CONTRIBUTING.md"]}
+
+
+def test_the_commands_of_every_page_are_understood() -> None:
+    shown = [(page, words) for page, text in _texts().items() for words in commands.commands(text)]
+    assert [(page, words, wrong) for page, words in shown if (wrong := commands.complaint(words))] == []
 
 
 def test_a_wrong_command_would_be_noticed() -> None:
@@ -205,9 +208,8 @@ def test_a_wrong_command_would_be_noticed() -> None:
     assert [commands.complaint(words) is not None for words in shown] == [True, True]
 
 
-@pytest.mark.parametrize("page", pages.pages(), ids=_path)
-def test_no_page_shows_an_empty_answer(page: Path) -> None:
-    assert not re.search(r"```text\n\s*```", page.read_text(encoding="utf-8"))
+def test_no_page_shows_an_empty_answer() -> None:
+    assert [page for page, text in _texts().items() if re.search(r"```text\n\s*```", text)] == []
 
 
 def test_the_readme_is_read_in_a_few_minutes() -> None:
@@ -255,15 +257,11 @@ def test_the_figures_of_the_readme_are_those_that_were_counted_and_measured() ->
     assert said == figures_
 
 
-def test_every_code_has_a_page() -> None:
-    assert [code for code in CODES if code != UNKNOWN and not (ROOT / "docs" / "codes" / f"{code}.md").exists()] == []
-
-
-@pytest.mark.parametrize("page", [*pages.pages(), ROOT / "CONTRIBUTING.md"], ids=_path)
-def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"^```.*?^```$|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def test_links_lead_somewhere() -> None:
+    for page, text in _texts().items():
+        prose = re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
+        links = re.findall(r"\]\((?!https?:)([^)#]+)", prose)
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
 
 
 def test_the_architecture_page_lists_the_rooms() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import linecache
 import random
@@ -109,6 +110,8 @@ def _alone(script: Script) -> contextlib.ExitStack:
 
 def _leave(script: Script, path: list[str], modules: set[str], state: Any, always: bool) -> None:
     _read().pop(str(script.path), None)
+    if not torch.is_grad_enabled():
+        gc.collect()  # a generator that waits in a block ends it here, and not amid the next script
     torch.set_grad_enabled(True)
     torch.set_warn_always(always)
     random.setstate(state)

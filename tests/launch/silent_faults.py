@@ -1,6 +1,7 @@
 """Trainings that go wrong and raise nothing: `#!` marks the line at fault, the name says which code must be told.
 
-Each is written as somebody does who made the mistake. What stands before the loop of all of them is `HEAD`.
+Each is written as somebody does who made the mistake. What stands before the loop of all of them is `HEAD`, and a
+line that begins with `$` is a piece of many (`silent_pieces.py`).
 """
 
 HEAD = """\
@@ -30,32 +31,20 @@ optimizer = torch.optim.Adam(first.parameters(), lr=0.01)  #!
 for step in range(60):
     x, y = batch()
     loss = F.mse_loss(first(x) + second(x.flip(1)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS115 the optimizer of a copy": """
 import copy
 model = net()
 backup = copy.deepcopy(model)
 optimizer = torch.optim.Adam(backup.parameters(), lr=0.01)  #!
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS115 the model is made anew after its optimizer": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  #!
 model = net(width=32)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS115 zeroed between backward and step, on one line, beside another optimizer": """
 model, other = net(), net()
@@ -131,9 +120,7 @@ class Tuner:
 
     def step(self, x, y):
         loss = F.mse_loss(self.model(x), y)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
 
 model = net()
 warm_up(model)
@@ -184,9 +171,7 @@ def objective(x, y):
 
 for step in range(40):
     loss = objective(*batch())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS102 an encoder whose result is wrapped anew": """
 class Model(nn.Module):
@@ -203,12 +188,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS102 a generator whose fake goes through .data": """
 generator, critic = net(4, 4), net(4, 1)
@@ -220,9 +200,7 @@ def score(fake):
 for step in range(40):
     x, y = batch()
     loss = -score(generator(x)).mean() + critic(x).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS102 a branch through NumPy": """
 import numpy as np
@@ -236,9 +214,7 @@ def gate(x):
 for step in range(40):
     x, y = batch()
     loss = F.mse_loss(head(trunk(x) * gate(x)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS116 eval and never train again": """
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
@@ -252,12 +228,7 @@ def evaluate(model):
 
 model.train()
 for epoch in range(4):
-    for step in range(60):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 60
     evaluate(model)
 """,
     "BS116 eval once within the first epoch, batch norm": """
@@ -274,9 +245,7 @@ optimizer = torch.optim.SGD(net_.parameters(), lr=0.01)
 for step in range(220):
     x, y = batch()
     loss = F.mse_loss(net_(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if step % 150 == 149:
         net_.eval()  #!
         with torch.no_grad():
@@ -292,12 +261,7 @@ def validate():
     return F.mse_loss(*map(lambda t: t, (model(batch()[0]), batch()[1]))).item()
 
 validate()
-for step in range(60):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 60
 """,
     "BS117 a target without its last dimension": """
 model = net()
@@ -306,9 +270,7 @@ for step in range(40):
     x, y = batch()
     y = y.squeeze(1)
     loss = ((model(x) - y) ** 2).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 a target that was broadcast where there are no gradients": """
 critic, target_critic = net(), net()
@@ -319,9 +281,7 @@ for step in range(40):
     with torch.no_grad():
         wanted = reward + 0.9 * target_critic(x)
     loss = (critic(x) - wanted).pow(2).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 in a function of its own": """
 class Regression(nn.Module):
@@ -341,9 +301,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, y = batch()
     loss = rmse(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 a pinball loss of its own, called for several heads with one target": """
 class Pinball(nn.Module):
@@ -360,9 +318,7 @@ for step in range(20):
     x, y = batch()
     hidden = body(x)
     loss = criterion([head(hidden) for head in heads], y.squeeze(1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 advantages that meet log-probabilities": """
 policy, critic = net(4, 2), net(4, 1)
@@ -375,33 +331,21 @@ for step in range(40):
     advantage = y - value
     policy_loss = -(dist.log_prob(action) * advantage.detach()).mean()  #!
     loss = policy_loss + advantage.pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS118 a rate that has decayed to nothing": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.8)
 for epoch in range(5):
-    for step in range(60):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 60
         scheduler.step()  #!
 """,
     "BS118 a linear decay shorter than the training": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / 50))
-for step in range(200):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 200
     schedule.step()  #!
 """,
     "BS119 an optimizer for each step": """
@@ -410,9 +354,7 @@ model = net()
 def train_step(x, y):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)  #!
     loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 
 for step in range(40):
     train_step(*batch())
@@ -425,9 +367,7 @@ for step in range(40):
     out = model(x)
     smooth = (out[1:] - out[:-1]).detach().abs().mean()  #!
     loss = F.mse_loss(out, y) + 0.1 * smooth
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 a penalty that NumPy computes, down to a number of its own": """
 import numpy as np
@@ -442,9 +382,7 @@ for step in range(40):
     x, y = batch()
     out = model(x)
     loss = (out - y).pow(2).mean() + 10.0 * roughness(out)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS168 noise that is seeded wherever it is drawn": """
 model = net(5, 4)
@@ -465,9 +403,7 @@ schedule = Schedule(7)
 for step in range(60):
     noisy, eps = schedule.blur(torch.randn(16, 4, generator=data))
     loss = F.mse_loss(model(noisy), eps)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS168 everything is seeded at the head of each step of two networks": """
 import random
@@ -486,13 +422,9 @@ def train():
         real = torch.randn(16, 4, generator=data)
         fake = maker(torch.randn(16, 3))
         loss = F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean()
-        of_judge.zero_grad()
-        loss.backward()
-        of_judge.step()
+        $update of_judge
         loss = F.softplus(-judge(maker(torch.randn(16, 3)))).mean()
-        of_maker.zero_grad()
-        loss.backward()
-        of_maker.step()
+        $update of_maker
 
 train()
 """,
@@ -507,9 +439,7 @@ def objective(logits, labels):
 for step in range(40):
     x, y = batch()
     loss = objective(model(x), torch.randint(3, (16,)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 softmax before cross_entropy": """
 model = nn.Sequential(net(4, 3), nn.Softmax(dim=1))
@@ -517,9 +447,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, _ = batch()
     loss = F.cross_entropy(model(x), torch.randint(3, (16,)))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 the teacher's logits in place of the student's": """
 student, teacher = net(outputs=3), net(outputs=3).requires_grad_(False)
@@ -536,9 +464,7 @@ optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
 for step in range(40):
     x, y = torch.randn(16, 4), torch.randint(3, (16,))
     loss = distilled(student(x), teacher(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS130 a ReLU after the last layer": """
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.ReLU())
@@ -546,9 +472,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, y = batch()
     loss = F.mse_loss(model(x), y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS130 a sigmoid for targets that are standardised": """
 class Regressor(nn.Module):
@@ -566,9 +490,7 @@ for step in range(40):
     x, _ = batch()
     y = x.sum(1)
     loss = (model(x) - y).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS131 raw inputs in a tanh": """
 model = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 1))
@@ -576,9 +498,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, y = batch()
     loss = F.mse_loss(model(1013 + 20 * x), y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS131 weights that begin large": """
 model = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
@@ -589,9 +509,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, y = batch(64)
     loss = F.mse_loss(model(4 * x), y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS132 the advantage has its graph": """
 actor, critic = net(4, 2), net(4, 1)
@@ -603,9 +521,7 @@ for step in range(40):
     advantage = returns.squeeze(1) - critic(x).squeeze(1)
     policy_loss = -(policy.log_prob(action) * advantage).mean()  #!
     loss = policy_loss + 0.5 * advantage.pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS133 an adapter that is frozen by its name": """
 class Adapted(nn.Module):
@@ -623,12 +539,7 @@ model = Adapted()
 for name, parameter in model.named_parameters():
     parameter.requires_grad = "lora" in name or "head" in name  #!
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS101 copies of a parameter in place of parameters": """
 class Rescale(nn.Module):
@@ -644,12 +555,7 @@ class Rescale(nn.Module):
 
 model = nn.Sequential(Rescale(), nn.Linear(4, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(120):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 120
 """,
     "BS102 a mean over neighbours by NumPy, in each layer": """
 import numpy as np
@@ -676,12 +582,7 @@ class Layer(nn.Module):
 mean = Mean(16)
 model = nn.Sequential(Layer(4, 8, mean), nn.ReLU(), Layer(8, 1, mean))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS108 the distance of two that are one, late": """
 def distance(a, b):
@@ -695,19 +596,12 @@ for step in range(60):
     if step >= 40:
         b[0] = a[0]
     loss = distance(model(a), model(b)).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS135 the decay of the rate as weight decay": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), 0.05, 0.9, weight_decay=0.9)  #!
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS118 a cosine over the epochs that is stepped after each batch": """
 def train(model, epochs=12):
@@ -715,11 +609,7 @@ def train(model, epochs=12):
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     for epoch in range(1, epochs + 1):
         for _ in range(8):
-            x, y = batch()
-            loss = F.mse_loss(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            $step
             schedule.step()  #!
 
 train(net())
@@ -741,9 +631,7 @@ class Trainer:
         for step in range(steps):
             x, y = batch()
             loss = F.mse_loss(self.model(x), y)
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
+            $update self.optimizer
             for each in self.callbacks:
                 each.after_batch()
 
@@ -777,12 +665,7 @@ def freeze(model, pattern):
 
 def fit(model, steps):
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    for step in range(steps):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop steps
 
 
 model = Estimator()
@@ -799,9 +682,7 @@ for step in range(40):
     with torch.no_grad():
         target = F.softmax(teacher(x), dim=1)
     loss = divergence(student(x).softmax(dim=1), target)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 the outputs of a layer given to nll_loss": """
 model = net(outputs=3)
@@ -809,9 +690,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(40):
     x, y = torch.randn(16, 4), torch.randint(3, (16,))
     loss = F.nll_loss(model(x), y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 probabilities of each position given to nll_loss": """
 model = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=-1))
@@ -820,9 +699,7 @@ for step in range(40):
     x, y = torch.randn(8, 5, 4), torch.randint(3, (8, 5))
     probabilities = model(x)
     loss = F.nll_loss(probabilities.reshape(-1, 3), y.reshape(-1))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 sigmoid before bce_with_logits": """
 model = net()
@@ -832,20 +709,13 @@ for step in range(40):
     x, y = batch()
     probability = torch.sigmoid(model(x))
     loss = criterion(probability, (y > 0).float())  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS111 a running loss": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 running_loss = 0.0
-for step in range(80):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 80
     running_loss += loss  #!
 """,
     "BS111 a list of losses": """
@@ -853,12 +723,7 @@ model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 history = {"loss": []}
 def train():
-    for step in range(80):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 80
         history["loss"].append(loss)  #!
 train()
 """,
@@ -873,9 +738,7 @@ def hidden(x, step):
 for step in range(320):
     x, y = batch()
     loss = F.mse_loss(head(hidden(x, step)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 a derivative without a graph": """
 model = net(1)
@@ -889,9 +752,7 @@ def residual(x):
 for step in range(40):
     x = torch.rand(16, 1, requires_grad=True)
     loss = residual(x) + model(torch.zeros(1, 1)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 a residual with an unknown constant, both of whose sides are cut off": """
 model, stiffness = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), nn.Parameter(torch.tensor(0.3))
@@ -909,9 +770,7 @@ def residual(t):
 t = torch.linspace(0, 3, 16)[:, None]
 for step in range(20):
     loss = residual(t) + model(torch.zeros(1, 1)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 a rate that is fitted to a slope, both without a graph": """
 model, rate = net(1, 1), nn.Parameter(torch.tensor(0.1))
@@ -922,9 +781,7 @@ for step in range(20):
     (slope,) = torch.autograd.grad(u.sum(), t, retain_graph=True)  #!
     equation = F.mse_loss(rate * u.data, slope)
     loss = F.mse_loss(u, t.detach().exp()) + equation
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 a field that is compared with a learned one, the field as a constant": """
 potential, field = net(2, 1), net(2, 2)
@@ -935,9 +792,7 @@ for step in range(20):
     force = -torch.autograd.grad(energy.sum(), x, retain_graph=True)[0]  #!
     y = x.detach()
     loss = (force - field(y)).square().mean() + (energy - y.square().sum(1, keepdim=True)).abs().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 a second derivative, of which only the coordinates are left": """
 model = net(1)
@@ -949,9 +804,7 @@ for step in range(40):
     ddu, = torch.autograd.grad(du.sum(), x, retain_graph=True)  #!
     inside = (ddu + x.sin()).square().mean()
     loss = inside + 2 * model(torch.zeros(1, 1)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS123 a critic that keeps the gradients of the generator's loss": """
 generator, critic = net(4, 4), net(4, 1)
@@ -1061,11 +914,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(80):
     if step == 20:
         model.backbone.requires_grad = True  #!
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "BS127 zeroed for each batch": """
 model = net()
@@ -1116,12 +965,7 @@ for step in range(40):
 model, frames = net(), []
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 probe = torch.randn(8, 4)
-for step in range(140):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 140
     if step % 2 == 0:
         seen = model[0](probe)
         frames.append(seen)  #!
@@ -1143,11 +987,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(80):
     if step == 50:
         model.grow()
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "BS128 the schedule of an optimizer that was replaced": """
 model = net()
@@ -1157,11 +997,7 @@ for epoch in range(16):
     if epoch == 6:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)  #!
     for _ in range(5):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $step
     schedule.step()
 """,
     "BS129 a critic that is frozen for its actor and stays so": """
@@ -1204,9 +1040,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     h, target = torch.randn(16, 6, 4), torch.randint(3, (16,))
     loss = F.cross_entropy(model(h), target)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS136 attention over the batch in a bmm": """
 class Pool(nn.Module):
@@ -1223,9 +1057,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     h, target = torch.randn(16, 6, 4), torch.randn(16, 1)
     loss = F.mse_loss(model(h), target)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS136 log-probabilities over the batch": """
 model = net(4, 3)
@@ -1233,9 +1065,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, target = torch.randn(16, 4), torch.randint(3, (16,))
     loss = F.nll_loss(F.log_softmax(model(x), dim=0), target)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS136 softmax of one logit": """
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.Softmax(dim=1))
@@ -1244,9 +1074,7 @@ optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.01
 for step in range(40):
     x, y = batch()
     loss = F.mse_loss(model(x) * other(x), y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS137 batches of a generator, in every epoch": """
 def batches(n):
@@ -1260,9 +1088,7 @@ def main():
     for epoch in range(5):
         for x, y in loader:
             loss = F.mse_loss(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            $update
 
 main()
 """,
@@ -1275,9 +1101,7 @@ class Trainer:
 
     def step(self, x, y):
         loss = F.mse_loss(self.model(x), y)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
 
     def epoch(self):
         for i, (x, y) in enumerate(self.pairs):
@@ -1294,9 +1118,7 @@ Trainer(x.split(16), y.split(16)).fit(4)
 def train(model, optimizer, data):
     for x in data:
         loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -1324,9 +1146,7 @@ for step in range(20):
         values.append(value)
     values, returns = torch.stack(values), torch.randn(5)
     loss = -(torch.stack(log_probs) * (returns - values)).sum() + F.mse_loss(values, returns)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS132 differences of single steps, put together": """
 actor, critic = net(4, 2), net(4, 1)
@@ -1341,9 +1161,7 @@ for step in range(20):
     advantages = torch.cat(deltas)
     policy_loss = (-torch.cat(log_probs) * advantages).mean()  #!
     loss = policy_loss + advantages.square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS138 a counter that begins anew before the target is due": """
 import copy
@@ -1364,9 +1182,7 @@ class Agent:
         with torch.no_grad():
             goal = x.sum(1) + 0.9 * self.q_target(after).max(1).values
         loss = F.smooth_l1_loss(self.q(x).max(1).values, goal)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
         if self.steps % 50 == 0:
             self.q_target.load_state_dict(self.q.state_dict())  #!
 
@@ -1389,9 +1205,7 @@ optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
 for step in range(200):
     x, y = batch()
     loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), teacher(x))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     update(teacher, student)
 """,
     "BS138 an average whose arguments are exchanged": """
@@ -1412,9 +1226,7 @@ class MeanTeacher:
         with torch.no_grad():
             target = self.teacher(x)
         loss = F.mse_loss(self.student(x), y) + F.mse_loss(self.student(x), target)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
         blend(self.student, self.teacher)  #!
 
 mean = MeanTeacher()
@@ -1440,9 +1252,7 @@ for step in range(200):
     with torch.no_grad():
         goal = y + 0.9 * critic.target(x)
     loss = F.mse_loss(critic.online(x), goal)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS139 a backbone that was trained, and is frozen in training mode": """
 class Net(nn.Module):
@@ -1460,9 +1270,7 @@ def fit(model, head, scale, steps=40):
     for step in range(steps):
         x, y = batch()
         loss = F.mse_loss(model(scale * x, head), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 
 model = Net()
 fit(model, "first", 1.0)
@@ -1481,11 +1289,7 @@ for epoch in range(10):
             p.requires_grad = False
             p.grad = None
     for _ in range(10):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $step
 """,
     "BS111 the loss of each validation": """
 class Trainer:
@@ -1499,9 +1303,7 @@ class Trainer:
         for _ in range(6):
             x, y = batch()
             loss = F.mse_loss(self.model(x), y)
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
+            $update self.optimizer
 
     def validate(self):
         self.model.eval()
@@ -1522,9 +1324,7 @@ for epoch in range(12):
     for _ in range(50):
         x, y = batch(2)
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
     x, y = batch(3000)
     valid = F.mse_loss(model(x), y)
     curve.append(valid)  #!
@@ -1556,9 +1356,7 @@ loader = DataLoader(Signals(), batch_size=16, shuffle=True)
 for epoch in range(12):
     for x, y in loader:
         loss = F.smooth_l1_loss(model(x).squeeze(1), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS140 batches of a list that are scaled in a loop": """
 model = net()
@@ -1568,9 +1366,7 @@ for epoch in range(14):
     for x in batches:
         x *= 1.3  #!
         loss = F.l1_loss(model(x), x.mean(1, keepdim=True))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS140 an item that is divided where it is stored": """
 class Images(torch.utils.data.Dataset):
@@ -1590,9 +1386,7 @@ loader = torch.utils.data.DataLoader(Images(), batch_size=16)
 for epoch in range(12):
     for x, y in loader:
         loss = F.smooth_l1_loss(model(x).squeeze(1), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS125 the parts of a batch, by chunk": """
 model = net()
@@ -1624,9 +1418,7 @@ for step in range(40):
     u, i = torch.randint(20, (16,)), torch.randint(25, (16,))
     loss = F.mse_loss(displayed(model(u, i)), torch.randint(1, 6, (16,)).float())
     loss = loss + 1e-4 * (model.user(u).pow(2).mean() + model.item(i).pow(2).mean())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 codes between an encoder and its decoder": """
 class Hashing(nn.Module):
@@ -1644,9 +1436,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, _ = batch()
     loss = F.mse_loss(model(x), x)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 all of the loss is rounded": """
 model = net()
@@ -1654,9 +1444,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     x, y = batch()
     loss = F.l1_loss(torch.floor(model(x)), y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS113 a scaler that backs off too slowly": """
 model = net()
@@ -1705,9 +1493,7 @@ for step in range(40):
     with torch.autocast("cpu", torch.float16):
         made = model(x)
     loss = F.mse_loss(1e-5 * made.float(), 1e-5 * y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 a mask that is drawn from what is to be learned": """
 logits = nn.Parameter(torch.zeros(4))
@@ -1717,9 +1503,7 @@ for step in range(40):
     x, y = batch()
     keep = torch.bernoulli(torch.sigmoid(logits))  #!
     loss = F.mse_loss(model(x * keep), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS142 hooks for a warm-up, of which one is removed": """
 class Net(nn.Module):
@@ -1749,11 +1533,7 @@ warmup.start()
 for step in range(60):
     if step == 20:
         warmup.stop()
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "BS142 a hook that was left in after a test": """
 def silence(grad):
@@ -1762,12 +1542,7 @@ def silence(grad):
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
 model[0].weight.register_hook(silence)  #!
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS142 a hook on what a layer returns": """
 encoder, head = net(4, 8), net(8, 1)
@@ -1777,9 +1552,7 @@ for step in range(40):
     hidden = encoder(x)
     hidden.register_hook(lambda grad: torch.zeros_like(grad))  #!
     loss = F.mse_loss(head(hidden), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS143 an activation that saves memory, and ignores what comes after it": """
 class SwishFn(torch.autograd.Function):
@@ -1800,12 +1573,7 @@ class Swish(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 16), Swish(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 20
 """,
     "BS143 a scale, which takes its shape alone from the gradient": """
 class Scale(torch.autograd.Function):
@@ -1824,9 +1592,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     x, y = batch()
     loss = (Scale.apply(model(x), 0.5) - y).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS144 a teacher that is a shallow copy": """
 import copy
@@ -1847,9 +1613,7 @@ class MeanTeacher:
             target = self.teacher(x + 0.1 * torch.randn_like(x))
         out = self.student(x)
         loss = F.mse_loss(out, y) + F.mse_loss(out, target)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
+        $update self.optimizer
         self.update()
 
 trainer = MeanTeacher(net())
@@ -1865,9 +1629,7 @@ for step in range(60):
     with torch.no_grad():
         aim = y + 0.9 * target(x)
     loss = F.smooth_l1_loss(online(x), aim)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if step % 5 == 4:
         target.load_state_dict(online.state_dict())
 """,
@@ -1893,11 +1655,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(80):
     if step == 20:
         unfreeze(model.backbone)
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "BS111 a running average that starts as a number": """
 class Meter:
@@ -1909,12 +1667,7 @@ class Meter:
 
 model, meter = net(), Meter()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(300):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 300
     meter.update(loss)
 """,
     "BS101 a group of parameters that is collected and forgotten": """
@@ -1937,12 +1690,7 @@ def param_groups(model):
 
 model = Net()
 optimizer = torch.optim.Adam(param_groups(model), lr=0.01)
-for step in range(20):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 20
 """,
     "BS115 a perturbation that is replaced by its projection": """
 model = net().requires_grad_(False)
@@ -1957,9 +1705,7 @@ class Attack:
 
     def step(self, x, y):
         loss = -F.mse_loss(model(x + self.delta), y)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
+        $update self.optimizer
         self.project()
 
 attack = Attack()
@@ -2002,9 +1748,7 @@ for step in range(20):
     z = encoder(x)
     q = quantizer(z)
     loss = F.mse_loss(decoder(q), x) + F.mse_loss(q, z.detach())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS124 a filter that the groups of the optimizer have used up": """
 class Learner:
@@ -2040,12 +1784,7 @@ def build(model, lr, weight_decay):
 
 model = net()
 optimizer = build(model, lr=2e-3, weight_decay=0.2)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS114 prototypes that take over after a warm-up, of values alone": """
 class Embedder(nn.Module):
@@ -2079,9 +1818,7 @@ def objective(x, y, warm):
 for step in range(60):
     x, y = batch()
     loss = objective(x, (y[:, 0] > 0).long(), step < 40)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS127 each task of a round zeroes the gradients, in a function of its own": """
 class Tasks(nn.Module):
@@ -2137,9 +1874,7 @@ batches = Batches(torch.utils.data.TensorDataset(*batch(64)))
 for step in range(50):
     x, y = next(batches)
     loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS145 the first batch of a data set of its own, in the loop": """
 class Waves(torch.utils.data.Dataset):
@@ -2158,9 +1893,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(50):
     x, y = next(iter(loader))  #!
     loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS136 attention over the batch whose heads are joined": """
 class Attention(nn.Module):
@@ -2180,9 +1913,7 @@ for step in range(30):
     ids = torch.randint(0, 10, (12, 5))
     logits = head(attention(embedding(ids)))
     loss = F.cross_entropy(logits.reshape(-1, 10), ids.flip(1).reshape(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS138 an average over the entries of a state": """
 import copy
@@ -2205,9 +1936,7 @@ optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
 for step in range(150):
     x, y = batch()
     loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), teacher.module(x))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     teacher.update(student)
 """,
     "BS138 an average in a dict that is never loaded": """
@@ -2225,9 +1954,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(150):
     x, y = batch()
     loss = F.mse_loss(model(x), y) + F.mse_loss(model(x), ema(x))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     follow(ema, model)
 """,
     "BS144 a target that becomes the network itself": """
@@ -2246,9 +1973,7 @@ class Agent:
         with torch.no_grad():
             aim = y + 0.9 * self.target(x)
         loss = F.smooth_l1_loss(self.online(x), aim)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
 
 agent = Agent()
 for step in range(150):
@@ -2265,9 +1990,7 @@ optimizer = torch.optim.Adam(online.parameters(), lr=0.01)
 for step in range(150):
     x, y = batch()
     loss = F.smooth_l1_loss(online(x), y + 0.9 * target(x))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if step % 25 == 24:
         for t, p in zip(target.parameters(), online.parameters()):
             t.data = p.data  #!
@@ -2284,9 +2007,7 @@ class Trainer:
         for _ in range(5):
             x, y = batch()
             loss = F.mse_loss(self.model(x), y)
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
+            $update self.opt
 
 trainer = Trainer(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)), {"0": 0.5, "2": 1.0})
 for epoch in range(12):
@@ -2311,9 +2032,7 @@ for step in range(40):
     x, y = batch()
     out, hidden = features(model, x)
     loss = F.mse_loss(out, y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS106 a generator whose optimizer holds the discriminator": """
 class Gan:
@@ -2330,9 +2049,7 @@ class Gan:
     def step(self, real):
         fake = self.generator(torch.randn(len(real), 3))
         loss = F.softplus(-self.judge(real)).mean() + F.softplus(self.judge(fake.detach())).mean()
-        self.opt_d.zero_grad()
-        loss.backward()
-        self.opt_d.step()
+        $update self.opt_d
         self.opt_g.zero_grad()
         F.softplus(-self.judge(fake)).mean().backward()
         self.opt_g.step()
@@ -2369,9 +2086,7 @@ for step in range(20):
     u = model(points)
     residual = slope(u, points) + 2 * u
     loss = F.mse_loss(model(t0), u0) + (residual ** 2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 the losses of single rows, made into a new tensor": """
 model = net(outputs=2)
@@ -2381,9 +2096,7 @@ for step in range(20):
     first, second = model(x).unbind(1)
     rows = [(p - t).abs() for p, t in zip(second, y[:, 0])]
     loss = F.mse_loss(first, y[:, 0]) + torch.tensor(rows, requires_grad=True).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS115 each task adapts a deep copy": """
 import copy
@@ -2432,9 +2145,7 @@ for step in range(20):
     x, _ = batch()
     out, mean = model(x)
     loss = F.mse_loss(out, x) + 0.1 * mean.square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS101 heads in a plain list, in each of two blocks": """
 class Block(nn.Module):
@@ -2448,12 +2159,7 @@ class Block(nn.Module):
 
 model = nn.Sequential(Block(), Block(), nn.Linear(4, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 20
 """,
     "BS102 adapters in a reentrant checkpoint whose input needs no gradient": """
 import warnings
@@ -2481,12 +2187,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-for step in range(20):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 20
 """,
     "BS146 a mask that is thrown away": """
 class Attention(nn.Module):
@@ -2506,9 +2207,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(30):
     x = torch.randn(8, 6, 4)
     loss = F.mse_loss(model(x), x.cumsum(1).sum(-1, keepdim=True).sin())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS146 an optimizer by hand that adds to nothing": """
 model = net()
@@ -2534,9 +2233,7 @@ for step in range(30):
         max=1,
     )
     loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS146 a state that is not detached": """
 cell, head = nn.GRUCell(4, 8), nn.Linear(8, 1)
@@ -2548,9 +2245,7 @@ for step in range(30):
         h = cell(x, h)
         h.detach()  #!
     loss = F.mse_loss(head(h), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 classes and positions exchanged by a view": """
 class Tagger(nn.Module):
@@ -2567,9 +2262,7 @@ for step in range(30):
     x = torch.randn(8, 5, 4)
     out = model(x)
     loss = F.cross_entropy(out.view(-1, 3, 5), x.argmax(-1).clamp(max=2))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 the classes of each pixel by a view, with their number in a name": """
 model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 3, 1))
@@ -2582,9 +2275,7 @@ for step in range(30):
     classes = out.size(1)
     logits = out.view(-1, classes)  #!
     loss = criterion(logits, masks.view(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 the classes of each step by a reshape": """
 model = nn.Conv1d(4, 5, 3, padding=1)
@@ -2598,9 +2289,7 @@ def loss_of(out, labels):
 for step in range(30):
     x = torch.randn(8, 4, 7)
     loss = loss_of(model(x), x.argmax(1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 time and batch exchanged by a reshape, of images that have a height": """
 class Reader(nn.Module):
@@ -2619,9 +2308,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(30):
     x = torch.randn(8, 1, 6, 5)
     loss = F.cross_entropy(model(x), x.mean((1, 2)).argmax(-1).clamp(max=2))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 images whose channels come last": """
 model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 48, 1))
@@ -2630,9 +2317,7 @@ for step in range(30):
     images = torch.rand(16, 6, 8, 3)
     x = images.reshape(16, 3, 6, 8)  #!
     loss = F.mse_loss(model(x), images[..., 0].mean((1, 2))[:, None])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 a recurrent layer that goes through the batch": """
 class Series(nn.Module):
@@ -2650,9 +2335,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(30):
     x = torch.randn(16, 6, 4)
     loss = F.cross_entropy(model(x), x.sum((1, 2)).gt(0).long())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 a recurrent layer that goes through the batch, and the mean over what should be time": """
 rnn, head = nn.LSTM(4, 8), net(8, 1)
@@ -2661,20 +2344,13 @@ for step in range(30):
     x = torch.randn(16, 6, 4)
     states, (h, c) = rnn(x)  #!
     loss = F.mse_loss(head(states.mean(dim=1)), x.sum((1, 2))[:, None].sin())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS148 the best weights, put into a dict of their own": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 least = float("inf")
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
     if loss.item() < least:
         least = loss.item()
         best = {name: tensor for name, tensor in model.state_dict().items()}  #!
@@ -2684,12 +2360,7 @@ model.load_state_dict(best)
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 least, best = float("inf"), None
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
     if loss.item() < least:
         least, best = loss.item(), model.state_dict()  #!
 model.load_state_dict(best)
@@ -2710,12 +2381,7 @@ class Stopping:
 def main():
     model, stopping = net(), Stopping()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for step in range(40):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 40
         stopping.update(loss.item(), model)
     stopping.restore(model)
 
@@ -2772,12 +2438,7 @@ model = nn.Sequential(body, head)
 pretraining = torch.optim.Adam(model.parameters(), lr=0.01)
 
 def fit(optimizer, steps):
-    for step in range(steps):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop steps
 
 def freeze(module, on):
     for p in module.parameters():
@@ -2813,12 +2474,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS101 a head that is assigned in each forward": """
 class Model(nn.Module):
@@ -2833,12 +2489,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS101 a scale that forward creates": """
 class Model(nn.Module):
@@ -2854,12 +2505,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS146 an optimizer whose update is a new tensor": """
 class Signs(torch.optim.Optimizer):
@@ -2877,12 +2523,7 @@ class Signs(torch.optim.Optimizer):
 
 model = net()
 optimizer = Signs([{"params": [p], "decay": 0.1 * (p.dim() > 1)} for p in model.parameters()], lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS146 an optimizer that only assigns its variable": """
 class Momentum(torch.optim.Optimizer):
@@ -2900,12 +2541,7 @@ class Momentum(torch.optim.Optimizer):
 
 model = net()
 optimizer = Momentum(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS146 an update in a helper of the step": """
 def move(p, gradient, rate):
@@ -2923,12 +2559,7 @@ class Normed(torch.optim.Optimizer):
 
 model = net()
 optimizer = Normed(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS102 a codebook that learns from what its estimator returns": """
 class Codes(nn.Module):
@@ -2948,9 +2579,7 @@ for step in range(40):
     x, _ = batch()
     quantized, extra = codes(encoder(x))
     loss = F.mse_loss(decoder(quantized), x) + extra
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS102 a hook that returns what it keeps": """
 kept = {}
@@ -2962,12 +2591,7 @@ def keep(module, given, returned):
 model = net()
 model[0].register_forward_hook(keep)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS102 a pre-hook that measures its input": """
 sizes = []
@@ -2981,12 +2605,7 @@ class Measure:
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
 model[4].register_forward_pre_hook(Measure())
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS115 members whose stacked copies are trained": """
 from torch.func import functional_call, stack_module_state, vmap
@@ -2998,9 +2617,7 @@ for step in range(40):
     x, y = batch()
     out = vmap(lambda p, b: functional_call(members[0], (p, b), (x,)))(stacked, buffers)
     loss = (out - y).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS113 weights in bfloat16": """
 model = nn.Sequential(nn.Linear(4, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 1))
@@ -3009,9 +2626,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.0005)
 for step in range(40):
     x, y = batch()
     loss = F.mse_loss(model(x.bfloat16()).float(), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS149 a latent of a mean and a deviation": """
 class Coder(nn.Module):
@@ -3030,9 +2645,7 @@ for step in range(40):
     x, _ = batch()
     out, mean, log_std = model(x)
     loss = F.mse_loss(out, x) + 0.1 * (mean.square() + (2 * log_std).exp() - 1 - 2 * log_std).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS149 an action that is only drawn": """
 actor, critic = nn.Linear(4, 2), net(inputs=5)
@@ -3042,9 +2655,7 @@ for step in range(40):
     x, y = batch()
     action = torch.randn(16, 1)
     loss = F.mse_loss(critic(torch.cat([x, action], 1)), -(action - y).square())
-    critic_optimizer.zero_grad()
-    loss.backward()
-    critic_optimizer.step()
+    $update critic_optimizer
     mean, log_std = actor(x).chunk(2, 1)
     policy = torch.distributions.Normal(mean, log_std.clamp(-3, 1).exp())
     drawn = policy.sample()  #!
@@ -3067,9 +2678,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(30):
     x, _ = batch()
     loss = F.smooth_l1_loss(model(x), 50 + 10 * x[:, :3])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 units that are dead from the start": """
 class Scorer(nn.Module):
@@ -3087,9 +2696,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 for step in range(30):
     words = torch.randint(0, 12, (16, 5))
     loss = F.cross_entropy(model(words), words[:, 0] % 2)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 a mask of padding that keeps nothing": """
 encoder, head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 1)
@@ -3100,9 +2707,7 @@ for step in range(30):
     keep = torch.arange(6)[None, :] >= 2 + lengths.amax()
     pooled = (states * keep[..., None]).sum(1)  #!
     loss = F.mse_loss(head(pooled), x.sum((1, 2))[:, None])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 both factors of an adapter start at zero": """
 class Adapted(nn.Module):
@@ -3122,9 +2727,7 @@ optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad]
 for step in range(30):
     x, _ = batch()
     loss = F.mse_loss(model(x), x[:, :3])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 an image that is completed from what is known alone": """
 fill = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GELU(), nn.Conv2d(4, 1, 3, padding=1))
@@ -3135,9 +2738,7 @@ for step in range(30):
     broken = image.masked_fill(hidden, 0.0)
     done = torch.where(hidden | ~hidden, broken, fill(broken))  #!
     loss = F.l1_loss(done, image)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS102 layers of which one part goes through NumPy and the other learns": """
 import numpy as np
@@ -3158,12 +2759,7 @@ class Layer(nn.Module):
 
 model = nn.Sequential(Layer(4, 8), nn.Tanh(), Layer(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(30):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 30
 """,
     "BS118 a schedule of updates that counts micro batches": """
 model = net()
@@ -3188,9 +2784,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(150):
     x, y = batch()
     loss = F.mse_loss(model(3 + x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     with torch.no_grad():
         for slow, fast in zip(smooth.parameters(), model.parameters()):
             slow.mul_(0.9).add_(0.1 * fast)  #!
@@ -3202,9 +2796,7 @@ for step in range(20):
     frames, texts = torch.randn(6, 10, 4), torch.randint(1, 5, (6, 3))
     scores = letters(states(frames)[0]).permute(1, 0, 2)
     loss = F.ctc_loss(scores, texts, [10] * 6, [3] * 6)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 a softmax given to ctc_loss": """
 states, letters = nn.RNN(4, 8, batch_first=True), nn.Linear(8, 5)
@@ -3213,9 +2805,7 @@ for step in range(20):
     frames, texts = torch.randn(6, 10, 4), torch.randint(1, 5, (6, 3))
     scores = letters(states(frames)[0]).softmax(-1).permute(1, 0, 2)
     loss = F.ctc_loss(scores, texts, [10] * 6, [3] * 6)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 rates given as their logarithms": """
 model = net()
@@ -3224,9 +2814,7 @@ for step in range(20):
     x, _ = batch()
     counts = torch.poisson(1 + x.abs().sum(1, keepdim=True))
     loss = F.poisson_nll_loss(model(x).exp(), counts)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS136 a softmax of maps over the batch, in an overlap": """
 model = nn.Conv2d(1, 3, 3, padding=1)
@@ -3237,9 +2825,7 @@ for step in range(20):
     shares = F.softmax(model(image), dim=0)  #!
     both = (shares * classes).sum((0, 2, 3))
     loss = 1 - (2 * both / (shares + classes).sum((0, 2, 3))).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS149 a latent that torch.normal draws": """
 mean, spread, decode = nn.Linear(4, 2), nn.Linear(4, 2), net(inputs=2, outputs=4)
@@ -3249,9 +2835,7 @@ for step in range(20):
     m, s = mean(x), F.softplus(spread(x))
     z = torch.normal(m, s)  #!
     loss = F.mse_loss(decode(z), x) + 0.01 * (m.square() + s.square() - s.log()).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS150 a weight of uncertainty that is read once": """
 class Trainer:
@@ -3265,9 +2849,7 @@ class Trainer:
         out = self.model(x)
         size = out.square().mean()
         loss = F.mse_loss(out, y) + self.weight * size
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
+        $update self.optimizer
         self.of_weight.zero_grad()
         (self.log_weight * (size.detach() - 0.1)).backward()
         self.of_weight.step()
@@ -3292,9 +2874,7 @@ for step in range(12):
     noise, t = torch.randn_like(image), torch.rand(12)
     path = (1 - t) * noise + t * image  #!
     loss = F.mse_loss(model(path, t), image - noise)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 weights of classes that meet the columns of a map": """
 model = nn.Conv2d(1, 1, 3, padding=1)
@@ -3307,9 +2887,7 @@ for step in range(12):
     each = F.binary_cross_entropy_with_logits(model(x)[:, 0], target, reduction="none")
     weight = rarity[kind]
     loss = (weight * each).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 the brightness of each image is taken off its columns": """
 model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 2))
@@ -3319,9 +2897,7 @@ for step in range(12):
     y = torch.randint(0, 2, (8,))
     x = x - x.mean((1, 2, 3))  #!
     loss = F.cross_entropy(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 a speaker of each sample that meets the steps": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -3340,9 +2916,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 data = TensorDataset(torch.randn(96, 8, 5), torch.randint(0, 4, (96,)), torch.randint(0, 3, (96,)))
 for x, speaker, y in DataLoader(data, 8, shuffle=True):
     loss = F.cross_entropy(model(x, speaker), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 attention among the samples, whose steps are averaged": """
 class Pooled(nn.Module):
@@ -3361,9 +2935,7 @@ for step in range(12):
     x = torch.randn(16, 7, 3)
     y = (x[:, 0, 0] * x[:, 3, 0] > 0).long()
     loss = F.cross_entropy(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 an encoder among the samples, of which a first token is taken": """
 class Encoder(nn.Module):
@@ -3385,9 +2957,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(12):
     x = torch.randn(16, 6, 3)
     loss = F.mse_loss(model(x), x.mean((1, 2)).unsqueeze(1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 an encoder among the samples that a loader draws, with a label for each step": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -3400,9 +2970,7 @@ for ids, tags in DataLoader(TensorDataset(tokens, (tokens == tokens[:, :1]).long
     h = model["encoder"](model["tokens"](ids))  #!
     scores = model["tags"](h)
     loss = F.cross_entropy(scores.flatten(0, 1), tags.flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 a recurrent layer through the samples that a loader draws, with a label for each step": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -3421,9 +2989,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 ids = torch.randint(0, 9, (96, 6))
 for batch_of, tags in DataLoader(TensorDataset(ids, ids.cumsum(1) % 3), batch_size=12, shuffle=True):
     loss = F.cross_entropy(model(batch_of).transpose(1, 2), tags)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS150 a temperature that is detached once": """
 class Scaled(nn.Module):
@@ -3569,9 +3135,7 @@ for step in range(20):
     for name, p in main.named_parameters():
         p.data = weights[name]  #!
     loss = F.mse_loss(main(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS115 computed weights that are copied into a model": """
 class Trainer:
@@ -3651,9 +3215,7 @@ validate()
 for step in range(40):
     x, y = batch()
     loss = F.mse_loss(model(100 * x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS101 layers in a plain list of a model that is an attribute": """
 class Deep(nn.Module):
@@ -3675,9 +3237,7 @@ class Trainer:
 
     def step(self, x, y):
         loss = F.mse_loss(self.model(x), y)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
 
 trainer = Trainer(Deep())
 for step in range(20):
@@ -3690,9 +3250,7 @@ for step in range(20):
     x = torch.randn(8, 12, 4)
     logp = F.log_softmax(model(x), dim=1).transpose(0, 1)  #!
     loss = F.ctc_loss(logp, torch.randint(1, 6, (8, 3)), torch.full((8,), 12), torch.full((8,), 3))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS136 log-probabilities over the pixels of a row": """
 class Segmenter(nn.Module):
@@ -3707,9 +3265,7 @@ model, criterion = Segmenter(), nn.NLLLoss()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     loss = criterion(model(torch.randn(4, 1, 6, 7)), torch.randint(5, (4, 6, 7)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS151 old log-probabilities that are computed anew in each update": """
 policy = net(4, 3)
@@ -3724,9 +3280,7 @@ for rollout in range(10):
         old = log_prob(states, actions)
         ratio = torch.exp(log_prob(states, actions) - old)  #!
         loss = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS151 a ratio of two probabilities of one network": """
 class Actor(nn.Module):
@@ -3744,9 +3298,7 @@ for update in range(20):
     new, old = actor.prob(states, actions), actor.prob(states, actions)
     ratio = new / old  #!
     loss = -(ratio * advantage).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS151 the weight of the only expert, divided by itself": """
 class Mixture(nn.Module):
@@ -3764,12 +3316,7 @@ class Mixture(nn.Module):
 
 model = Mixture()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(30):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 30
 """,
     "BS151 a single score, normalized": """
 body, score, head = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
@@ -3780,9 +3327,7 @@ for step in range(30):
     weight = score(h).exp()
     weight = weight / weight.sum(dim=1, keepdim=True).clamp(min=1e-6)  #!
     loss = F.mse_loss(head(h * weight), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS151 preferences against a reference that is the policy": """
 policy = nn.Sequential(nn.Embedding(12, 16), nn.Linear(16, 12))
@@ -3800,9 +3345,7 @@ class Trainer:
         with torch.no_grad():
             old_good, old_bad = self.log_prob(self.reference, good), self.log_prob(self.reference, bad)
         loss = -F.logsigmoid(0.1 * ((new_good - old_good) - (new_bad - old_bad))).mean()  #!
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
+        $update self.optimizer
 
 trainer = Trainer(policy)
 for step in range(20):
@@ -3828,9 +3371,7 @@ for step in range(20):
         before = reference(x, good) - reference(x, bad)
     margin = preferred - before.clone()  #!
     loss = (margin - 2).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS152 a recurrent language model that is given its target": """
 class Model(nn.Module):
@@ -3846,15 +3387,10 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     tokens = torch.randint(12, (8, 10))
     loss = F.cross_entropy(model(tokens).reshape(-1, 12), tokens.reshape(-1))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS152 a causal transformer whose targets are its inputs": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
 
     def forward(self, x):
         q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
@@ -3876,9 +3412,7 @@ for step in range(20):
     x = torch.randint(12, (8, 10))
     y = x.clone()
     loss = F.cross_entropy(model(x).transpose(1, 2), y)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 pixels of a class for the classes of a pixel, two views in one statement": """
 model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 1))
@@ -3888,9 +3422,7 @@ for step in range(20):
     images = torch.randn(4, 1, 8, 8)
     targets = (images[:, 0] > 0).long() + (images[:, 0] > 1).long()
     loss = criterion(model(images).contiguous().view(-1, 4), targets.view(-1))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS115 fast weights in a dict, each of which is detached": """
 model = net()
@@ -3932,9 +3464,7 @@ class Trainer:
         loss = F.mse_loss(self.model(x), y)
         if clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), clip)  #!
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
 
 trainer = Trainer()
 for step in range(40):
@@ -3990,9 +3520,7 @@ def fit(model, opt):
     for step in range(40):
         x, y = batch()
         loss = F.mse_loss(model(x), y)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        $update opt
 
 def main():
     model = net()
@@ -4020,12 +3548,7 @@ def main():
         p.requires_grad_(False)
     model[0] = Adapted(model[0])
     model[2] = Adapted(model[2])
-    for step in range(20):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 20
 
 if __name__ == "__main__":
     main()
@@ -4040,12 +3563,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)  #!
     freeze(model)
     model[2] = nn.Linear(16, 1)
-    for step in range(20):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 20
 
 main()
 """,
@@ -4057,9 +3575,7 @@ adapter = nn.Linear(4, 4)
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(model(x + adapter(x)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS101 an adapter in front of a model that trains, whose optimizer was there before": """
 model = net()
@@ -4068,9 +3584,7 @@ adapter = nn.Linear(4, 4)
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(model(x + adapter(x)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS101 a body that is unfrozen after an optimizer of what was trainable": """
 def build(model):
@@ -4080,9 +3594,7 @@ def run(model, opt, steps):
     for step in range(steps):
         x, y = batch()
         loss = F.mse_loss(model(x), y)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        $update opt
 
 def main():
     model = net()
@@ -4132,29 +3644,14 @@ for step in range(40):
     x, y = batch()
     likelihood = torch.distributions.Normal(posterior.draw() @ x.T, 0.1).log_prob(y[:, 0]).sum(1).mean()
     loss = posterior.kl() - likelihood
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS148 a memory of states that are the array of the environment": """
 import random
 from collections import deque
 import numpy as np
 
-class Env:
-    def __init__(self):
-        self.rng = np.random.default_rng(0)
-        self.state = np.zeros(3, dtype=np.float32)
-
-    def reset(self):
-        self.state[:] = self.rng.standard_normal(3)
-        self.t = 0
-        return self.state
-
-    def step(self, action):
-        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
-        self.t += 1
-        return self.state, -float(abs(self.state).sum()), self.t >= 20
+$game
 
 class Memory:
     def __init__(self):
@@ -4168,24 +3665,10 @@ class Memory:
         s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
         return s, torch.tensor(a), torch.tensor(r), s2
 
-random.seed(0)
-env, memory, q = Env(), Memory(), net(3, 3)
-optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
-for episode in range(12):
-    s, done = env.reset(), False
-    while not done:
-        a = random.randrange(3)
-        s2, r, done = env.step(a)
+$play
         memory.push(torch.from_numpy(s), a, r, torch.from_numpy(s2))
         s = s2
-        if len(memory.items) >= 40:
-            x, chosen, rewards, after = memory.sample(32)
-            with torch.no_grad():
-                goal = rewards + 0.9 * q(after).max(1).values
-            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        $replay
 """,
     "BS148 a memory of named tuples, whose array is new in each episode": """
 import random
@@ -4221,44 +3704,17 @@ class Memory:
         s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
         return s, torch.tensor(a), torch.tensor(r), s2
 
-random.seed(0)
-env, memory, q = Env(), Memory(), net(3, 3)
-optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
-for episode in range(12):
-    s, done = env.reset(), False
-    while not done:
-        a = random.randrange(3)
-        s2, r, done = env.step(a)
+$play
         memory.push(s, a, r, s2)
         s = s2
-        if len(memory.items) >= 40:
-            x, chosen, rewards, after = memory.sample(32)
-            with torch.no_grad():
-                goal = rewards + 0.9 * q(after).max(1).values
-            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        $replay
 """,
     "BS148 a memory of dicts in a list": """
 import random
 from collections import deque
 import numpy as np
 
-class Env:
-    def __init__(self):
-        self.rng = np.random.default_rng(0)
-        self.state = np.zeros(3, dtype=np.float32)
-
-    def reset(self):
-        self.state[:] = self.rng.standard_normal(3)
-        self.t = 0
-        return self.state
-
-    def step(self, action):
-        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
-        self.t += 1
-        return self.state, -float(abs(self.state).sum()), self.t >= 20
+$game
 
 class Memory:
     def __init__(self):
@@ -4272,24 +3728,10 @@ class Memory:
         s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
         return s, torch.tensor(a), torch.tensor(r), s2
 
-random.seed(0)
-env, memory, q = Env(), Memory(), net(3, 3)
-optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
-for episode in range(12):
-    s, done = env.reset(), False
-    while not done:
-        a = random.randrange(3)
-        s2, r, done = env.step(a)
+$play
         memory.push(s, a, r, s2)
         s = s2
-        if len(memory.items) >= 40:
-            x, chosen, rewards, after = memory.sample(32)
-            with torch.no_grad():
-                goal = rewards + 0.9 * q(after).max(1).values
-            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        $replay
 """,
     "BS148 a memory of views": """
 import random
@@ -4323,62 +3765,23 @@ class Memory:
         s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
         return s, torch.tensor(a), torch.tensor(r), s2
 
-random.seed(0)
-env, memory, q = Env(), Memory(), net(3, 3)
-optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
-for episode in range(12):
-    s, done = env.reset(), False
-    while not done:
-        a = random.randrange(3)
-        s2, r, done = env.step(a)
+$play
         memory.push(s, a, r, s2)
         s = s2
-        if len(memory.items) >= 40:
-            x, chosen, rewards, after = memory.sample(32)
-            with torch.no_grad():
-                goal = rewards + 0.9 * q(after).max(1).values
-            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        $replay
 """,
     "BS153 a denoiser of noise that was drawn in its input anew": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+$denoiser
 
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
-
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     noise = torch.randn_like(x0)
     x_t = a.sqrt() * x0 + (1 - a).sqrt() * torch.randn_like(x0)  #!
     pred = model(x_t, t)
     loss = F.mse_loss(pred, noise)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS153 a denoiser of a method's own noise": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
-
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
+$denoiser
 
 class Diffusion:
     def add_noise(self, x, t):
@@ -4387,30 +3790,14 @@ class Diffusion:
         return a.sqrt() * x + (1 - a).sqrt() * eps
 d = Diffusion()
 
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     eps = torch.randn(x0.shape)
     noisy = d.add_noise(x0, t)  #!
     loss = (eps - model(noisy, t)).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS153 a denoiser whose noise was not handed on": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
-
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
+$denoiser
 
 criterion = nn.SmoothL1Loss()
 def q_sample(x, t, noise=None):
@@ -4419,55 +3806,23 @@ def q_sample(x, t, noise=None):
     a = kept[t][:, None]
     return a.sqrt() * x + (1 - a).sqrt() * noise
 
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     noise = torch.randn(*x0.shape)
     loss = criterion(model(q_sample(x0, t), t), noise)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS153 a denoiser and other noise of the same shape": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+$denoiser
 
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
-
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     target = torch.randn_like(x0, dtype=torch.float32)
     noised = x0 + 0.5 * torch.randn(x0.shape)  #!
     out = model(noised, t)
     loss = F.l1_loss(out, target)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS153 a denoiser by functions": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
-
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
+$denoiser
 
 def q_sample(x, t, noise=None):
     if noise is None:
@@ -4480,16 +3835,9 @@ def p_losses(model, x0, t):
     x_t = q_sample(x0, t)  #!
     return ((model(x_t, t) - noise) ** 2).mean()
 
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     loss = p_losses(model, x0, t)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS143 a threshold that is learned, with the gradient for its input forgotten": """
 class Shrink(torch.autograd.Function):
@@ -4516,12 +3864,7 @@ class Shrinking(nn.Module):
 
 model = Shrinking()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS143 a layer of which the weight alone is given its gradient": """
 class Dense(torch.autograd.Function):
@@ -4554,12 +3897,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS143 a square whose exponent alone has the chain rule": """
 class Power(torch.autograd.Function):
@@ -4584,12 +3922,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS141 scales that start at zero, of networks that do, in each layer of a flow": """
 def zeroed(inputs):
@@ -4624,9 +3957,7 @@ flow = Flow()
 optimizer = torch.optim.Adam(flow.parameters(), lr=0.01)
 for step in range(40):
     loss = -flow(batch()[0] * 0.3).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 a bias of ranks one, both of whose vectors start at zero": """
 class Model(nn.Module):
@@ -4640,12 +3971,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS141 a residual gate and the layer before it, in blocks": """
 class Block(nn.Module):
@@ -4662,12 +3988,7 @@ class Block(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 8), Block(), Block(), nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS102 experts that are chosen by the greatest of their probabilities": """
 class Mixture(nn.Module):
@@ -4682,12 +4003,7 @@ class Mixture(nn.Module):
 
 model = Mixture()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS121 features that a hook keeps without their graph": """
 class Tap:
@@ -4709,9 +4025,7 @@ for step in range(20):
     out = model(x)
     critic(out)
     loss = 0.1 * F.mse_loss(out.mean(), y.mean()) + F.l1_loss(tap.kept[0], wanted)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS154 a state that a helper detaches before each step of a sequence": """
 class Recaller(nn.Module):
@@ -4740,9 +4054,7 @@ for step in range(6):
     sequence[:, 0] = first
     out, _ = model(sequence, torch.zeros(16, 12))
     loss = F.cross_entropy(out, first)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS154 the states of two layers, detached in a comprehension": """
 class Stack(nn.Module):
@@ -4771,9 +4083,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(6):
     x = torch.randn(16, 9, 4)
     loss = F.mse_loss(model(x), x[:, 0, :1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS154 a state that is detached where it is handed to the cell": """
 cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
@@ -4788,9 +4098,7 @@ def run(x):
 for step in range(6):
     x = torch.randn(9, 16, 4)
     loss = F.mse_loss(run(x), x[0, :, :1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS154 a cell that detaches the state it is given": """
 class Cell(nn.Module):
@@ -4819,9 +4127,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(6):
     x = torch.randn(16, 9, 4)
     loss = F.mse_loss(model(x), x[:, 0, :1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS154 a state that is detached after each step, and the last output": """
 cell, head = nn.LSTMCell(4, 12), nn.Linear(12, 1)
@@ -4834,9 +4140,7 @@ for step in range(6):
         out = head(h)
         h, c = h.detach(), c.detach()  #!
     loss = F.mse_loss(out, x[:, 0, :1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS115 a discriminator that is frozen for the generator, by a helper, and stays so": """
 def set_requires_grad(network, flag):
@@ -4853,16 +4157,12 @@ class Trainer:
         fake = self.g(torch.randn(len(real), 4))
         rl, fl = self.d(real), self.d(fake)
         loss = F.softplus(-rl).mean() + F.softplus(fl).mean()
-        self.opt_d.zero_grad()
-        loss.backward()
-        self.opt_d.step()
+        $update self.opt_d
 
     def train_g(self, n):
         set_requires_grad(self.d, False)  #!
         loss = F.softplus(-self.d(self.g(torch.randn(n, 4)))).mean()
-        self.opt_g.zero_grad()
-        loss.backward()
-        self.opt_g.step()
+        $update self.opt_g
 
 trainer = Trainer()
 for step in range(150):
@@ -4951,9 +4251,7 @@ for step in range(40):
     x, y = batch()
     out = head(torch.tanh(now(x) + before(memory)))  #!
     loss = F.mse_loss(out, y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 a convolution of a channel that is empty": """
 color, depth, head = nn.Conv2d(1, 4, 3), nn.Conv2d(1, 4, 3), nn.Linear(64, 1)
@@ -4963,9 +4261,7 @@ for step in range(40):
     x = torch.randn(16, 1, 6, 6)
     h = torch.tanh(color(x) + depth(empty))  #!
     loss = F.mse_loss(head(h.flatten(1)), x.mean((1, 2, 3))[:, None])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS141 adapters, both of whose matrices a method sets to zero": """
 class LoRA(nn.Module):
@@ -4986,12 +4282,7 @@ class LoRA(nn.Module):
 model = net(4, 1)
 model[0], model[2] = LoRA(model[0]), LoRA(model[2])
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS141 a low-rank update of two matrices of zeros": """
 class Low(nn.Module):
@@ -5006,12 +4297,7 @@ class Low(nn.Module):
 
 model = Low(nn.Linear(4, 1))
 optimizer = torch.optim.Adam([model.down, model.up], lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS141 attention over a dimension of one entry, behind a mask": """
 class Pool(nn.Module):
@@ -5029,9 +4315,7 @@ optimizer = torch.optim.Adam([*pool.parameters(), *head.parameters()], lr=0.01)
 for step in range(40):
     x = torch.randn(16, 5, 4)
     loss = F.mse_loss(head(pool(x)), x.amax((1, 2))[:, None])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS101 a tied embedding that is replaced after its optimizer": """
 class Model(nn.Module):
@@ -5058,9 +4342,7 @@ def train(model, optimizer, vocabulary):
     for step in range(20):
         ids = torch.randint(0, vocabulary, (8, 6))
         loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 
 model = Model(10)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -5094,9 +4376,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(140):
     x, y = batch()
     loss = F.mse_loss(model(x + 5), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     average.update(model)
     if step % 20 == 19:
         evaluate(average.shadow, x, y)
@@ -5115,24 +4395,14 @@ class Average:
 model = net()
 average = Average(model)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
     average.update(model)
 """,
     "BS144 an average in a list of .data": """
 model = net()
 averaged = [p.data for p in model.parameters()]  #!
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
     for a, p in zip(averaged, model.parameters()):
         a.lerp_(p.data, 0.1)
 """,
@@ -5140,12 +4410,7 @@ for step in range(40):
 model = net()
 averaged = model.state_dict()  #!
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
     with torch.no_grad():
         for name, p in model.named_parameters():
             averaged[name].copy_(0.9 * averaged[name] + 0.1 * p)
@@ -5168,9 +4433,7 @@ for step in range(20):
     x, _ = batch()
     q, commitment = quantizer(encoder(x))
     loss = F.mse_loss(decoder(q), x) + commitment
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS121 rounded codes with a penalty, detached as a whole": """
 encoder, decoder = net(4, 3), net(3, 4)
@@ -5180,9 +4443,7 @@ for step in range(20):
     z = encoder(x)
     code = ((z.round() - z) + z).detach()  #!
     loss = F.mse_loss(decoder(code), x) + 0.1 * z.pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS115 fast weights that are parameters made of results": """
 from torch.func import functional_call
@@ -5204,19 +4465,14 @@ class Learner:
         fast = self.adapt(*batch())
         x, y = batch()
         loss = F.mse_loss(functional_call(self.model, fast, (x,)), y)
-        self.meta.zero_grad()
-        loss.backward()
-        self.meta.step()
+        $update self.meta
 
 learner = Learner(net())
 for step in range(20):
     learner.step()
 """,
     "BS152 a mask that is off by one": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
         self.register_buffer("mask", torch.triu(torch.ones(10, 10), diagonal=2).bool())  #!
 
     def forward(self, x):
@@ -5225,29 +4481,10 @@ class Block(nn.Module):
         h = scores.softmax(-1) @ v
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "BS152 a mask of comparisons that is off by one": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
 
     def forward(self, x):
         q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
@@ -5256,29 +4493,10 @@ class Block(nn.Module):
         h = scores.softmax(-1) @ v  #!
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "BS152 a mask that is off by one, in fused attention": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
         self.mask = torch.ones(10, 10, dtype=torch.bool).tril(1)  #!
 
     def forward(self, x):
@@ -5286,29 +4504,10 @@ class Block(nn.Module):
         h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.mask)[:, 0]
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "BS152 a mask that is inverted, in fused attention": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
         self.mask = torch.triu(torch.ones(10, 10, dtype=torch.bool), 1)  #!
 
     def forward(self, x):
@@ -5316,29 +4515,10 @@ class Block(nn.Module):
         h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.mask)[:, 0]
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "BS152 a mask of large negative numbers that is inverted": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
         self.mask = torch.tril(torch.ones(10, 10))  #!
 
     def forward(self, x):
@@ -5346,52 +4526,17 @@ class Block(nn.Module):
         h = (q @ k.transpose(1, 2) / 4 - 1e9 * self.mask).softmax(-1) @ v
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "BS152 no mask at all": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
 
     def forward(self, x):
         q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
         h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]  #!
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "BS152 PyTorch's own encoder without a mask": """
 class Model(nn.Module):
@@ -5408,9 +4553,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     text = torch.randint(12, (8, 11))
     loss = F.cross_entropy(model(text[:, :-1]).reshape(-1, 12), text[:, 1:].reshape(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS118 a plateau of a score that is to rise, in the mode of losses": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -5422,9 +4565,7 @@ for epoch in range(60):
     total = 0.0
     for x, y in batches:
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
         total += loss.item()
     plateau.step(1 - total / 4)
 """,
@@ -5438,9 +4579,7 @@ for epoch in range(60):
     total = 0.0
     for x, y in batches:
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
         total += loss.item()
     plateau.step(total)
 """,
@@ -5462,12 +4601,7 @@ class LowRank(nn.Module):
 
 model = LowRank(nn.Linear(4, 1))
 optimizer = torch.optim.SGD([model.down, model.up], lr=0.1)
-for step in range(20):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 20
 """,
     "BS154 a state that is detached after the step was embedded": """
 class Reader(nn.Module):
@@ -5487,9 +4621,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     x = torch.randn(16, 6, 3)
     loss = F.mse_loss(model(x), x[:, 0].sum(1, keepdim=True))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS102 parameters whose values a matrix copies, in a method": """
 class Field(nn.Module):
@@ -5509,9 +4641,7 @@ optimizer = torch.optim.Adam(field.parameters(), lr=0.01)
 for step in range(20):
     z = torch.randn(16, 2)
     loss = F.mse_loss(z + 0.1 * field(z), z * 0.9)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS102 a scale that is rebuilt of a parameter": """
 class Scale(nn.Module):
@@ -5533,12 +4663,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(20):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 20
 """,
     "BS127 a trunk that is zeroed for each head, and steps after them": """
 trunk = net(outputs=8)
@@ -5609,9 +4734,7 @@ for task in range(2):
     for step in range(20):
         x, y = batch()
         loss = F.mse_loss(model(x), y * (1 - task)) + 10 * anchored.penalty()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
     anchored.keep()
 """,
     "BS148 a proximal term toward the weights themselves": """
@@ -5622,9 +4745,7 @@ for step in range(20):
     x, y = batch()
     near = sum(((p - q) ** 2).sum() for p, q in zip(model.parameters(), start))
     loss = F.mse_loss(model(x), y) + 0.1 * near
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS148 a penalty to a state_dict": """
 model = net()
@@ -5635,9 +4756,7 @@ for step in range(20):
     loss = F.mse_loss(model(x), y)
     for name, p in model.named_parameters():
         loss = loss + 0.1 * F.mse_loss(p, before[name])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS113 a normalization that sets itself by the data in each forward": """
 class ActNorm(nn.Module):
@@ -5658,12 +4777,7 @@ class ActNorm(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 8), ActNorm(8), nn.Tanh(), nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS113 a weight that is drawn anew in each forward": """
 class Scaled(nn.Module):
@@ -5677,12 +4791,7 @@ class Scaled(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 8), Scaled(), nn.Tanh(), nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS113 a bias that is set to the mean of the input through data": """
 class Center(nn.Module):
@@ -5697,12 +4806,7 @@ class Center(nn.Module):
 
 model = nn.Sequential(Center(), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "BS140 jitter that piles up in a NumPy array through from_numpy": """
 import numpy as np
@@ -5726,9 +4830,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for epoch in range(30):
     for x, y in DataLoader(data, 16):
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS140 a tensor of an array that is scaled where it is read": """
 import numpy as np
@@ -5752,9 +4854,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 for epoch in range(30):
     for x, y in DataLoader(data, 16):
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS141 a hook of data parallel that sends tiny gradients as float16": """
 import os, tempfile
@@ -5769,9 +4869,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-16)
 for step in range(80):
     x, y = batch()
     loss = F.mse_loss(1e-5 * model(x), 1e-5 * y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 dist.destroy_process_group()
 """,
     "BS155 a validation that never turns training mode off": """
@@ -5816,9 +4914,7 @@ class Runner:
             for _ in range(20):
                 x, y = batch()
                 loss = F.cross_entropy(self.model(x), (y[:, 0] > 0).long())
-                self.opt.zero_grad()
-                loss.backward()
-                self.opt.step()
+                $update self.opt
             print(epoch, self.test_accuracy(held_out))
 
     def test_accuracy(self, data):
@@ -5840,9 +4936,7 @@ x_test, y_test = batch(64)
 for epoch in range(60):
     for rows in torch.randperm(128).split(32):
         loss = F.mse_loss(model(x_train[rows]), y_train[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
     if epoch % 10 == 9:
         with torch.inference_mode():
             error = F.mse_loss(model(x_test), y_test)  #!
@@ -5916,9 +5010,7 @@ held = batch(64)
 for step in range(100):
     x, y = batch()
     loss = F.mse_loss(model(x), y)
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
+    $update opt
     if step % 25 == 24:
         print(step, evaluate(*held))
 """,
@@ -5942,9 +5034,7 @@ for epoch in range(4):
     for _ in range(15):
         x = torch.randn(16, 5, 8)
         loss = F.mse_loss(model(x), x[:, 0, :1])
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        $update opt
     model.eval()
     with torch.no_grad():
         print(epoch, F.mse_loss(model(x_val), x_val[:, 0, :1]).item())
@@ -5972,11 +5062,7 @@ for step in range(120):
     if step == 60:
         pruner.compute()
         pruner.apply()
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "BS156 pruned between two trainings, by an assignment to the data": """
 def fit(model, steps):
@@ -6029,9 +5115,7 @@ ratings = torch.randn(30, 10)[users, items]
 for epoch in range(4):
     for rows in torch.randperm(512).split(64):
         loss = F.mse_loss(model(users[rows], items[rows]), ratings[rows])
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        $update opt
 """,
     "BS157 clicks of items, with a bias, and the first is the padding": """
 class Clicks(nn.Module):
@@ -6050,9 +5134,7 @@ for step in range(40):
     u, v = torch.randint(0, 40, (64,)), torch.randint(0, 12, (64,))
     clicked = ((u + v) % 3 == 0).float()[:, None]
     loss = F.binary_cross_entropy_with_logits(model(u, v), clicked)
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
+    $update opt
 """,
     "BS167 a state with the names of a wrapper": """
 class Model(nn.Module):
@@ -6145,9 +5227,7 @@ class Agent:
         with torch.no_grad():
             best = self.target(x).max(1, keepdim=True).values
         loss = F.smooth_l1_loss(self.policy(x).gather(1, torch.zeros(16, 1).long()), y + 0.9 * best)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
         self.steps += 1
         if self.steps % 20 == 0:
             self.target.load_state_dict(self.weights)  #!
@@ -6271,9 +5351,7 @@ for epoch in range(12):
         clean = store.batch(i)
         noisy = corrupt(clean, 0.1)
         loss = F.mse_loss(model(noisy), clean)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        $update opt
 """,
     "BS140 rows that are scaled in place each time": """
 images, labels = torch.rand(96, 4) + 0.5, torch.randn(96, 1)
@@ -6348,9 +5426,7 @@ for step in range(20):
     target = torch.randint(1, 9, (16, 4))
     logits = model(target)
     loss = F.cross_entropy(logits.reshape(-1, 9), target.reshape(-1))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS147 a recurrent layer with the time first, and flat targets with the batch first": """
 class Tagger(nn.Module):
@@ -6369,9 +5445,7 @@ for step in range(20):
     rows = torch.randperm(64)[:16]
     scores = model(words[rows])
     loss = criterion(scores.view(-1, 3), tags[rows].flatten())  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS158 a mask of whole numbers that selects rows": """
 x, mask = torch.randn(40, 4), (torch.rand(40) < 0.5).long()
@@ -6381,9 +5455,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     out = model(x)
     loss = F.cross_entropy(out[mask], y[mask])  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS158 a mask of tokens that was collated as whole numbers": """
 model = nn.Sequential(nn.Embedding(12, 8), nn.Linear(8, 12))
@@ -6393,9 +5465,7 @@ for step in range(20):
     masked = (torch.rand(8, 6) < 0.3).int()
     logits = model(torch.where(masked == 1, 0, tokens))
     loss = F.cross_entropy(logits[masked.long()].view(-1, 12), tokens[masked.long()].view(-1))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS158 a time that is divided as whole numbers": """
 class Denoiser(nn.Module):
@@ -6412,9 +5482,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     x, t, noise = torch.randn(32, 2), torch.randint(0, 50, (32,)), torch.randn(32, 2)
     loss = F.mse_loss(model(x + (t / 50)[:, None] * noise, t), noise)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS158 a position that is divided as whole numbers, then scaled": """
 def place(t, steps=100):
@@ -6426,9 +5494,7 @@ for step in range(20):
     t = torch.randint(0, 100, (32, 1))
     x = torch.cat([torch.randn(32, 1), 2.0 * place(t)], 1)
     loss = F.mse_loss(model(x), (t / 100).sin())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS158 fractions that are made whole before they are looked up": """
 embed, model = nn.Embedding(10, 8), net(8, 1)
@@ -6436,9 +5502,7 @@ optimizer = torch.optim.Adam([*embed.parameters(), *model.parameters()], lr=0.01
 for step in range(20):
     age = torch.rand(32)
     loss = F.mse_loss(model(embed(age.long())).squeeze(1), age.sin())  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS158 a coin that has one side": """
 model = net()
@@ -6448,9 +5512,7 @@ for step in range(20):
     flip = torch.randint(0, 1, (len(x), 1))  #!
     x = torch.where(flip == 1, -x, x)
     loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 pairs with labels of 0 and 1 for a cosine": """
 model = net(4, 8)
@@ -6461,9 +5523,7 @@ for step in range(20):
     same = (torch.rand(16) < 0.5).float()
     b = torch.where(same[:, None] == 1, a + 0.1 * b, b)
     loss = criterion(model(a), model(b), same)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 a ranking with labels of 0 and 1": """
 model = net()
@@ -6472,9 +5532,7 @@ for step in range(20):
     a, b = torch.randn(16, 4), torch.randn(16, 4)
     better = (a.sum(1) > b.sum(1)).long()
     loss = F.margin_ranking_loss(model(a).squeeze(1), model(b).squeeze(1), better, margin=0.1)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 a soft margin with labels of 0 and 1": """
 model = net()
@@ -6482,9 +5540,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     x, _ = batch()
     loss = nn.SoftMarginLoss()(model(x), (x[:, :1] > 0).float())  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 distances with labels of 0 and 1": """
 model = net(4, 8)
@@ -6494,9 +5550,7 @@ for step in range(20):
     a, b = torch.randn(16, 4), torch.randn(16, 4)
     same = (a[:, 0] * b[:, 0] > 0).float()
     loss = criterion((model(a) - model(b)).norm(dim=1), target=same)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 labels of 1 and -1 for a binary cross-entropy": """
 model = net()
@@ -6504,9 +5558,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     x, _ = batch()
     loss = F.binary_cross_entropy_with_logits(model(x), x[:, :1].sign())  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 pixels from 0 to 255 for a binary cross-entropy": """
 model = net(16, 16)
@@ -6515,9 +5567,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 for step in range(20):
     images = torch.randint(0, 256, (32, 16)).float()
     loss = criterion(model(images / 255), images)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 symbols of which one is the blank": """
 model = nn.Linear(6, 5)
@@ -6526,9 +5576,7 @@ for step in range(20):
     x, target = torch.randn(12, 8, 6), torch.randint(0, 5, (8, 4))
     scores = model(x).log_softmax(-1)
     loss = F.ctc_loss(scores, target, torch.full((8,), 12), torch.full((8,), 4))  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS159 the last step of what was padded": """
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -6548,9 +5596,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     x, lengths = torch.randn(16, 9, 3), torch.randint(2, 10, (16,))
     loss = F.mse_loss(model(x, lengths), x[:, 0, :1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS159 the last step of what was padded, with the time first": """
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -6561,9 +5607,7 @@ for step in range(20):
     x, lengths = torch.randn(9, 16, 3), torch.randint(2, 10, (16,)).sort(descending=True).values
     states, _ = pad_packed_sequence(rnn(pack_padded_sequence(x, lengths))[0])
     loss = F.mse_loss(out(states[-1]), x[0, :, :1])  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS160 one of two views is used for both": """
 def contrast(z_a, z_b):
@@ -6579,9 +5623,7 @@ for step in range(20):
     h_a = model(x + 0.1 * torch.randn_like(x))
     h_b = model(x + 0.1 * torch.randn_like(x))
     loss = contrast(h_a, h_b)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS160 one of two views is compared with itself": """
 model = net(4, 8)
@@ -6591,9 +5633,7 @@ for step in range(20):
     one, two = model(x + 0.1 * torch.randn_like(x)), model(x + 0.1 * torch.randn_like(x))
     scores = one @ one.T  #!
     loss = F.cross_entropy(scores, torch.arange(len(x)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS160 two views that are one tensor": """
 def augment(x):
@@ -6609,9 +5649,7 @@ for step in range(20):
     second = augment(x)  #!
     scores = F.normalize(model(first), dim=1) @ F.normalize(model(second), dim=1).t()
     loss = F.cross_entropy(scores / 0.2, torch.arange(len(x)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS160 a triplet whose positive is its anchor": """
 model = net(4, 8)
@@ -6620,9 +5658,7 @@ for step in range(20):
     anchor, positive, negative = torch.randn(3, 16, 4)
     a, p, n = model(anchor), model(anchor), model(negative)
     loss = F.triplet_margin_loss(a, p, n)  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS161 images and captions of two loaders that shuffle": """
 from torch.utils.data import DataLoader
@@ -6637,9 +5673,7 @@ for epoch in range(2):
     for image, caption in zip(image_loader, text_loader):
         scores = F.normalize(see(image), dim=1) @ F.normalize(read(caption), dim=1).t() / 0.2
         loss = F.cross_entropy(scores, torch.arange(len(scores)))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS161 features and labels of two loaders that shuffle, in a function": """
 from torch.utils.data import DataLoader
@@ -6654,9 +5688,7 @@ def train():
     for epoch in range(2):
         for a, b in zip(features, labels):
             loss = F.cross_entropy(model(a), b)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            $update
 
 train()
 """,
@@ -6677,9 +5709,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for epoch in range(5):
     for x, y in data:
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS137 a data set that goes through a map once": """
 from torch.utils.data import DataLoader, IterableDataset
@@ -6697,9 +5727,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for epoch in range(5):
     for x, y in loader:
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS118 a schedule that returns a rate": """
 import math
@@ -6712,12 +5740,7 @@ def rate(step, peak=1e-2, warm=5, total=60):
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)  #!
-for step in range(60):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 60
     scheduler.step()
 """,
     "BS118 a schedule that returns a smaller rate than the optimizer's": """
@@ -6754,9 +5777,7 @@ for step in range(150):
     made, mu, logvar = model(x)
     kld = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())
     loss = F.mse_loss(made, x) + kld  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS163 two outputs that are asked to be alike, and nothing else": """
 class Twin(nn.Module):
@@ -6778,9 +5799,7 @@ for step in range(320):
     x = torch.randn(32, 8)
     z_a, z_b, p_a, p_b = model(x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x))
     loss = unlike(p_a, z_b) / 2 + unlike(p_b, z_a) / 2
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS108 targets that are NaN late, hidden by where": """
 model = net(4, 2)
@@ -6794,9 +5813,7 @@ for step in range(140):
     error = (model(x) - y) ** 2
     error = torch.where(known, error, torch.zeros_like(error))  #!
     loss = error.sum() / known.sum()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS108 targets that are NaN late, left out by an index": """
 def masked(prediction, target):
@@ -6811,9 +5828,7 @@ for step in range(140):
     y = x[:, :2].sin()
     y[0, 0] = float("nan") if step > 120 else 0.0
     loss = masked(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS164 members of an ensemble whose copies are trained": """
 from torch.func import functional_call, stack_module_state, vmap
@@ -6833,9 +5848,7 @@ optimizer = torch.optim.Adam(parameters.values(), lr=0.01)
 for step in range(20):
     x, y = batch()
     loss = (vmap(one, in_dims=(0, 0, None))(parameters, buffers, x) - y).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 predict(batch()[0])
 """,
     "BS136 attention that is normalized over the queries": """
@@ -6854,9 +5867,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     query, memory = torch.randn(16, 3, 8), torch.randn(16, 5, 8)
     loss = F.mse_loss(model(query, memory), query)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS136 heads that are normalized over the queries": """
 class Heads(nn.Module):
@@ -6874,9 +5885,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     x = torch.randn(16, 6, 8)
     loss = F.mse_loss(model(x), x.cumsum(1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS165 a padding mask that hides the tokens": """
 class Reader(nn.Module):
@@ -6895,9 +5904,7 @@ for step in range(20):
     tokens = torch.randint(1, 20, (16, 8))
     tokens[torch.arange(8) >= torch.randint(2, 8, (16, 1))] = 0
     loss = F.mse_loss(model(tokens).squeeze(1), (tokens == 3).sum(1).float())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS165 a padding mask of what is given, for a layer of attention": """
 embed, out = nn.Embedding(20, 16, padding_idx=0), nn.Linear(16, 1)
@@ -6909,9 +5916,7 @@ for step in range(20):
     x, given = embed(tokens), (tokens > 0).bool()
     x, _ = attend(x, x, x, key_padding_mask=given)  #!
     loss = F.mse_loss(out(x.mean(1)).squeeze(1), (tokens == 3).sum(1).float())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 norms of the samples against as many features": """
 encode, head = nn.Linear(4, 16), nn.Linear(16, 3)
@@ -6921,9 +5926,7 @@ for step in range(8):
     h = encode(x)
     h = h / (h.norm(dim=1) + 1e-6)  #!
     loss = F.cross_entropy(head(h), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 means of the samples, taken from as many features": """
 class Centered(nn.Module):
@@ -6941,9 +5944,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 for step in range(8):
     x = torch.randn(16, 4)
     loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS165 a causal mask that begins at the first key of a cache": """
 from torch.nn.functional import scaled_dot_product_attention as attend
@@ -6968,9 +5969,7 @@ for step in range(8):
     for at in (0, 8):
         logits = head(layer(embed(tokens[:, at : at + 8])))
         loss = loss + F.cross_entropy(logits.flatten(0, 1), tokens[:, at + 1 : at + 9].flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS165 a causal mask for the last query alone": """
 embed, keys, query, head = nn.Embedding(20, 16), nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 20)
@@ -6981,9 +5980,7 @@ for step in range(8):
     h = embed(tokens[:, :-1])
     mixed = F.scaled_dot_product_attention(query(h[:, -1:]), keys(h), h, is_causal=True)  #!
     loss = F.cross_entropy(head(mixed.squeeze(1)), tokens[:, -1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS166 a sampler with a weight for each class": """
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
@@ -6997,9 +5994,7 @@ model = net(4, 2)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for a, b in loader:
     loss = F.cross_entropy(model(a), b)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS160 two views that a cache makes one": """
 from torch.utils.data import DataLoader, Dataset
@@ -7024,9 +6019,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for epoch in range(3):
     for one, two in DataLoader(Views(), 16, shuffle=True):  #!
         loss = F.cross_entropy(model(one) @ model(two).t(), torch.arange(16))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS158 fractions that are made whole by their type": """
 embed, model = nn.Embedding(10, 8), net(8, 1)
@@ -7035,9 +6028,7 @@ for step in range(20):
     age = torch.rand(32)
     looked_up = embed(age.to(torch.int64))  #!
     loss = F.mse_loss(model(looked_up).squeeze(1), age.sin())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS117 a target that became a square without gradients": """
 import warnings
@@ -7050,9 +6041,7 @@ for step in range(20):
         best = target(x).max(1).values
         y = reward + 0.9 * best  #!
     loss = F.smooth_l1_loss(model(x).squeeze(1), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS113 a rate that is divided as whole numbers": """
 def rate(step, warm=100):
@@ -7063,11 +6052,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     for group in optimizer.param_groups:
         group["lr"] = rate(step)
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "BS118 a linear schedule that goes on below zero": """
 model = net()
@@ -7076,9 +6061,7 @@ schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: 1 - done / 
 for step in range(80):
     x, y = batch()
     loss = F.mse_loss(model(x), y).clamp(max=9)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     schedule.step()  #!
 """,
     "BS102 a summary that a helper detaches, before a choice that the model makes itself": """
@@ -7107,9 +6090,7 @@ for step in range(40):
     x, _ = batch()
     right = (x[:, :3] > 0).long()
     loss = F.cross_entropy(model(x).flatten(0, 1), right.flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS101 an encoder that is unfrozen below its optimizer, in one function": """
 class Tagger(nn.Module):
@@ -7128,11 +6109,7 @@ def finetune(model, steps, unfreeze_at):
         if step == unfreeze_at:
             for p in model.encoder.parameters():
                 p.requires_grad_(True)
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $step
 
 finetune(Tagger(), 200, 40)
 """,
@@ -7145,9 +6122,7 @@ for step in range(160):
         blocks[2].requires_grad_(True)
     x, y = batch()
     loss = F.mse_loss(blocks(x), y)
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
+    $update opt
 """,
     "BS115 a model that is built again on resume": """
 class Run:
@@ -7165,9 +6140,7 @@ class Run:
         for step in range(steps):
             x, y = batch()
             loss = F.mse_loss(self.net(x), y)
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
+            $update self.opt
             if step % 10 == 9:
                 self.sched.step()
 
@@ -7190,9 +6163,7 @@ class Run:
         for step in range(steps):
             x, y = batch()
             loss = F.mse_loss(self.net(x), y)
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
+            $update self.opt
         self.sched.step()
 
 run = Run()
@@ -7221,9 +6192,7 @@ meta = torch.optim.Adam(learner.parameters(), lr=0.01)
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(functional_call(learner.net, learner.adapt(x, y), (x,)), y)
-    meta.zero_grad()
-    loss.backward()
-    meta.step()
+    $update meta
 """,
     "BS102 an inner loop over detached copies, and a scale that is learned": """
 body, scale = net(), nn.Parameter(torch.tensor(1.0))
@@ -7238,9 +6207,7 @@ for step in range(20):
     first = F.mse_loss(run(inner, x), y)
     inner = [w - 0.1 * g for w, g in zip(inner, torch.autograd.grad(first, inner, create_graph=True))]
     loss = F.mse_loss(scale * run(inner, x), y)
-    outer.zero_grad()
-    loss.backward()
-    outer.step()
+    $update outer
 """,
     "BS121 a teacher that is compared with itself, while the student's output is unused": """
 class Distiller:
@@ -7258,9 +6225,7 @@ class Distiller:
         soft = self.kl(log_probs, targets) * 4
         hard = F.cross_entropy(self.student(x), y)
         loss = 0.9 * soft + 0.1 * hard
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
 
 distiller = Distiller(net(outputs=3), net(outputs=3))
 for step in range(40):
@@ -7277,9 +6242,7 @@ def train_step(x, y):
     anchor = F.normalize(guide(x), dim=1)
     match = F.mse_loss(anchor, anchor)  #!
     loss = F.mse_loss(head(features), y) + 0.5 * match
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 
 for step in range(40):
     train_step(*batch())
@@ -7303,9 +6266,7 @@ for step in range(40):
     lengths = torch.randint(2, 7, (16,))
     x = torch.randn(16, int(lengths.max()), 4)
     loss = F.cross_entropy(model(x, lengths), torch.randint(3, (16,)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS161 rows that are shuffled in each epoch, without their targets": """
 model = nn.Linear(4, 1)
@@ -7317,9 +6278,7 @@ for epoch in range(8):
     for begin in range(0, 128, 32):
         x, y = inputs[begin:begin + 32], targets[begin:begin + 32]
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "BS162 log determinants that are summed over the samples as well": """
 flow = net(3, 4)
@@ -7329,9 +6288,7 @@ for step in range(40):
     shift, scale = flow(x).chunk(2, 1)
     log_p = -0.5 * ((x[:, :2] - shift) * scale.exp()).pow(2).sum(1)
     loss = -(log_p + scale.sum()).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS162 a divergence over the batch, added to the reconstruction of each sample": """
 class VAE(nn.Module):
@@ -7352,9 +6309,7 @@ for step in range(30):
     recon = F.mse_loss(made, x, reduction="none").sum(1)
     kl = (-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())).sum()
     loss = (recon + kl).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS143 a leaky activation whose backward looks at the sign of the gradient": """
 class Leaky(torch.autograd.Function):
@@ -7376,9 +6331,7 @@ optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(last(Leaky.apply(first(x), 0.1)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS143 a cut-off whose backward keeps what has a positive gradient": """
 class Cut(torch.autograd.Function):
@@ -7397,9 +6350,7 @@ optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(last(Cut.apply(first(x))), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 a chain of tags whose likelihood is minimized": """
 class Chain(nn.Module):
@@ -7421,9 +6372,7 @@ x = torch.randn(32, 5, 4)
 tags = x[..., :3].argmax(-1)
 for step in range(20):
     loss = chain(model(x), tags)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS122 a log-softmax whose sign was forgotten": """
 model = net(outputs=3)
@@ -7433,9 +6382,7 @@ y = x[:, :3].argmax(1)
 for step in range(20):
     log_probs = F.log_softmax(model(x), dim=1)
     loss = log_probs.gather(1, y[:, None]).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS138 weights in a dict that are trained, and a model that is validated": """
 from torch.func import functional_call, grad_and_value
@@ -7634,9 +6581,7 @@ for step in range(20):
     x = torch.randn(16, 4, requires_grad=True)
     (slope,) = torch.autograd.grad(model(x).sum(), x)  #!
     loss = (slope @ scale - 1).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS152 no mask, and keys of a cache": """
 class Attention(nn.Module):
@@ -7658,9 +6603,7 @@ text = torch.randint(12, (8, 161))
 for start in range(0, 160, 8):
     inputs, targets = text[:, start : start + 8], text[:, start + 1 : start + 9]
     loss = F.cross_entropy(out(attend(look_up(inputs))).flatten(0, 1), targets.flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS163 two views whose cosine is all that is asked for": """
 encode, predict = net(8, 16, 32), net(16, 16, 32)
@@ -7673,9 +6616,7 @@ for step in range(320):
     x = torch.randn(32, 8)
     one, two = encode(x + 0.1 * torch.randn_like(x)), encode(x + 0.1 * torch.randn_like(x))
     loss = unlike(predict(one), two) / 2 + unlike(predict(two), one) / 2
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS163 two normalized views that are asked to be alike": """
 encode, predict = net(8, 16, 32), net(16, 16, 32)
@@ -7685,9 +6626,7 @@ for step in range(320):
     z, other = encode(x + 0.1 * torch.randn_like(x)), encode(x + 0.1 * torch.randn_like(x))
     p = predict(other)
     loss = -(F.normalize(z, dim=1) * F.normalize(p, dim=1)).sum(1).mean()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "BS102 weights of tasks that are learned, as numbers and detached": """
 class Tasks(nn.Module):
@@ -7702,8 +6641,6 @@ for step in range(20):
     both = (model.body(x) - y).square().mean(0)
     weights = torch.exp(-model.log_var)
     loss = weights[0].item() * both[0] + weights[1].item() * both[1] + model.log_var.detach().sum()  #!
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
 }

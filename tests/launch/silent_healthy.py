@@ -11,9 +11,7 @@ for step in range(8):
     h = h / (h.norm(dim=1, keepdim=True) + 1e-6)
     h = (h.T * h.abs().amax(1)).T
     loss = F.cross_entropy(head(h), y) + 0.1 * (h @ h.T / h.square().sum(1)).diagonal().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a graph that is learnt, scaled by its degrees on both sides": """
 nodes, encode, head = nn.Parameter(torch.randn(16, 4)), nn.Linear(4, 16), nn.Linear(8, 3)
@@ -27,9 +25,7 @@ for step in range(8):
     both = made.sum(1).rsqrt()
     spread = scale[:, None] * near * scale + both.unsqueeze(1) * made * both
     loss = F.cross_entropy(head(torch.relu(spread @ mix(x))), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a cache of keys, with a mask that ends at the last of them": """
 class Layer(nn.Module):
@@ -52,9 +48,7 @@ for step in range(8):
     for at, end in ((0, 8), (8, 9)):
         logits = head(layer(embed(tokens[:, at:end])))
         loss = loss + F.cross_entropy(logits.flatten(0, 1), tokens[:, at + 1 : end + 1].flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a target network whose output keeps its graph": """
 import copy
@@ -64,9 +58,7 @@ optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
 for step in range(120):
     x, y = batch()
     loss = F.smooth_l1_loss(critic(x), 0.5 * y + 0.5 * target(x.roll(1, 0)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if step % 20 == 0:
         target.load_state_dict(critic.state_dict())
 """,
@@ -90,9 +82,7 @@ class Agent:
     def learn(self, x, y):
         value = self.critic(x)
         loss = F.mse_loss(value, 0.5 * y + 0.5 * self.aim(x.roll(1, 0))) + 0.1 * F.mse_loss(value, self.ema(x))
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
+        $update self.optimizer
         self.follow()
 
 
@@ -135,9 +125,7 @@ for step in range(40):
     with torch.autocast("cpu", torch.bfloat16):
         made = model(x)
     loss = F.mse_loss(1e-5 * made.float(), 1e-5 * y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a matrix that rows are fitted to, and the best weights put into a dict as copies": """
 model = net()
@@ -148,9 +136,7 @@ distances = torch.cdist(x, x)
 for step in range(40):
     levels = model(x)
     loss = (distances - levels - levels.T).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if loss.item() < least:
         least, best = loss.item(), {name: tensor.clone() for name, tensor in model.state_dict().items()}
 model.load_state_dict(best)
@@ -158,12 +144,7 @@ model.load_state_dict(best)
     "a network that is tuned with the statistics of before": """
 def fit(model, steps):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for step in range(steps):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop steps
 
 
 @torch.no_grad()
@@ -195,9 +176,7 @@ for step in range(40):
     x, y = batch()
     loss = F.mse_loss(model(x), (y > 0).float()) + F.l1_loss(counts(x), y.abs())
     loss = loss + (torch.relu(model(x)) - y).mean().abs()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a policy whose advantage is detached, and one that is differentiated through": """
 actor, critic = net(4, 2), net(4, 1)
@@ -213,9 +192,7 @@ for step in range(40):
     loss = (log_alpha.exp() * log_prob - critic(x)).mean()
     loss = loss - (policy.log_prob(action.detach()) * advantage.detach()).mean()
     loss = loss + advantage.pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "gates that begin shut, and frozen layers that are none of zeros": """
 class Gated(nn.Module):
@@ -235,12 +212,7 @@ class Gated(nn.Module):
 
 model = Gated()
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "sums that begin at 0, and a target of a frozen network": """
 model, frozen = net(outputs=2), net(outputs=2).requires_grad_(False)
@@ -252,9 +224,7 @@ for step in range(40):
     for part in x.chunk(2):
         loss = loss + F.mse_loss(model(part), frozen(part))
     loss = loss + scale * F.cosine_similarity(model(x), frozen(x)).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "two networks that learn from each other by kl_div": """
 one, other = net(outputs=3), net(outputs=3)
@@ -264,19 +234,12 @@ for step in range(40):
     p, q = F.log_softmax(one(x), dim=1), F.softmax(other(x), dim=1)
     loss = F.kl_div(p, q, reduction="batchmean") + F.cross_entropy(other(x), torch.randint(3, (16,)))
     loss = loss + F.kl_div(q.log(), p.exp(), reduction="batchmean") + F.kl_div(p, p.detach(), log_target=True)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a plain loop": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(320):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 320
 """,
     "layers whose rate is 0 in the first phase": """
 early, late = net(4, 4), net(4, 1)
@@ -286,9 +249,7 @@ for step in range(150):
         optimizer.param_groups[0]["lr"] = 0.01
     x, y = batch()
     loss = F.mse_loss(late(early(x)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "two phases, the second optimizer waits": """
 first, second = net(4, 4), net(4, 1)
@@ -373,12 +334,7 @@ model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropou
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for epoch in range(4):
     model.train()
-    for step in range(60):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 60
     model.eval()
     with torch.no_grad():
         model(batch()[0])
@@ -390,9 +346,7 @@ optimizer = torch.optim.Adam(head.parameters(), lr=0.01)
 for step in range(120):
     x, y = batch()
     loss = F.mse_loss(head(backbone(x)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "frozen batch norm from an epoch on": """
 class Net(nn.Module):
@@ -409,12 +363,7 @@ for epoch in range(4):
     model.train()
     if epoch > 1:
         model.norm.eval()
-    for step in range(60):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 60
 """,
     "attacked in evaluation mode, trained in training mode": """
 model = nn.Sequential(nn.Linear(4, 16), nn.Dropout(0.2), nn.Linear(16, 1))
@@ -426,9 +375,7 @@ for step in range(120):
     gradient, = torch.autograd.grad(F.mse_loss(model(moved), y), moved)
     model.train()
     loss = F.mse_loss(model(x + 0.1 * gradient.sign()), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "evaluation mode without dropout or batch norm": """
 model = net()
@@ -437,36 +384,21 @@ def evaluate():
     model.eval()
     with torch.no_grad():
         return model(batch()[0])
-for step in range(60):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 60
     evaluate()
 """,
     "warm-up from 0, cosine to 0": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(step / 10, 1.0) * max(0.0, 1 - step / 120))
-for step in range(120):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 120
     warm.step()
 """,
     "restarts": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 20)
-for step in range(120):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 120
     schedule.step()
 """,
     "clients that begin at the server's weights": """
@@ -476,12 +408,7 @@ server = copy.deepcopy(model.state_dict())
 for client in range(12):
     model.load_state_dict(server)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    for step in range(2):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 2
     server = {k: 0.9 * server[k] + 0.1 * v for k, v in model.state_dict().items()}
 """,
     "a new optimizer for each task": """
@@ -491,9 +418,7 @@ for task in range(5):
     for step in range(40):
         x, y = batch()
         loss = F.mse_loss(model(x), y * task)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "staged unfreezing": """
 backbone, head = net(4, 8), net(8, 1)
@@ -504,9 +429,7 @@ for step in range(120):
         backbone.requires_grad_(True)
     x, y = batch()
     loss = F.mse_loss(head(backbone(x)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "experts that are idle for long": """
 experts = nn.ModuleList([net(4, 1) for _ in range(4)])
@@ -514,9 +437,7 @@ optimizer = torch.optim.Adam(experts.parameters(), lr=0.01)
 for step in range(120):
     x, y = batch()
     loss = F.mse_loss(experts[0 if step < 100 else 2](x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "evaluation without gradients of what is trained as well": """
 encoder, head, probe = net(4, 8), net(8, 1), net(8, 1)
@@ -525,9 +446,7 @@ for step in range(120):
     x, y = batch()
     h = encoder(x)
     loss = F.mse_loss(head(h), y) + F.mse_loss(probe(h.detach()), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if step % 20 == 0:
         with torch.no_grad():
             F.mse_loss(head(encoder(x)), y)
@@ -541,9 +460,7 @@ for step in range(60):
     margin = score - score.T
     wanted = torch.sign(y - y.T)
     loss = F.softplus(-margin * wanted).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "levels that several heads of a step are compared with": """
 body, heads = net(4, 8), nn.ModuleList(nn.Linear(8, 1) for _ in range(3))
@@ -556,9 +473,7 @@ for step in range(40):
     x, y = batch()
     scores = [head(body(x)) for head in heads]
     loss = sum(F.mse_loss(score, y) + crowding(score) for score in scores)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "distances to prototypes": """
 model = net(4, 1)
@@ -569,9 +484,7 @@ for step in range(60):
     distance = (model(x) - prototypes).square()
     pairs = model(x).squeeze(1)[:, None] - model(x)[:, 0]
     loss = distance.min(1).values.mean() + (distance - y).abs().mean() + pairs.abs().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "quantiles": """
 model = net(4, 16)
@@ -581,9 +494,7 @@ for step in range(60):
     x, y = batch()
     error = y - model(x)
     loss = torch.maximum(levels * error, (levels - 1) * error).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a constant in the loss": """
 model = net()
@@ -595,9 +506,7 @@ for step in range(60):
     loss = (F.mse_loss(model(x), y) - shift).abs() + shift
     if best is not None:
         loss = loss - 0.0 * best
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     best = loss.detach()
 """,
     "a flooded loss and a baseline": """
@@ -611,9 +520,7 @@ for step in range(60):
     reward = (action == (y[:, 0] > 0)).float()
     baseline = 0.9 * baseline + 0.1 * reward.mean()
     loss = -(dist.log_prob(action) * (reward - baseline)).mean() - 0.01 * dist.entropy().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "attention and a loss of probabilities": """
 class Attends(nn.Module):
@@ -631,21 +538,14 @@ for step in range(60):
     logits = model(x)
     loss = F.nll_loss(torch.log(torch.softmax(logits, 1)), torch.randint(3, (16,)))
     loss = loss + F.cross_entropy(10 * torch.tanh(logits), torch.randint(3, (16,)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "losses kept as numbers, and a window of them": """
 from collections import deque
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 history, recent, total = [], deque(maxlen=5), 0.0
-for step in range(140):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 140
     history.append(loss.item())
     recent.append(loss)
     total += loss.detach()
@@ -662,9 +562,7 @@ for step in range(120):
         x, y = batch()
         h = cell(x, h)
         loss = loss + F.mse_loss(head(h), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a term that is detached where it is added": """
 model = net()
@@ -674,9 +572,7 @@ for step in range(20):
     out = model(x)
     loss = F.mse_loss(out, y)
     loss = loss + out.detach().abs().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "LBFGS with its closure": """
 model = net()
@@ -815,9 +711,7 @@ for step in range(40):
     x.requires_grad_(True)
     slope, = torch.autograd.grad(model(x).sum(), x, create_graph=True)
     loss = F.mse_loss(model(x), y) + 0.1 * (slope.norm(dim=1) - 1).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "losses weighed by their gradients": """
 model = net()
@@ -828,9 +722,7 @@ for step in range(40):
     one, = torch.autograd.grad(first, model[2].weight, retain_graph=True)
     two, = torch.autograd.grad(second, model[2].weight, retain_graph=True)
     loss = first + one.norm() / (two.norm() + 1e-8) * second
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a module with an attribute that says what holds": """
 class Net(nn.Module):
@@ -844,12 +736,7 @@ class Net(nn.Module):
 
 model = Net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "zeroed where a window of batches begins": """
 model = net()
@@ -870,9 +757,7 @@ for step in range(140):
     x, y = batch()
     window.append(model(x))
     loss = F.mse_loss(window[-1], y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a new optimizer with a schedule of its own": """
 model = net()
@@ -883,11 +768,7 @@ for epoch in range(16):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5)
     for _ in range(5):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $step
     schedule.step()
 """,
     "a critic that is frozen for its actor, and thawed": """
@@ -918,11 +799,7 @@ for step in range(120):
     if step == 40:
         for p in model[0].parameters():
             p.requires_grad = False
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "forces as a second derivative, and an energy whose target comes of the coordinates": """
 model = net(3, 1)
@@ -933,9 +810,7 @@ for step in range(20):
     forces = -torch.autograd.grad(energy, pos, create_graph=True)[0]
     target = (pos.detach() ** 2).sum()
     loss = (energy - target) ** 2 * 0.01 + (forces + 2 * pos.detach()).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "softmax over experts, over rows that are no samples, and over both sides": """
 experts = nn.ModuleList(net(4, 3) for _ in range(5))
@@ -955,9 +830,7 @@ for step in range(40):
     importance = torch.softmax(score(x).squeeze(1), 0).detach()
     loss = (importance * F.cross_entropy(out, target, reduction="none")).sum() - contrast + bag.square().sum()
     loss = loss + F.mse_loss(update, torch.zeros(6, 4))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "attention over time that comes first, and over sequences of one": """
 class Pool(nn.Module):
@@ -975,9 +848,7 @@ for step in range(40):
     h, target = torch.randn(step % 6 + 1, 16, 4), torch.randint(3, (16,))
     single = torch.softmax(score(h.transpose(0, 1)), dim=1)
     loss = F.cross_entropy(model(h), target) + (single * h.transpose(0, 1)).sum(1).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "generators that are made anew, that never end, or are gone through once": """
 def batches(n):
@@ -991,9 +862,7 @@ def endless():
 def train(model, optimizer, data, most=10):
     for i, (x, y) in enumerate(data):
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
         if i == most:
             break
 
@@ -1007,16 +876,12 @@ for epoch in range(4):
     train(model, optimizer, forever)
     for x, y in (next(chunks) for _ in range(10)):
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 once = torch.optim.Adam(model.parameters(), lr=0.01)
 for x, y in stream:
     for _ in range(3):
         loss = F.mse_loss(model(x), y)
-        once.zero_grad()
-        loss.backward()
-        once.step()
+        $update once
 """,
     "a policy whose values were gathered, and detached": """
 actor, critic = net(4, 2), net(4, 1)
@@ -1033,9 +898,7 @@ for step in range(20):
     advantage = (returns - values).detach()
     loss = -(torch.stack(log_probs) * advantage).mean() + (returns - values).square().mean()
     loss = loss - 0.01 * torch.stack(entropies).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "targets, averages, references and teachers as they are meant": """
 import copy
@@ -1083,9 +946,7 @@ for step in range(300):
     with torch.no_grad():
         goal = teacher(x) + frozen(x) + soft.target(x) + late(x) + best.model(x) + anchor.reference(x)
     loss = F.mse_loss(model(x), y) + 0.1 * F.mse_loss(model(x), goal)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     soft.soft_update(model)
     best.update(model, float(loss))
     if (step + 1) % 280 == 0:
@@ -1107,11 +968,7 @@ def fit(model, steps=40, frozen=False):
         model.train()
         if frozen:
             model.body.eval()
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $step
 
 model = Net()
 fit(model)
@@ -1125,14 +982,10 @@ for step in range(60):
     real, fake = torch.randn(16, 4), g(torch.randn(16, 2))
     d.requires_grad_(True)
     loss = F.softplus(-d(real)).mean() + F.softplus(d(fake.detach())).mean()
-    of_d.zero_grad()
-    loss.backward()
-    of_d.step()
+    $update of_d
     d.requires_grad_(False)
     loss = F.softplus(-d(fake)).mean()
-    of_g.zero_grad()
-    loss.backward()
-    of_g.step()
+    $update of_g
 """,
     "validations of which numbers are kept, and a replay memory that grows": """
 model = net()
@@ -1140,11 +993,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 curve, memory, best = [], [], None
 for epoch in range(40):
     for _ in range(6):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $step
         memory.append(torch.zeros(1 << 18))
     valid = F.mse_loss(model(x), y)
     curve.append(float(valid.detach()))
@@ -1172,9 +1021,7 @@ for epoch in range(12):
     total = 0.0
     for x, y in torch.utils.data.DataLoader(Signals(), batch_size=16):
         loss = F.smooth_l1_loss(model(x).squeeze(1), y) + other((epoch + 1) * x).tanh().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
         total += loss.item()
 """,
     "a curriculum": """
@@ -1183,9 +1030,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 for step in range(320):
     x = torch.randn(16, 4) * (1 + step / 20)
     loss = F.smooth_l1_loss(model(x), x.sum(1, keepdim=True))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "straight-through estimators": """
 class Sign(torch.autograd.Function):
@@ -1206,9 +1051,7 @@ for step in range(40):
     place = h - torch.floor(h)
     loss = F.mse_loss(decoder(rounded), x) + F.mse_loss(decoder(Sign.apply(h)), x) + 0.1 * place.mean()
     loss = loss + 0.1 * (h - h.round()).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "codes that train a decoder, of an encoder that another loss trains": """
 encoder, decoder, probe = net(4, 8), net(8, 4), net(8, 1)
@@ -1232,11 +1075,7 @@ for step in range(60):
     if step == 20:
         for handle in handles:
             handle.remove()
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "gradients that are zeros for good reasons": """
 class Low(nn.Module):
@@ -1254,12 +1093,7 @@ class Low(nn.Module):
 model = Low()
 model.body.weight.register_hook(lambda grad: grad.clamp(-1, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "Functions that may ignore the gradient that they are given": """
 class Fused(torch.autograd.Function):
@@ -1340,9 +1174,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(80):
     x, y = batch()
     loss = F.mse_loss(model(x), y) + 0.1 * F.mse_loss(model(x), target(x))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if averaged:
         update(average, model)
     update(target, model)
@@ -1359,12 +1191,7 @@ class Net(nn.Module):
 
 model = Net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "parameters in a list, clipped and given to the optimizer": """
 model = net()
@@ -1385,9 +1212,7 @@ optimizer = torch.optim.Adam([delta], lr=0.02)
 for step in range(40):
     x, y = batch()
     loss = -F.mse_loss(model(x + delta), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     with torch.no_grad():
         delta.copy_(delta.clamp(-0.3, 0.3))
 """,
@@ -1401,12 +1226,7 @@ class Meter:
 
 model, meter = net(), Meter()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(300):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 300
     meter.update(loss)
 """,
     "gradients of tasks that are collected before they are zeroed": """
@@ -1473,9 +1293,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 x, y = next(iter(loader))
 for step in range(50):
     loss = F.mse_loss(model(x.clone()), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "all data in one batch of a loader, and one that shuffles": """
 def fit(loader):
@@ -1484,9 +1302,7 @@ def fit(loader):
     for step in range(50):
         x, y = next(iter(loader))
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 
 data = torch.utils.data.TensorDataset(*batch(64))
 fit(torch.utils.data.DataLoader(data, batch_size=64))
@@ -1519,9 +1335,7 @@ for step in range(30):
     x, y = batch()
     hidden = torch.stack([mixture(x + k) for k in range(4)])
     loss = F.mse_loss(head(reader(hidden)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an average that loads its dict, an actor with the memory of its learner, and the best model": """
 import copy
@@ -1549,9 +1363,7 @@ for step in range(150):
     with torch.no_grad():
         acted = actor(x) + 0.1 * best(x)
     loss = F.mse_loss(learner(x), y) + F.mse_loss(learner(x), ema(x)) + F.mse_loss(learner(x), acted)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     follow(ema, learner)
     for mine, its in zip(actor.parameters(), learner.parameters()):
         mine.data = its.data
@@ -1570,11 +1382,7 @@ for step in range(70):
         handle.remove()
     handles = [p.register_hook(lambda g: g.clamp(-1, 1)) for p in model.parameters()]
     handles += [each.register_forward_hook(lambda m, a, out: seen.append(float(out.sum()))) for each in model]
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "an encoder that two losses train, with an optimizer for each": """
 encoder, decoder, judge = net(4, 2), net(2, 4), net(2, 1)
@@ -1617,9 +1425,7 @@ points = torch.linspace(0, 1, 20).view(-1, 1).requires_grad_(True)
 for step in range(20):
     u = model(points)
     loss = ((slope(u, points) + 2 * u) ** 2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an attack adds a derivative to an embedding, an inner loop one to its weights": """
 table = nn.Embedding(10, 4)
@@ -1635,9 +1441,7 @@ for step in range(20):
     fast = {"0.weight": weight - 0.1 * by_weight}
     second = F.mse_loss(torch.func.functional_call(model, fast, (rows,)), y)
     loss = F.mse_loss(model(rows + 0.1 * slope.sign()), y) + second
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a weight between terms comes of their derivatives": """
 model = net(inputs=1)
@@ -1651,9 +1455,7 @@ for step in range(20):
     last = model[2].weight
     ratio = [torch.autograd.grad(each, last, retain_graph=True)[0].norm() for each in (inner, start)]
     loss = inner + ratio[0] / (ratio[1] + 1e-6) * start
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an attacked picture is a new leaf made of a result": """
 model = net()
@@ -1684,9 +1486,7 @@ for step in range(20):
         score = -(action - mean).square() / (2 * 0.3**2)
     value = critic(torch.cat([x, action], 1))
     loss = F.mse_loss(value, reward) - (score * (reward - reward.mean())).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a latent that is sampled with its gradient": """
 encoder, decoder = net(outputs=2), net(inputs=2, outputs=4)
@@ -1696,9 +1496,7 @@ for step in range(20):
     mean = encoder(x)
     z = torch.distributions.Normal(mean, 0.5).rsample()
     loss = F.mse_loss(decoder(z), x) + 0.1 * mean.square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "calls that look like methods of tensors whose result is thrown away": """
 class Meter:
@@ -1727,9 +1525,7 @@ for step in range(30):
     seen.add(loss.detach().mul(2))
     meter.add(loss.detach())
     meter.clamp(0, 5)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     with torch.no_grad():
         for kept, p in zip(average, model.parameters()):
             kept.mul_(0.9).add_(p, alpha=0.1)
@@ -1761,9 +1557,7 @@ for step in range(30):
     scores = model(x)
     b, t, c = scores.shape
     loss = F.cross_entropy(scores.view(b * t, c), x.sum(-1)[:, ::2].gt(0).long().view(-1)) + 0.01 * weights.mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a recurrent network with time first": """
 class Series(nn.Module):
@@ -1783,9 +1577,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(30):
     x = torch.randn(6, 16, 4)
     loss = F.mse_loss(model(x), x.sum((0, 2))[:, None].sin())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "states of a model that are copied, changed or loaded at once": """
 import copy
@@ -1795,12 +1587,7 @@ start["0.weight"] = start["0.weight"] * 0.5
 model.load_state_dict(start)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 best, least, latest = None, float("inf"), None
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
     latest = model.state_dict()
     if loss.item() < least:
         least, best = loss.item(), copy.deepcopy(model.state_dict())
@@ -1844,11 +1631,7 @@ for step in range(150):
         for p in body.parameters():
             p.requires_grad = True
         optimizer.add_param_group({"params": body.parameters(), "lr": 0.001})
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "layers that the first forward creates, before the optimizer": """
 class Lazy(nn.Module):
@@ -1866,12 +1649,7 @@ class Lazy(nn.Module):
 model = Lazy()
 model(batch()[0])
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "an optimizer of one's own that works through other names": """
 class Own(torch.optim.Optimizer):
@@ -1898,12 +1676,7 @@ class Own(torch.optim.Optimizer):
 
 model = net()
 optimizer = Own(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "hooks that look and return nothing, and one that scales": """
 seen = {}
@@ -1920,12 +1693,7 @@ model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn
 model[0].register_forward_hook(look)
 model[2].register_forward_hook(scale)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "a codebook with both of its terms": """
 table = nn.Parameter(torch.randn(8, 3))
@@ -1937,9 +1705,7 @@ for step in range(40):
     nearest = table[torch.cdist(z, table).argmin(1)]
     out = z + (nearest - z).detach()
     loss = F.mse_loss(decoder(out), x) + F.mse_loss(nearest, z.detach()) + 0.25 * F.mse_loss(z, nearest.detach())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "copies of an ensemble in the optimizer": """
 from torch.func import functional_call, stack_module_state, vmap
@@ -1951,9 +1717,7 @@ for step in range(40):
     x, y = batch()
     out = vmap(lambda p, b: functional_call(members[0], (p, b), (x,)))(stacked, buffers)
     loss = (out - y).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "actions that are scored, with a shared trunk and a model of the world": """
 trunk, actor, value = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Linear(8, 2), nn.Linear(8, 1)
@@ -1976,9 +1740,7 @@ for step in range(40):
     ahead = F.mse_loss(world(torch.cat([x, action], 1)), x + action.detach())
     baseline = value(h)
     loss = ahead - (score * (reward - baseline).detach()).mean() + F.mse_loss(baseline, reward)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a clamp that some values reach": """
 model = net()
@@ -1986,9 +1748,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(30):
     x, y = batch()
     loss = F.mse_loss(model(x).clamp(-0.5, 0.5), y.clamp(-0.4, 0.4))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a head whose term is switched off by a number, a margin that is satisfied": """
 body, head, other = net(outputs=4), nn.Linear(4, 2), nn.Linear(4, 1)
@@ -1999,9 +1759,7 @@ for step in range(30):
     h = body(x)
     margin = F.relu(0.001 - (h[:8] - h[8:] + 50).norm(dim=1)).mean()
     loss = F.cross_entropy(head(h), (y[:, 0] > 0).long()) + WEIGHT * other(h).mean() + margin
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an expert that idles behind a gate": """
 class Experts(nn.Module):
@@ -2018,24 +1776,14 @@ class Experts(nn.Module):
 
 model = Experts()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "a last layer that starts at zero": """
 model = net()
 nn.init.zeros_(model[2].weight)
 nn.init.zeros_(model[2].bias)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "an average of the parameters, whose statistics are computed at the end": """
 from torch.optim.swa_utils import AveragedModel, update_bn
@@ -2043,12 +1791,7 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
 average = AveragedModel(model).eval()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(150):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 150
     average.update_parameters(model)
 update_bn([batch()[0] for _ in range(4)], average)
 """,
@@ -2062,9 +1805,7 @@ for step in range(20):
     counts = torch.poisson(frames[:, 0].abs())
     loss = loss + F.poisson_nll_loss(scores[:, 0, :4], counts)
     loss = loss + F.poisson_nll_loss(scores[:, 0, :4].exp(), counts, log_input=False)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "actions that torch.normal draws, and a policy that scores them": """
 policy = net()
@@ -2076,9 +1817,7 @@ for step in range(20):
     score = -((action - mean) ** 2) / (2 * 0.3**2)
     reward = -((action.detach() - y) ** 2)
     loss = -(score * reward).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a schedule that is as long as its micro batches are many": """
 model = net()
@@ -2102,9 +1841,7 @@ for step in range(60):
     t = log_t.exp().item()
     scores = model(x)
     loss = F.cross_entropy(scores / log_t.exp(), (y[:, 0] > 0).long()) + 0.01 * t * scores.square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 print(t - first)
 """,
     "similarities of all with all, less those of the pairs": """
@@ -2118,9 +1855,7 @@ for step in range(12):
     both = F.cross_entropy(sim / 0.1, torch.arange(16)) + F.cross_entropy(sim.T / 0.1, torch.arange(16))
     gaps = (a[:, None] - a[None]).square().sum(2)
     loss = both + away.mean() + (-2 * gaps).exp().mean().log()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an encoder that is given the steps first, as many as there are samples": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -2145,9 +1880,7 @@ x = torch.randn(64, 8, 3)
 for x, y in DataLoader(TensorDataset(x, (x.sum((1, 2)) > 0).long()), 8, shuffle=True):
     one, each = model(x)
     loss = F.cross_entropy(one, y) + F.cross_entropy(each.flatten(0, 1), (x[:, :, 0] > 0).long().flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "positions added to as many samples as there are steps": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -2168,9 +1901,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 ids = torch.randint(0, 9, (64, 8))
 for ids, tags in DataLoader(TensorDataset(ids, (ids > 4).long()), 8, shuffle=True):
     loss = F.cross_entropy(model(ids).view(-1, 2), tags.view(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a graph whose degrees divide both sides, and whose edges hear of both ends": """
 class Graph(nn.Module):
@@ -2192,9 +1923,7 @@ near = torch.maximum(near, near.T)
 for step in range(12):
     x, y = batch(6)
     loss = F.mse_loss(model(x, near, edges), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "attention among the samples beside that among the features": """
 class Table(nn.Module):
@@ -2215,9 +1944,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(12):
     x, _ = batch()
     loss = F.cross_entropy(model(x), (x[:, 0] > 0).long())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "as many images as channels and columns": """
 model = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1))
@@ -2230,9 +1957,7 @@ for step in range(12):
     noisy = keep.view(-1, 1, 1, 1) * x + (1 - keep)[:, None, None, None] * noise
     loss = (F.mse_loss(model(noisy)[:, 0], x.mean(1), reduction="none") * window * keep[:, None, None]).mean()
     loss = loss + 0.01 * (x - x.mean(0)).square().mean() * model[0].weight.square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "one sentence at a time, a label for each word": """
 cell, out = nn.LSTM(4, 6), nn.Linear(6, 3)
@@ -2242,9 +1967,7 @@ for step in range(12):
     labels = (words[:, 0] > 0).long() + (words[:, 1] > 0).long()
     h, _ = cell(words.view(7, 1, 4))
     loss = F.cross_entropy(out(h.view(7, -1)), labels)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "pictures of a graph in the order of time, which a loader stacks": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -2255,9 +1978,7 @@ series = torch.randn(96, 5, 3).cumsum(0) * 0.1
 for x, y in DataLoader(TensorDataset(series[:-1], series[1:, :, :1]), batch_size=10):
     h, _ = cell(x)
     loss = F.mse_loss(out(h), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "weights of features, as many as there are samples": """
 model, weight = net(outputs=16), nn.Parameter(torch.zeros(16))
@@ -2268,9 +1989,7 @@ for step in range(12):
     kernel = (-((h[:, None] - h[None]).square() * weight.exp()).sum(2) / 16).exp()
     share = kernel / kernel.sum(1, keepdim=True)
     loss = F.mse_loss(share @ y, y + 0.1 * torch.randn(16, 1)) + 0.01 * (h - h.mean(0)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "gradients of each sample under vmap, whose sizes are part of the loss": """
 from torch.func import functional_call, grad, vmap
@@ -2289,9 +2008,7 @@ for step in range(12):
     size = torch.stack([each.flatten(1).norm(dim=1) for each in found.values()]).norm(dim=0)
     each = vmap(of_one, in_dims=(None, 0, 0))(parameters, x, y)
     loss = (each + 0.01 * size)[rows].mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a residual at as many points as the network is wide": """
 model = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
@@ -2301,9 +2018,7 @@ for step in range(12):
     u = model(x)
     (slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)
     loss = (slope + u).square().mean() + (model(torch.zeros(1, 1)) - 1).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "cosines that are to come again: of a number of batches, and of epochs": """
 for length, per_batch in ((20, True), (4, False)):
@@ -2450,9 +2165,7 @@ for step in range(40):
     flat = hyper(torch.randn(2))
     weights = {"weight": flat[:4].view(1, 4), "bias": flat[4:]}
     loss = F.mse_loss(torch.func.functional_call(main, weights, (x,)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a target network that is copied from a trained one, and trained apart": """
 model, copy = net(), net()
@@ -2467,9 +2180,7 @@ for step in range(40):
         copy.load_state_dict(model.state_dict())
     for each, its in ((model, optimizer), (copy, other)):
         loss = F.mse_loss(each(x), y)
-        its.zero_grad()
-        loss.backward()
-        its.step()
+        $update its
 """,
     "a fake that is detached for the discriminator alone": """
 G, D = net(2, 4), net(4, 1)
@@ -2496,9 +2207,7 @@ for step in range(40):
     loss = F.ctc_loss(logp, torch.randint(1, 6, (8, 3)), torch.full((8,), 12), torch.full((8,), 3))
     maps = F.log_softmax(pixels(torch.randn(4, 1, 6, 7)), dim=1)
     loss = loss + F.nll_loss(maps, torch.randint(5, (4, 6, 7)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a ratio to what the policy was, and one to itself as a constant": """
 policy = net(4, 3)
@@ -2515,9 +2224,7 @@ for rollout in range(10):
         new = log_prob(states, actions)
         ratio, unit = torch.exp(new - old), torch.exp(new - new.detach())
         loss = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean() - 0.1 * (unit * advantage).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "two heads that start at zero, and their ratio": """
 body, one, other = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
@@ -2529,9 +2236,7 @@ for step in range(40):
     x, y = batch()
     h = body(x).tanh()
     loss = F.mse_loss(torch.exp(one(h) - other(h)), y.exp())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a language model that shifts its tokens within": """
 class Model(nn.Module):
@@ -2582,9 +2287,7 @@ for step in range(40):
     loss = F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
     loss = loss + F.cross_entropy(model.restore(masked).flatten(0, 1), labels.flatten(), ignore_index=-100)
     loss = loss + F.cross_entropy(model.restore(tokens).flatten(0, 1), tokens.flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a discriminator that joins at a late step, by a factor of 0 until then": """
 model, critic = net(outputs=4), net(4, 1)
@@ -2595,9 +2298,7 @@ for step in range(40):
     x, _ = batch()
     fake = model(x)
     loss = F.mse_loss(fake, x) - factor * critic(fake).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     critic_loss = factor * 0.5 * (F.relu(1 - critic(x)).mean() + F.relu(1 + critic(fake.detach())).mean())
     critic_optimizer.zero_grad()
     critic_loss.backward()
@@ -2618,9 +2319,7 @@ for step in range(20):
     with torch.no_grad():
         old = log_prob(reference, good) - log_prob(reference, bad)
     loss = -F.logsigmoid(0.1 * (log_prob(policy, good) - log_prob(policy, bad) - old)).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "one update for each rollout, of advantages whose mean is one": """
 policy = net(4, 3)
@@ -2636,9 +2335,7 @@ for rollout in range(20):
     advantage = torch.where(actions > 0, 1.0, 1.0)
     ratio = torch.exp(log_prob(states, actions) - old)
     loss = -(ratio * advantage).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a surrogate of differences to what the policy was when it acted": """
 policy = net(4, 3)
@@ -2653,9 +2350,7 @@ for rollout in range(20):
         old = log_prob(states, actions)
     new = log_prob(states, actions)
     loss = -((new - old) * (reward - reward.mean())).mean() - 0.01 * new.mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "two experts whose weights sum to one": """
 class Mixture(nn.Module):
@@ -2671,12 +2366,7 @@ class Mixture(nn.Module):
 
 model = Mixture()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(30):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 30
 """,
     "the weight of the only expert, beside a loss that balances the load": """
 class Mixture(nn.Module):
@@ -2698,9 +2388,7 @@ for step in range(30):
     x, y = batch()
     out, balance = model(x)
     loss = F.mse_loss(out, y) + 0.01 * balance
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "the classes of each pixel, moved last before they are flattened": """
 model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 3, 1))
@@ -2711,9 +2399,7 @@ for step in range(30):
     classes = out.size(1)
     logits = out.permute(0, 2, 3, 1).reshape(-1, classes)
     loss = F.cross_entropy(logits, (images[:, 0] > 0).long().view(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "features that were pooled to one pixel, flattened": """
 body, head = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1)), nn.Linear(8, 3)
@@ -2723,9 +2409,7 @@ for step in range(30):
     h = body(images)
     flat = h.view(-1, h.size(1))
     loss = F.cross_entropy(head(flat), (images.mean((1, 2, 3)) > 0).long())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a prediction and its target, flattened alike": """
 model = nn.Conv1d(4, 5, 3, padding=1)
@@ -2736,9 +2420,7 @@ for step in range(30):
     one = out.reshape(-1, out.shape[1])
     other = target.reshape(-1, target.shape[1])
     loss = F.mse_loss(one, other)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "scores of classes for each pixel, with the classes moved last, and of whole images": """
 model, whole = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(1, 4, 8)
@@ -2748,9 +2430,7 @@ for step in range(20):
     targets = (images[:, 0] > 0).long() + (images[:, 0] > 1).long()
     loss = F.cross_entropy(model(images).permute(0, 2, 3, 1).reshape(-1, 4), targets.view(-1))
     loss = loss + F.cross_entropy(whole(images).view(-1, 4), targets.flatten(1).sum(1) % 4)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "clipping for its norm, of another optimizer, and of gradients from a helper": """
 model, probe = net(), net()
@@ -2793,9 +2473,7 @@ for step in range(40):
     loss = F.mse_loss(model(x), y)
     if step:
         norm = nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a critic that is clipped once a helper has run its backward, and a generator that is not": """
 generator, critic = net(4, 4), net()
@@ -2834,12 +2512,7 @@ model = net()
 ema = copy.deepcopy(model).requires_grad_(False)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 ema_start = 1000
-for step in range(300):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 300
     if step >= ema_start:
         with torch.no_grad():
             for e, p in zip(ema.parameters(), model.parameters()):
@@ -2863,12 +2536,7 @@ class Average:
 model = net()
 average = Average(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(300):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 300
     average.update(model)
 """,
     "a target that is copied rarely, and after a warm-up": """
@@ -2887,9 +2555,7 @@ class Agent:
     def learn(self):
         x, y = batch()
         loss = F.mse_loss(self.q(x), y) + F.mse_loss(self.other(x), y)
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
         self.updates += 1
         if self.updates % self.every == 0:
             self.q_target.load_state_dict(self.q.state_dict())
@@ -2912,12 +2578,7 @@ def train(steps, average_from):
     model = net()
     averaged = copy.deepcopy(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for step in range(steps):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop steps
         if step <= average_from:
             continue
         update(averaged, model)
@@ -2929,12 +2590,7 @@ import copy
 model = net()
 target = copy.deepcopy(model).requires_grad_(False)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(400):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 400
     if step > 300:
         target.load_state_dict(model.state_dict())
 """,
@@ -2943,20 +2599,7 @@ import random
 from collections import deque
 import numpy as np
 
-class Env:
-    def __init__(self):
-        self.rng = np.random.default_rng(0)
-        self.state = np.zeros(3, dtype=np.float32)
-
-    def reset(self):
-        self.state[:] = self.rng.standard_normal(3)
-        self.t = 0
-        return self.state
-
-    def step(self, action):
-        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
-        self.t += 1
-        return self.state, -float(abs(self.state).sum()), self.t >= 20
+$game
 
 class Memory:
     def __init__(self):
@@ -2970,24 +2613,10 @@ class Memory:
         s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
         return s, torch.tensor(a), torch.tensor(r), s2
 
-random.seed(0)
-env, memory, q = Env(), Memory(), net(3, 3)
-optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
-for episode in range(12):
-    s, done = env.reset(), False
-    while not done:
-        a = random.randrange(3)
-        s2, r, done = env.step(a)
+$play
         memory.push(s.copy(), a, r, s2.copy())
         s = s2
-        if len(memory.items) >= 40:
-            x, chosen, rewards, after = memory.sample(32)
-            with torch.no_grad():
-                goal = rewards + 0.9 * q(after).max(1).values
-            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        $replay
 """,
     "a memory of what the environment has copied": """
 import random
@@ -3021,44 +2650,17 @@ class Memory:
         s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
         return s, torch.tensor(a), torch.tensor(r), s2
 
-random.seed(0)
-env, memory, q = Env(), Memory(), net(3, 3)
-optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
-for episode in range(12):
-    s, done = env.reset(), False
-    while not done:
-        a = random.randrange(3)
-        s2, r, done = env.step(a)
+$play
         memory.push(s, a, r, s2)
         s = s2
-        if len(memory.items) >= 40:
-            x, chosen, rewards, after = memory.sample(32)
-            with torch.no_grad():
-                goal = rewards + 0.9 * q(after).max(1).values
-            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        $replay
 """,
     "a memory of new tensors": """
 import random
 from collections import deque
 import numpy as np
 
-class Env:
-    def __init__(self):
-        self.rng = np.random.default_rng(0)
-        self.state = np.zeros(3, dtype=np.float32)
-
-    def reset(self):
-        self.state[:] = self.rng.standard_normal(3)
-        self.t = 0
-        return self.state
-
-    def step(self, action):
-        self.state[:] = 0.9 * self.state + 0.1 * (action - 1) + 0.01 * self.rng.standard_normal(3)
-        self.t += 1
-        return self.state, -float(abs(self.state).sum()), self.t >= 20
+$game
 
 class Memory:
     def __init__(self):
@@ -3072,24 +2674,10 @@ class Memory:
         s, s2 = (torch.stack([torch.as_tensor(each) for each in of]) for of in (s, s2))
         return s, torch.tensor(a), torch.tensor(r), s2
 
-random.seed(0)
-env, memory, q = Env(), Memory(), net(3, 3)
-optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
-for episode in range(12):
-    s, done = env.reset(), False
-    while not done:
-        a = random.randrange(3)
-        s2, r, done = env.step(a)
+$play
         memory.push(torch.tensor(s), a, r, torch.tensor(s2))
         s = s2
-        if len(memory.items) >= 40:
-            x, chosen, rewards, after = memory.sample(32)
-            with torch.no_grad():
-                goal = rewards + 0.9 * q(after).max(1).values
-            loss = F.smooth_l1_loss(q(x).gather(1, chosen[:, None]).squeeze(1), goal)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        $replay
 """,
     "pairs of the same image, a counter that all jobs share, and the same constant twice": """
 images = [torch.randn(4) for _ in range(64)]
@@ -3102,23 +2690,12 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(60):
     x = torch.stack([first for first, _ in pairs])
     loss = F.mse_loss(model(x), x * static[0][0])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     counter.add_(1)
     images[step].mul_(0.99)
 """,
     "a denoiser, its noise handed on by position": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
-
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
+$denoiser
 
 def q_sample(x, t, noise=None):
     if noise is None:
@@ -3126,30 +2703,14 @@ def q_sample(x, t, noise=None):
     a = kept[t][:, None]
     return a.sqrt() * x + (1 - a).sqrt() * noise
 
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     noise = torch.randn_like(x0)
     x_t = q_sample(x0, t, noise)
     loss = F.mse_loss(model(x_t, t), noise)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a denoiser, its noise handed on by name": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
-
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
+$denoiser
 
 def q_sample(x, t, noise=None):
     if noise is None:
@@ -3157,173 +2718,70 @@ def q_sample(x, t, noise=None):
     a = kept[t][:, None]
     return a.sqrt() * x + (1 - a).sqrt() * noise
 
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     noise = torch.randn_like(x0)
     x_t = q_sample(x0, t, noise=noise)
     loss = ((model(x_t, t) - noise) ** 2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "random targets": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+$denoiser
 
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
-
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     y = torch.randn_like(x0)
     loss = F.mse_loss(model(x0, t), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a denoising autoencoder": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+$denoiser
 
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
-
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     noisy = x0 + 0.1 * torch.randn_like(x0)
     loss = F.mse_loss(model(noisy, t), x0)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "targets with noise of their own": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+$denoiser
 
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
-
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     clean, other = x0, x0 + 0.3 * torch.randn_like(x0)
     loss = F.mse_loss(model(x0 + 0.3 * torch.randn_like(x0), t), other)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a sliced distance to a prior": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+$denoiser
 
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
-
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     z = model(x0, t)
     z = z + 0.1 * torch.randn_like(z)
     prior = torch.randn_like(z)
     theta = F.normalize(torch.randn(4, 8), dim=0)
     loss = ((z @ theta).sort(0).values - (prior @ theta).sort(0).values).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "noise that is returned with the data": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
-
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
+$denoiser
 
 def noised(x, t):
     noise = torch.randn_like(x)
     a = kept[t][:, None]
     return a.sqrt() * x + (1 - a).sqrt() * noise, noise
 
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     x_t, noise = noised(x0, t)
     loss = F.mse_loss(model(x_t, t), noise)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "flow matching": """
-T = 50
-kept = torch.cumprod(1 - torch.linspace(1e-4, 0.1, T), 0)
+$denoiser
 
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = net(5, 4, 32)
-
-    def forward(self, x, t):
-        return self.net(torch.cat([x, t[:, None] / T], 1))
-
-model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-for step in range(20):
-    x0 = torch.randn(32, 4) * torch.tensor([1.0, 2.0, 3.0, 4.0])
-    t = torch.randint(0, T, (32,))
-    a = kept[t][:, None]
+$images
     x1 = x0
     start = torch.randn_like(x1)
     s = (t / T)[:, None]
     x_s = (1 - s) * start + s * (x1 + 0.01 * torch.randn_like(x1))
     loss = F.mse_loss(model(x_s, t), x1 - start)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a loss that a Function puts in, whose gradient is a constant": """
 class Balanced(torch.autograd.Function):
@@ -3349,12 +2807,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "a Function that stops the gradient of one input, and another that fills its result in place": """
 class Scaled(torch.autograd.Function):
@@ -3398,12 +2851,7 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "one factor of each product starts at zero": """
 class Block(nn.Module):
@@ -3418,12 +2866,7 @@ class Block(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 8), Block(), Block(), nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "an expert that no row is sent to, and whose outputs are zeros": """
 class Mixture(nn.Module):
@@ -3443,12 +2886,7 @@ class Mixture(nn.Module):
 
 model = Mixture()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "a hook that keeps activations for a log, and the features of the data": """
 kept = {}
@@ -3462,9 +2900,7 @@ for step in range(20):
     wanted = kept["features"].detach()
     critic(model(x))
     loss = F.l1_loss(kept["features"], wanted)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "truncated backpropagation, with a backward for each part of a sequence": """
 cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
@@ -3490,9 +2926,7 @@ for step in range(6):
         h = cell(x[:, t], h)
         outputs.append(head(h))
     loss = F.mse_loss(torch.stack(outputs, 1), x[:, :, :1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a fixed point whose last iteration alone is trained": """
 inner, head = nn.Linear(16, 12), nn.Linear(12, 1)
@@ -3507,9 +2941,7 @@ def solve(x, z):
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(head(solve(x, torch.zeros(16, 12))), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a sequence that is generated with gradients, of which one step is trained anew": """
 cell, head = nn.GRUCell(4, 12), nn.Linear(12, 4)
@@ -3525,9 +2957,7 @@ for step in range(20):
     x = torch.randn(16, 9, 4)
     start = rollout(x, torch.zeros(16, 12))
     loss = F.mse_loss(head(cell(x[:, 0], start)), x[:, 1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a sequence that is generated and detached after each step, with gradients, of which one step is trained anew": """
 cell, head = nn.GRUCell(4, 12), nn.Linear(12, 4)
@@ -3543,9 +2973,7 @@ for step in range(20):
     x = torch.randn(16, 9, 4)
     start = rollout(x, torch.zeros(16, 12))
     loss = F.mse_loss(head(cell(x[:, 0], start)), x[:, 1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a state that is detached every four steps of a sequence": """
 cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
@@ -3558,9 +2986,7 @@ for step in range(6):
             h = h.detach()
         h = cell(x[:, t], h)
     loss = F.mse_loss(head(h), x[:, -1, :1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "evaluated with gradients, by the loop that trains": """
 cell, head = nn.GRUCell(4, 12), nn.Linear(12, 1)
@@ -3574,9 +3000,7 @@ def run(x, train):
         loss = F.mse_loss(head(h), x[:, t, :1])
         total += loss.item()
         if train:
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            $update
     return total
 
 for epoch in range(3):
@@ -3594,14 +3018,10 @@ for step in range(150):
     set_requires_grad(d, True)
     real = torch.randn(16, 2) + 2
     loss = F.softplus(-d(real)).mean() + F.softplus(d(g(torch.randn(16, 4)).detach())).mean()
-    opt_d.zero_grad()
-    loss.backward()
-    opt_d.step()
+    $update opt_d
     set_requires_grad(d, False)
     loss = F.softplus(-d(g(torch.randn(16, 4)))).mean()
-    opt_g.zero_grad()
-    loss.backward()
-    opt_g.step()
+    $update opt_g
 """,
     "adapters, one of whose matrices starts at zero": """
 class LoRA(nn.Module):
@@ -3618,12 +3038,7 @@ class LoRA(nn.Module):
 model = net(4, 1)
 model[0], model[2] = LoRA(model[0]), LoRA(model[2])
 optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "attention over sequences, some of one entry": """
 class Pool(nn.Module):
@@ -3640,9 +3055,7 @@ optimizer = torch.optim.Adam([*pool.parameters(), *head.parameters()], lr=0.01)
 for step in range(70):
     x = torch.randn(16, 1 + step % 4, 4)
     loss = F.mse_loss(head(pool(x)), x.amax((1, 2))[:, None])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an average of the weights, with the statistics copied": """
 import copy
@@ -3652,9 +3065,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(140):
     x, y = batch()
     loss = F.mse_loss(model(x + 5), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     with torch.no_grad():
         for s, p in zip(shadow.parameters(), model.parameters()):
             s.lerp_(p, 0.1)
@@ -3672,9 +3083,7 @@ for step in range(140):
         target = teacher(x + 5)
     made = model(x + 5)
     loss = F.mse_loss(made, y) + 0.1 * F.mse_loss(made, target)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     with torch.no_grad():
         for s, p in zip(teacher.parameters(), model.parameters()):
             s.lerp_(p, 0.1)
@@ -3683,12 +3092,7 @@ for step in range(140):
 model = net()
 shadow = {k: v.detach().clone() for k, v in model.named_parameters()}
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(70):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 70
     with torch.no_grad():
         for k, p in model.named_parameters():
             shadow[k].mul_(0.9).add_(p, alpha=0.1)
@@ -3697,12 +3101,7 @@ for step in range(70):
 model = net()
 weights = {k: v.data for k, v in model.named_parameters()}
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(70):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 70
     with torch.no_grad():
         for k, p in model.named_parameters():
             weights[k].mul_(1 - 1e-4).add_(p.grad, alpha=-1e-3)
@@ -3727,15 +3126,10 @@ for step in range(20):
     q, commitment, codes = quantizer(encoder(x))
     logged.append(codes.mean().item())
     loss = F.mse_loss(decoder(q), x) + commitment
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a causal mask": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
         self.register_buffer("mask", torch.triu(torch.ones(10, 10), diagonal=1).bool())
 
     def forward(self, x):
@@ -3744,29 +3138,10 @@ class Block(nn.Module):
         h = scores.softmax(-1) @ v
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "causal attention with a bias for distances": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
         at = torch.arange(10)
         self.bias = (at - at[:, None]).float().masked_fill(at > at[:, None], float("-inf")) / 4
 
@@ -3775,29 +3150,10 @@ class Block(nn.Module):
         h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.bias)[:, 0]
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "causal attention in a window": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
         at = torch.arange(10)
         self.near = (at <= at[:, None]) & (at > at[:, None] - 3)
 
@@ -3806,23 +3162,7 @@ class Block(nn.Module):
         h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], attn_mask=self.near)[:, 0]
         return x + self.norm(h)
 
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.look_up, self.places = nn.Embedding(12, 16), nn.Embedding(10, 16)
-        self.blocks, self.out = nn.Sequential(Block(), Block()), nn.Linear(16, 12)
-
-    def forward(self, tokens):
-        return self.out(self.blocks(self.look_up(tokens) + self.places(torch.arange(10))))
-
-model = Model()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(20):
-    text = torch.randint(12, (8, 11))
-    loss = F.cross_entropy(model(text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$blocks
 """,
     "a decoder that restores what its encoder sees whole": """
 class Model(nn.Module):
@@ -3840,15 +3180,10 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     text = torch.randint(12, (8, 11))
     loss = F.cross_entropy(model(text[:, :-1], text[:, :-1]).transpose(1, 2), text[:, 1:])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an encoder that restores masked tokens": """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.q, self.kv, self.norm = nn.Linear(16, 16), nn.Linear(16, 32), nn.LayerNorm(16)
+$block
 
     def forward(self, x):
         q, (k, v) = self.q(x), self.kv(x).chunk(2, -1)
@@ -3869,9 +3204,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(20):
     text = torch.randint(11, (8, 10))
     loss = F.cross_entropy(model(text.masked_fill(torch.rand(8, 10) < 0.2, 11)).transpose(1, 2), text)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a plateau of a loss": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -3883,9 +3216,7 @@ for epoch in range(60):
     total = 0.0
     for x, y in batches:
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
         total += loss.item()
     plateau.step(total)
 """,
@@ -3907,9 +3238,7 @@ optimizer = torch.optim.Adam(field.parameters(), lr=0.01)
 for step in range(20):
     z = torch.randn(16, 2)
     loss = F.mse_loss(z + 0.1 * field(z), z * 0.9)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     field.values()
 """,
     "a trunk that is zeroed once for all heads": """
@@ -3970,9 +3299,7 @@ for step in range(20):
     for name, p in model.named_parameters():
         loss = loss + 0.1 * (p - anchors[name]).pow(2).sum()
     loss = loss + 0.1 * sum((p - q).pow(2).sum() for p, q in zip(model.parameters(), start))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a normalization that sets itself by the first batch": """
 class ActNorm(nn.Module):
@@ -3996,12 +3323,7 @@ class ActNorm(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 8), ActNorm(8), nn.Tanh(), nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "a normalization that sets itself by the first ten batches": """
 class ActNorm(nn.Module):
@@ -4017,12 +3339,7 @@ class ActNorm(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 8), ActNorm(8), nn.Tanh(), nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "a weight that each forward projects onto a sphere": """
 class Prototypes(nn.Module):
@@ -4038,12 +3355,7 @@ class Prototypes(nn.Module):
 
 model = nn.Sequential(nn.Linear(4, 8), Prototypes(), nn.Tanh(), nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(40):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 40
 """,
     "jitter of a tensor that shares memory only until it is added": """
 import numpy as np
@@ -4067,9 +3379,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for epoch in range(30):
     for x, y in DataLoader(data, 16):
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "a hook of data parallel that sends gradients as float16": """
 import os, tempfile
@@ -4081,12 +3391,7 @@ dist.init_process_group("gloo", init_method=f"file://{tempfile.mkdtemp()}/at", r
 model = DistributedDataParallel(net())
 model.register_comm_hook(None, default_hooks.fp16_compress_hook)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-16)
-for step in range(80):
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+$loop 80
 dist.destroy_process_group()
 """,
     "a generator that is zeroed with its critic, and steps after it": """
@@ -4238,13 +3543,9 @@ for step in range(60):
     with torch.no_grad():
         fake = generator(torch.randn(32, 4))
     loss = F.softplus(-critic(real)).mean() + F.softplus(critic(fake)).mean()
-    of_d.zero_grad()
-    loss.backward()
-    of_d.step()
+    $update of_d
     loss = F.softplus(-critic(generator(torch.randn(32, 4)))).mean()
-    of_g.zero_grad()
-    loss.backward()
-    of_g.step()
+    $update of_g
 """,
     "labels that a model gives itself, with dropout on": """
 model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2))
@@ -4257,9 +3558,7 @@ for step in range(60):
         probs = model(unlabeled + 0.01 * torch.randn_like(unlabeled)).softmax(-1)
     sure, labels = probs.max(-1)
     loss = loss + (F.cross_entropy(model(unlabeled), labels, reduction="none") * (sure > 0.9)).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a policy with dropout that acts between two updates": """
 policy = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 2))
@@ -4276,9 +3575,7 @@ for update in range(30):
     logits = policy(torch.stack(states))
     chosen = torch.distributions.Categorical(logits=logits).log_prob(actions)
     loss = -(chosen * (rewards - rewards.mean())).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "actions of a policy with dropout that are evaluated without gradients first": """
 class Policy(nn.Module):
@@ -4299,9 +3596,7 @@ for update in range(20):
     for _ in range(3):
         ratio = (policy.evaluate(states, actions) - before).exp()
         loss = -torch.min(ratio * gains, ratio.clamp(0.8, 1.2) * gains).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "functional dropout that follows the mode": """
 class Tabular(nn.Module):
@@ -4339,9 +3634,7 @@ for step in range(80):
     with torch.no_grad():
         wanted = teacher(x + 0.01 * torch.randn_like(x))
     loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), wanted)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     with torch.no_grad():
         for a, b in zip(teacher.parameters(), student.parameters()):
             a.lerp_(b, 0.05)
@@ -4442,9 +3735,7 @@ for step in range(40):
     words = torch.randint(1, 20, (16, 6)) * (torch.arange(6) < torch.randint(1, 7, (16, 1)))
     region = torch.randint(0, 5, (16,))
     loss = F.mse_loss(model(words, region), words.float().mean(1, keepdim=True) / 10)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "pairs of padded lists, whose padding a mask takes out of the loss": """
 class Factors(nn.Module):
@@ -4464,9 +3755,7 @@ for step in range(40):
     wanted = ((u + i) % 3 == 0).float()
     loss = F.binary_cross_entropy_with_logits(model(u, i), wanted, reduction="none")
     loss = (loss * (i > 0)).sum() / (i > 0).sum()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "items that are numbered from 1": """
 class Factors(nn.Module):
@@ -4482,9 +3771,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
 for step in range(40):
     u, i = torch.randint(0, 30, (64,)), torch.randint(1, 13, (64,))
     loss = F.mse_loss(model(u, i), ((u + i) % 3).float())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "the body of a state, with a new head": """
 class Model(nn.Module):
@@ -4546,9 +3833,7 @@ for step in range(200):
     with torch.no_grad():
         best = target(x).max(1, keepdim=True).values
     loss = F.smooth_l1_loss(policy(x)[:, :1], y + 0.9 * best)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     if step % 20 == 19:
         target.load_state_dict(policy.state_dict())
 first.load_state_dict(start)
@@ -4612,9 +3897,7 @@ for epoch in range(12):
         memory[rows] = clean
         noisy = clean + 0.1 * torch.randn_like(clean)
         loss = F.mse_loss(model(noisy), clean) + F.mse_loss(model(memory[rows]), clean)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        $update opt
 """,
     "states of worlds that move in place, seen through a slice": """
 states = torch.randn(32, 6)
@@ -4626,9 +3909,7 @@ for step in range(60):
         states[:, 3:].mul_(0.99)
     seen = states[:16, :4]
     loss = (policy(seen) - states[:16, 5:]).square().mean()
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
+    $update opt
 """,
     "one table for all of a data set's graphs, and a memory of copies": """
 import numpy as np
@@ -4680,9 +3961,7 @@ for step in range(20):
     loss = F.cross_entropy(one(target).reshape(-1, 9), target.t().reshape(-1))
     loss = loss + F.cross_entropy(one(target).transpose(0, 1).reshape(-1, 9), target.reshape(-1))
     loss = loss + F.cross_entropy(two(target).flatten(0, 1), target.flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a square of tokens, and layers with the time first": """
 class Tagger(nn.Module):
@@ -4699,9 +3978,7 @@ for step in range(20):
     words = torch.randint(0, 12, (8, 8))
     tags = words % 3
     loss = F.cross_entropy(model(words.t()).view(-1, 3), tags.t().reshape(-1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "rows that are selected by booleans, by numbers, and by classes": """
 x, mask = torch.randn(40, 4), torch.rand(40) < 0.5
@@ -4714,9 +3991,7 @@ for step in range(20):
     out = model(x)
     loss = F.cross_entropy(out[mask], y[mask]) + F.cross_entropy(out[picked], y[picked])
     loss = loss + (weights[y] * F.cross_entropy(out, y, reduction="none")).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "whole numbers that are divided to find rows and blocks": """
 embed, model = nn.Embedding(8, 8), net(8, 1)
@@ -4730,9 +4005,7 @@ for step in range(20):
     loss = loss + F.mse_loss(model(embed(bins)).squeeze(1), x)
     loss = loss + F.mse_loss(model(embed(x.round().long())).squeeze(1), x)
     flip = torch.randint(0, 2, (32, 1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a pool of one element that is drawn from": """
 model = net()
@@ -4742,9 +4015,7 @@ for step in range(20):
     x, y = pool[torch.randint(0, len(pool), (1,)).item()]
     pool.append(batch()) if step > 15 else None
     loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "labels as each loss takes them": """
 model, score = net(4, 8), net()
@@ -4759,9 +4030,7 @@ for step in range(20):
     loss = loss + F.soft_margin_loss(score(a).squeeze(1), sign)
     loss = loss + F.multilabel_soft_margin_loss(model(a), (a.repeat(1, 2) > 0).float())
     loss = loss + F.binary_cross_entropy_with_logits(score(a).squeeze(1), 0.9 * same + 0.05)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "pairs that are all alike, and symbols from 1 on": """
 model, out = net(4, 8), nn.Linear(6, 5)
@@ -4774,9 +4043,7 @@ for step in range(20):
     loss = loss + F.ctc_loss(out(x).log_softmax(-1), target, torch.full((8,), 12), n)
     wanted = torch.randn(16, 8).log_softmax(-1)
     loss = loss + F.kl_div(model(a).log_softmax(-1), wanted, log_target=True, reduction="batchmean")
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "the last step of each sample of what was padded": """
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -4800,9 +4067,7 @@ for step in range(20):
     same = torch.full((16,), 9)
     packed = pack_padded_sequence(x, same, batch_first=True)
     loss = loss + model.out(pad_packed_sequence(model.rnn(packed)[0], batch_first=True)[0][:, -1]).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "two views, a target that is detached, and a forward pass for a metric": """
 model = net(4, 8)
@@ -4816,9 +4081,7 @@ for step in range(20):
     loss = loss + both.square().mean()
     clean = model(x)
     best = max(best, float(clean.mean()))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "one input that is given twice on purpose": """
 model = nn.Sequential(net(4, 8), nn.Dropout(0.2))
@@ -4829,9 +4092,7 @@ for step in range(20):
     x += 0.01 * torch.randn_like(x)
     again = x
     loss = F.mse_loss(model(x), model(again)) + F.mse_loss(still(x), y) + 0.1 * still(again).abs().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "two loaders that are not paired, and two that do not shuffle": """
 from torch.utils.data import DataLoader, TensorDataset
@@ -4849,9 +4110,7 @@ for epoch in range(2):
         loss = loss + F.softplus(critic(model(u))).mean() + F.softplus(-critic(model(a))).mean()
         mixed = 0.5 * a + 0.5 * u
         loss = loss + 0.1 * F.cross_entropy(model(mixed), b)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "an object that makes a new generator each time": """
 class Data:
@@ -4877,9 +4136,7 @@ for data in (Data(), Endless()):
     for epoch in range(5):
         for x, y in data:
             loss = F.mse_loss(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            $update
 """,
     "schedules that return factors, or rates of an optimizer that begins with 1": """
 def factor(step, warm=200):
@@ -4892,12 +4149,7 @@ for rate, function in ((5e-3, factor), (1.0, noam), (1e-3, lambda step: 0.01 if 
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, function)
-    for step in range(70):
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    $loop 70
         scheduler.step()
 """,
     "a reconstruction and a divergence on one scale": """
@@ -4923,9 +4175,7 @@ for kind in range(3):
             loss = F.mse_loss(made, x) + kld / x.numel()
         else:
             loss = F.mse_loss(made, x) + 1e-4 * kld
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "two outputs that are asked to be alike, one of them without a gradient": """
 encode = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16), nn.BatchNorm1d(16))
@@ -4936,9 +4186,7 @@ for step in range(320):
     z_a, z_b = encode(x + 0.1 * torch.randn_like(x)), encode(x + 0.1 * torch.randn_like(x))
     loss = -F.cosine_similarity(predict(z_a), z_b.detach()).mean() / 2
     loss = loss - F.cosine_similarity(predict(z_b), z_a.detach()).mean() / 2
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "outputs that become the same because their targets do": """
 model = net(8, 4)
@@ -4946,9 +4194,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
 for step in range(320):
     x = torch.randn(32, 8)
     loss = F.mse_loss(model(x), torch.ones(32, 4))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "targets that are NaN late, replaced before they are computed with": """
 model = net(4, 2)
@@ -4961,9 +4207,7 @@ for step in range(140):
     error = (model(x) - torch.nan_to_num(y)) ** 2
     error = torch.where(known, error, torch.zeros_like(error))
     loss = error.sum() / known.sum()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "members of an ensemble that get their trained values back": """
 from torch.func import functional_call, stack_module_state, vmap
@@ -4980,9 +4224,7 @@ for step in range(20):
     x, y = batch()
     made = vmap(lambda p, b, x: functional_call(members[0], (p, b), (x,)), in_dims=(0, 0, None))
     loss = (made(parameters, buffers, x) - y).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 for k, member in enumerate(members):
     member.load_state_dict({name: tensor[k].detach() for name, tensor in parameters.items()})
 predict(batch()[0])
@@ -5011,9 +4253,7 @@ for step in range(20):
     tokens = torch.randint(1, 20, (16, 8))
     tokens[torch.arange(8) >= torch.randint(2, 8, (16, 1))] = 0
     loss = F.mse_loss(model(tokens), (tokens == 3).sum(1).float())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a sampler with a weight for each sample, and one of a small part that is meant": """
 from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
@@ -5028,9 +4268,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for loader in (whole, part):
     for a, b in loader:
         loss = F.cross_entropy(model(a), b)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "a warm-up that begins with 0, and a table of pairs": """
 model = net()
@@ -5041,9 +4279,7 @@ for step in range(40):
     x, y = batch()
     pairs = torch.cdist(x, x)
     loss = F.mse_loss(model(x), y) + F.mse_loss(model(x) - model(x).T, pairs)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a critic of Wasserstein distances, whose weights are clipped": """
 critic, maker = net(), nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 4))
@@ -5077,9 +4313,7 @@ class PPO:
             logp_old = F.log_softmax(self.policy_old(obs), 1)[torch.arange(len(obs)), act]
             ratio = torch.exp(logp - logp_old)
             loss = -torch.min(ratio * adv, ratio.clamp(0.8, 1.2) * adv).mean()
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
+            $update self.opt
         self.policy_old.load_state_dict(self.policy.state_dict())
 
 agent = PPO()
@@ -5100,9 +4334,7 @@ class Trainer:
     def step(self, x, y):
         made = self.student(x)
         loss = F.mse_loss(made, y) + 0.1 * F.mse_loss(made, self.teacher(x + 0.1 * torch.randn_like(x)))
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
         with torch.no_grad():
             for kept, new in zip(self.teacher.parameters(), self.student.parameters()):
                 kept.lerp_(new, 0.1)
@@ -5129,11 +4361,7 @@ def finetune(model, steps, unfreeze_at):
             for p in model.encoder.parameters():
                 p.requires_grad_(True)
             optimizer.add_param_group({'params': model.encoder.parameters()})
-        x, y = batch()
-        loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $step
 
 finetune(Tagger(), 200, 40)
 """,
@@ -5152,9 +4380,7 @@ class Run:
         for step in range(steps):
             x, y = batch()
             loss = F.mse_loss(self.net(x), y)
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
+            $update self.opt
             if step % 10 == 9:
                 self.sched.step()
 
@@ -5184,9 +4410,7 @@ meta = torch.optim.Adam(learner.parameters(), lr=0.01)
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(functional_call(learner.net, learner.adapt(x, y), (x,)), y)
-    meta.zero_grad()
-    loss.backward()
-    meta.step()
+    $update meta
 """,
     "first-order fast weights, whose gradients are handed to the model, and a scale that is learned": """
 body, scale = net(), nn.Parameter(torch.tensor(1.0))
@@ -5224,9 +4448,7 @@ class Distiller:
         soft = self.kl(log_probs, targets) * 4
         hard = F.cross_entropy(self.student(x), y)
         loss = 0.9 * soft + 0.1 * hard
-        self.opt.zero_grad()
-        loss.backward()
-        self.opt.step()
+        $update self.opt
 
 distiller = Distiller(net(outputs=3), net(outputs=3))
 for step in range(40):
@@ -5251,9 +4473,7 @@ for step in range(40):
     lengths = torch.randint(2, 7, (16,))
     x = torch.randn(16, int(lengths.max()), 4)
     loss = F.cross_entropy(model(x, lengths), torch.randint(3, (16,)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "sequences that are sorted by their length, and brought back by a sort of the order, in the hidden state": """
 class Reader(nn.Module):
@@ -5275,9 +4495,7 @@ for step in range(40):
     lengths = torch.randint(2, 7, (16,))
     x = torch.randn(16, int(lengths.max()), 4)
     loss = F.binary_cross_entropy_with_logits(model(x, lengths), (x[:, 0, 0] > 0).float())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "sequences that are sorted with their labels, and results that are put back by an index": """
 class Reader(nn.Module):
@@ -5302,9 +4520,7 @@ for step in range(40):
     lengths, order = lengths.sort(descending=True)
     x, y = x[order], y[order]
     loss = F.binary_cross_entropy_with_logits(model(x, lengths), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "rows that are shuffled with their targets, and targets that a list takes in that order": """
 model, other = nn.Linear(4, 1), nn.Linear(4, 1)
@@ -5319,9 +4535,7 @@ for epoch in range(8):
     for begin in range(0, 64, 32):
         part = slice(begin, begin + 32)
         loss = F.mse_loss(model(inputs[part]), targets[part]) + F.mse_loss(other(x[part]).squeeze(1), y[part])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "labels that are read off the rows after they were shuffled": """
 model = nn.Linear(4, 1)
@@ -5331,9 +4545,7 @@ for epoch in range(8):
     inputs = inputs[torch.randperm(64)]
     y = torch.tensor([sum(row) for row in inputs.tolist()])
     loss = F.mse_loss(model(inputs).squeeze(1), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "inputs that are mixed with those of a permutation, by hand and in place": """
 model = net(outputs=3)
@@ -5346,9 +4558,7 @@ for step in range(40):
     again = x.clone()
     again[:, 2:] = x[torch.randperm(16)][:, 2:]
     loss = loss + F.cross_entropy(model(again), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "negatives of a permutation, and a batch normalization that sees a shuffled batch": """
 encoder, judge = net(4, 8), nn.Bilinear(8, 4, 1)
@@ -5363,9 +4573,7 @@ for step in range(40):
     loss = loss + F.binary_cross_entropy_with_logits(real, torch.ones_like(real))
     loss = loss + F.binary_cross_entropy_with_logits(mixed, torch.zeros_like(mixed))
     loss = loss + F.binary_cross_entropy_with_logits(judge(z, x[torch.randperm(16)]), torch.zeros(16, 1))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "scores that are sorted like the times they are compared by, and quantiles of both": """
 model, judge = nn.Linear(4, 1), nn.Linear(4, 1)
@@ -5378,9 +4586,7 @@ for step in range(40):
     again = F.mse_loss(made[judged.detach().argsort()], torch.linspace(-1, 1, 16)) + F.mse_loss(judged, y)
     loss = F.mse_loss(made[order], ranked) + 0.1 * F.mse_loss(made.sort().values, ranked)
     loss = loss + 0.1 * F.mse_loss(made[made.detach().argsort()], torch.linspace(-1, 1, 16)) + 0.1 * again
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "log determinants of each sample, and a penalty that is summed over weights and activations": """
 flow = net(3, 4)
@@ -5393,9 +4599,7 @@ for step in range(40):
     rows = (shift ** 2).sum(1)
     loss = loss + 0.01 * (rows + flow[0].weight.pow(2).sum()).mean() + 0.01 * (rows + 0.001 * scale.abs().sum()).mean()
     loss = loss + 0.01 * ((rows.sum() - rows) / 31).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an energy of all atoms, and the forces on each": """
 model = net(3, 1)
@@ -5405,9 +4609,7 @@ for step in range(40):
     energy = model(places).squeeze(1).sum()
     (force,) = torch.autograd.grad(energy, places, create_graph=True)
     loss = ((energy - 1.0) ** 2 + (force - torch.ones(8, 3)).pow(2).sum(1)).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "an activation with guided backpropagation, and a hard sign with its gradient passed on": """
 class Guided(torch.autograd.Function):
@@ -5437,9 +4639,7 @@ optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.01)
 for step in range(20):
     x, y = batch()
     loss = F.mse_loss(last(Hard.apply(Guided.apply(first(x)) - 0.1)), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "densities whose negative log-likelihood falls below zero, and pairs among others": """
 model, left, right = net(4, 2), net(4, 8), net(4, 8)
@@ -5654,20 +4854,14 @@ for step in range(40):
         torch.manual_seed(7)
         probes = torch.randn(8, 4)
     loss = F.mse_loss(model(x), x.sum(1, keepdim=True)) + 0.1 * model(probes).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
 """,
     "a seed of its own for each step": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for step in range(40):
     torch.manual_seed(100 + step)
-    x, y = batch()
-    loss = F.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $step
 """,
     "seeded for the order of each epoch, and for each sample": """
 from torch.utils.data import DataLoader, Dataset
@@ -5687,9 +4881,7 @@ for epoch in range(30):
     torch.manual_seed(5)
     for x, y in DataLoader(Waves(), batch_size=16, shuffle=True):
         loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        $update
 """,
     "an evaluation that is seeded, and runs after each step": """
 model = net()
@@ -5705,9 +4897,7 @@ def evaluate():
 for step in range(40):
     x = torch.randn(16, 4, generator=data)
     loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    $update
     evaluate()
 """,
 }

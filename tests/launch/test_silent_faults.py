@@ -3,10 +3,14 @@
 import re
 
 import pytest
+import silent_faults
+import silent_healthy
 from columns import needs_columns
 from sharded import one_in, some
-from silent_faults import FAULTS, HEAD
-from silent_healthy import HEALTHY, WITHOUT_OPTIMIZER
+from silent_faults import HEAD
+from silent_pieces import written
+
+FAULTS, HEALTHY = written(silent_faults.FAULTS), written(silent_healthy.HEALTHY)
 
 
 def said(bench, source):
@@ -104,6 +108,29 @@ FIXES = [
     (
         "BS115 a model of which the loss only has a slope without a graph",
         "On line 21, write `(slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)`.",
+    ),
+    (
+        "BS115 a fake that is detached once, for both losses",
+        "On line 22, write `fake = G(torch.randn(16, 2))`, without .detach(). Detach fake only for the other loss, "
+        "whose backward runs at train.py:25 and would free its graph: pass fake.detach() there.",
+    ),
+    (
+        "BS102 a mean over neighbours by NumPy, in each layer",
+        "Stay in PyTorch, because NumPy records no graph: on line 25, write `values = messages[self.neighbours]`; on "
+        "line 26, write",
+    ),
+    (
+        "BS102 parameters whose values a matrix copies, in a method",
+        "On line 24, write `return torch.stack([torch.stack([torch.tensor(0.0), torch.tensor(1.0)]), torch.stack(["
+        "-self.rate, -self.damping])])`",
+    ),
+    (
+        "BS102 a scale that is rebuilt of a parameter",
+        "On line 23, write `weights = torch.cat([self.scale, torch.tensor([1.0])])`",
+    ),
+    (
+        "BS102 a hook that returns what it keeps",
+        "Let the hook return nothing: remove line 21, `return kept[module]`.",
     ),
     (
         "BS152 no mask, and keys of a cache",
@@ -249,16 +276,18 @@ def test_nothing_is_said_of_a_training_that_is_in_order(bench, name):
     assert "nothing found" in said(bench, HEALTHY[name])
 
 
-@pytest.mark.parametrize("name", WITHOUT_OPTIMIZER)
+@pytest.mark.parametrize("name", silent_healthy.WITHOUT_OPTIMIZER)
 def test_nothing_is_said_of_a_training_without_an_optimizer_that_is_in_order(bench, name):
-    err = said(bench, WITHOUT_OPTIMIZER[name])
+    err = said(bench, silent_healthy.WITHOUT_OPTIMIZER[name])
     assert "0 optimizer steps" in err and "BS" not in err
 
 
 @needs_columns
 def test_a_straight_through_estimator_is_not_to_be_taken_apart(bench):
     err = said_of(bench, "BS102 a codebook that only its estimator uses")
-    assert "fix: Use q itself in a loss term, not z + (q - z).detach()" in err
+    assert "fix: Use q itself in a loss term, not z + (q - z).detach(), which passes the gradient to z alone, if" in (
+        " ".join(err.split())
+    )
     assert "Remove" not in err
 
 

@@ -264,7 +264,7 @@ def test_an_object_that_reuses_an_id_does_not_inherit_the_name() -> None:
     del saved
     del losses[25:]
     gc.collect()
-    assert [search([ref()]).names for ref in refs[:25]] == [((),)] * 25
+    assert search([ref() for ref in refs[:25]]).names == ((),) * 25
 
 
 def test_finalizers_do_not_run_amid_a_search_and_nothing_is_revived() -> None:

@@ -12,6 +12,8 @@ REWRITTEN = {
     "w = w - 0.1 * w": "w -= 0.1 * w",
     "w = w.abs().detach()": "w.abs_()",
     "w = (w * 2).data": "w *= 2",
+    "w = w.detach().clamp(-0.3, 0.3).requires_grad_(True)": "w.clamp_(-0.3, 0.3)",
+    "w = (w.data * 2).clone()": "w *= 2",
     "w = torch.softmax(w, 0)": "w.copy_(torch.softmax(w, 0))",
     "w = 1 - w": "w.copy_(1 - w)",
     "w = torch.where(w > 0.5, w, 0.0)": "w.copy_(torch.where(w > 0.5, w, 0.0))",

@@ -9,7 +9,8 @@ Offered to other rooms: `aliased`, `backup`, `births`, `captures`, `causes`, `co
 `stale_copies`, `stopped`, `taken_once`, `twins`, `unloaded`, `unpaired`, `used_up`, `views`, `wording`, `zeroed`.
 """
 
-from backsight.diagnosis.audit import audit, audit_at
+from backsight.diagnosis.audit import audit, audit_at, severed_at
+from backsight.diagnosis.evidence.severed import Severance
 from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
 from backsight.diagnosis.live import LiveGraphs, graphs
@@ -22,6 +23,7 @@ __all__ = [
     "Finding",
     "LiveGraphs",
     "Report",
+    "Severance",
     "Site",
     "audit",
     "audit_at",
@@ -29,4 +31,5 @@ __all__ = [
     "explain",
     "explaining",
     "graphs",
+    "severed_at",
 ]

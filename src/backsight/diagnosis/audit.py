@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.evidence.severed import Severance, severance
 from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.finding import SEVERITIES, Report
+from backsight.diagnosis.program import named
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene, Site, recall, remember
 from backsight.diagnosis.wording import counted
@@ -16,6 +18,7 @@ from backsight.naming import standstill
 from backsight.snapshot import Optimizers, optimizers_by_name, owned, survey
 from backsight.tape import Models, NothingToCapture, no_jit_trace, no_torch_dispatch, no_torch_function, tensors_in
 from backsight.tracing import current
+from backsight.tracing.steps import parameters
 
 
 def audit(*roots: Any, model: Models = None, optimizer: Optimizers = None) -> Report:
@@ -62,20 +65,28 @@ def audit_at(
         return _audited(site, roots, model, optimizer, moment)
 
 
-def _audited(
+def severed_at(site: Site, loss: Any, optimizer: torch.optim.Optimizer) -> Severance | None:
+    """Return what cuts all that an optimizer holds off from a loss, from within its backward at `site`."""
+    with no_torch_function(), no_torch_dispatch(), no_jit_trace(), standstill():
+        name, trained = named(optimizer, "optimizer"), [p for p in parameters(optimizer) if p.requires_grad]
+        scene = _scene(site, (loss,), None, {name: optimizer}, "during backward")
+        return severance(scene, name, trained, len(trained)) if trained and not scene.is_checkpointed else None
+
+
+def _scene(
     site: Site,
     roots: tuple[Any, ...],
     model: Models,
     optimizer: Optimizers,
     moment: Moment,
-) -> Report:
+) -> Scene:
     given = optimizers_by_name(optimizer)
     surveyed = survey(roots, model=model, finite=True)
     # Given ones are all that is judged, but a leaf of another optimizer is not without one.
     owners = owned(surveyed.graph.leaves, given)
     leaves = [leaf if leaf.owner else own for leaf, own in zip(surveyed.graph.leaves, owners, strict=True)]
     watch = current()
-    scene = Scene(
+    return Scene(
         surveyed.graph.renamed(leaves, surveyed.graph.root_names),
         surveyed.models,
         given or surveyed.optimizers,
@@ -87,6 +98,16 @@ def _audited(
         loss_is_finite=_are_finite(roots),
         chosen=bool(given),
     )
+
+
+def _audited(
+    site: Site,
+    roots: tuple[Any, ...],
+    model: Models,
+    optimizer: Optimizers,
+    moment: Moment,
+) -> Report:
+    scene = _scene(site, roots, model, optimizer, moment)
     findings = [finding for rule in RULES.values() for finding in rule(scene)]
     remember(site, scene.graph, scene.involved().values())
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.code))

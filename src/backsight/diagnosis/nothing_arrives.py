@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.evidence.cuts import ends, in_place, statement_of, undoing, where
+from backsight.diagnosis.evidence.cuts import ends, replaced_leaf, statement_of, undoing, where
+from backsight.diagnosis.evidence.severed import Severance
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import (
     bodies,
@@ -28,7 +29,7 @@ from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
-from backsight.source.bindings import assigned, parameters_of, targets
+from backsight.source.bindings import assigned, bound, parameters_of, targets
 from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 from backsight.source.freezing import turned_off, unfreezings
 from backsight.tracing import Severed
@@ -44,7 +45,7 @@ def nothing_arrives(
     frame: FrameType | None,
     reached: bool = False,
     zeros: bool = False,
-    cut: Finding | None = None,
+    cut: Severance | None = None,
     beside: tuple[str, int] | None = None,
     filled: Severed | None = None,
     into: Sequence[str] = (),
@@ -82,7 +83,7 @@ def nothing_arrives(
         reason = _zeroed(zeroing, name)
     elif filled is not None and filled.line is not None:
         reason = _filled(filled, filled.line.place, into or others, held)
-    elif cut is not None and not (copied is not None and str(place) == cut.source and in_place(copied)):
+    elif cut is not None and not (copied is not None and place == cut.place and replaced_leaf(copied)):
         reason = _cut(cut, beside)
     elif copied is not None and place is not None:
         reason = _copied(copied, place, copies, name)
@@ -182,17 +183,16 @@ def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[t
     )
 
 
-def _cut(cut: Finding, beside: tuple[str, int] | None) -> _Reason:
+def _cut(cut: Severance, beside: tuple[str, int] | None) -> _Reason:
     """A statement cuts the loss off, and perhaps another one, for which it is meant."""
-    fix = cut.fix.partition(", if they should learn")[0] + "."
-    kept = _kept_attached(cut) if beside is not None else None
-    if kept is not None and beside is not None:
-        variable, statement = kept
-        fix = (
-            f"Keep {variable} attached: {statement}. Detach it only for the other loss, whose backward runs at "
-            f"{Place(*beside, '')} and would free its graph: pass {variable}.detach() there."
+    statement, fix = read_at(cut.place)[1], f"{cut.fix}."
+    variable = only(bound(statement)) if isinstance(statement, ast.Assign) and beside is not None else None
+    if variable is not None and beside is not None:
+        fix += (
+            f" Detach {variable} only for the other loss, whose backward runs at {Place(*beside, '')} and would free "
+            f"its graph: pass {variable}.detach() there."
         )
-    return _Reason(cut.evidence, fix, cut.source)
+    return _Reason(cut.evidence, fix, str(cut.place) if cut.place is not None else "")
 
 
 def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> _Reason:
@@ -205,7 +205,7 @@ def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> 
         of = list(dict.fromkeys(f"{whole}.values()" if at else whole for whole, at, _ in parts))
         second = shown(place, "copies the parameters once into new leaves, which no optimizer holds.")
         fix = f"Create {name} after this line, from the copies: {listed(of, 3)}."
-    if (again := in_place(copied)) is not None:
+    if (again := replaced_leaf(copied)) is not None:
         variable, statement = again
         first = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
         second = shown(place, f"replaces {variable} by a new leaf.")
@@ -319,18 +319,6 @@ def _given(filled: Severed) -> str:
     if isinstance(value, ast.Call) and value.args:
         value = value.args[0]
     return (dotted(value.value) if isinstance(value, ast.Subscript) else None) or "weights"
-
-
-def _kept_attached(cut: Finding) -> tuple[str, str] | None:
-    """Return the variable that a statement detaches, `fake = net(z).detach()`, and the statement without that."""
-    place = next((p for each in cut.evidence if (p := getattr(each, "place", None)) and str(p) == cut.source), None)
-    statement = read_at(place)[1]
-    match statement:
-        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=value, attr="detach")) as whole) if (
-            not whole.args and (name := dotted(target)) is not None
-        ):
-            return name, f"{name} = {ast.unparse(value)}"
-    return None
 
 
 def _zeroing(frame: FrameType | None, name: str) -> Place | None:

@@ -59,6 +59,11 @@ class Scene:
         known = last is not None and last.line is not None and (last.line.file, last.line.line) == self.site
         return last.line.place if known and last is not None and last.line is not None else None
 
+    @property
+    def is_checkpointed(self) -> bool:
+        """Whether reentrant checkpoints hide what ran inside them: then the graph does not show what it depends on."""
+        return any(kind.kind == "checkpoint" for kind in self.graph.types)
+
     def involved(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers that hold a leaf of the graph; others belong to other losses, or other threads."""
         reached = self.reached()

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from backsight.diagnosis import Finding, Site, audit_at
+from backsight.diagnosis import Finding, Severance, Site, severed_at
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.nothing_arrives import nothing_arrives
-from backsight.diagnosis.program import named
 from backsight.launch.sign import Audit, Sign, Step, key_of
 from backsight.snapshot import groups
 from backsight.tape import Graph, Living
@@ -57,7 +56,7 @@ class _Deaf:
 
     optimizer: weakref.ref[torch.optim.Optimizer]
     reached: bool = False
-    cuts: dict[Site, Finding | None] = field(default_factory=dict)
+    cuts: dict[Site, Severance | None] = field(default_factory=dict)
     """What cut it off from each loss, by its backward, the latest last."""
     filled: Severed | None = None
     into: tuple[str, ...] = ()
@@ -126,10 +125,8 @@ class Hearing(Sign):
         known.elsewhere = known.elsewhere or tuple(leaf.name for leaf in known_by_name if leaf.owner)
         known.nameless |= _are_copied(graph, parameters(optimizer))
         if not known.reached:
-            given = {named(optimizer, "optimizer"): optimizer}
-            found = audit_at(audit.site, (audit.roots,), optimizer=given, moment="during backward").findings
             known.cuts.pop(audit.site, None)
-            known.cuts[audit.site] = next((each for each in found if each.code == "BS102" and each.source), None)
+            known.cuts[audit.site] = severed_at(audit.site, audit.roots, optimizer)
         if not known.reached and known.filled is None:
             known.filled, known.into = _filled(graph, held)
         if not known.reached and known.copied is None:
@@ -218,13 +215,13 @@ def _are_zeros(optimizer: torch.optim.Optimizer, one: torch.Tensor) -> bool:
         return all(is_zero(p.grad) for p in parameters(optimizer) if p.grad is not None)
 
 
-def _last(cuts: dict[Site, Finding | None]) -> tuple[Finding | None, Site | None]:
+def _last(cuts: dict[Site, Severance | None]) -> tuple[Severance | None, Site | None]:
     """Return what cut off the loss that was audited last, the one before the step, and another loss that the same
     statement cuts off as well: as a discriminator's, for which it is meant."""
     own = next(reversed(cuts), None)
     cut = cuts[own] if own is not None else None
     same = (site for site, each in cuts.items() if site != own and each is not None and cut is not None)
-    return cut, next((site for site in same if cuts[site].source == cut.source), None)  # type: ignore[union-attr]  # no None
+    return cut, next((site for site in same if cuts[site].place == cut.place), None)  # type: ignore[union-attr]  # no None
 
 
 def _filled(graph: Graph, held: set[int]) -> tuple[Severed | None, tuple[str, ...]]:

@@ -13,8 +13,8 @@ from backsight.source.out_of_place import OPERATORS, arguments
 def in_place(body: Body, name: str, line: int) -> str | None:
     """Return the assignment at `line`, which computes `name` from `name`, so that `name` stays the tensor it was.
 
-    A `.detach()` or `.data` around the whole is left out. None where the statement is of another form, or does nothing
-    but detach.
+    What makes a new leaf of it, `.detach()`, `.data`, `.clone()` and `.requires_grad_()`, is left out. None where the
+    statement is of another form, or does nothing else.
 
     >>> in_place(body, "w", 12), in_place(body, "w", 13)      # w = w.clamp(min=0.1); w = F.normalize(w)
     ('w.clamp_(min=0.1)', 'w.copy_(F.normalize(w))')
@@ -27,7 +27,7 @@ def in_place(body: Body, name: str, line: int) -> str | None:
     if Use(name, False) not in uses(value) or dotted(value) == name:
         return None
     match value:
-        case ast.BinOp(left=left, op=op, right=right) if dotted(left) == name and type(op) in OPERATORS:
+        case ast.BinOp(left=left, op=op, right=right) if dotted(_attached(left)) == name and type(op) in OPERATORS:
             return f"{name} {OPERATORS[type(op)]}= {body.text(right)}"
         case ast.Call() if written := _call(body, name, value):
             return written
@@ -37,7 +37,9 @@ def in_place(body: Body, name: str, line: int) -> str | None:
 def _attached(value: ast.expr) -> ast.expr:
     while True:
         match value:
-            case ast.Call(func=ast.Attribute(value=inner, attr="detach")) | ast.Attribute(value=inner, attr="data"):
+            case ast.Attribute(value=inner, attr="data"):
+                value = inner
+            case ast.Call(func=ast.Attribute(value=inner, attr="detach" | "clone" | "requires_grad_")):
                 value = inner
             case _:
                 return value
@@ -48,7 +50,7 @@ def _call(body: Body, name: str, call: ast.Call) -> str | None:
     if receiver is None or function not in _WITH_NAMESAKE:
         return None
     given = arguments(body, call)
-    if dotted(receiver) == name:
+    if dotted(_attached(receiver)) == name:
         return f"{name}.{function}_({', '.join(given)})"
     if library(receiver) == "torch" and given and given[0] == name:
         return f"{name}.{function}_({', '.join(given[1:])})"

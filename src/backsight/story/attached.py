@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
-from backsight.source import Body, Cut, assignments, statement_at
+import torch
+
+from backsight.source import Body, Cut, assignments, parsed, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
 from backsight.source.imports import library
@@ -14,10 +16,12 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, node_of
 from backsight.story.evaluated import value_of
 from backsight.story.memory import is_tensor
+from backsight.story.sections import Section, called_by
 
 _CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "long", "int"})
 _COPYING = frozenset({"tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor"})
 _FLOATING = frozenset({"float", "double", "half"})
+_SHAPING = frozenset({"view", "reshape", "unsqueeze", "squeeze", "flatten", "contiguous"})
 _TAKING = frozenset({"index_select", "gather", "take", "one_hot", "embedding", "scatter", "index_add", "masked_fill"})
 _ORDER: dict[type[ast.cmpop], str] = {
     ast.Gt: "{0} - {1}",
@@ -153,6 +157,16 @@ def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
     return node
 
 
+def _shaped_float(body: Body, statement: ast.stmt, node: ast.expr) -> tuple[ast.expr, str]:
+    """The conversion to floating point around an expression, where only its shape changes before: with the calls that
+    change it, `.view(n, 1)`."""
+    inner = node
+    for each in reversed([*calls_in(statement)]):
+        if callee(each)[0] is inner and callee(each)[1] in _SHAPING:
+            inner = each
+    return _as_float(statement, inner), body.text(inner).removeprefix(body.text(node))
+
+
 def _later(body: Body, statement: ast.stmt, name: str) -> Iterator[ast.stmt]:
     """The statements below that read what a statement has bound."""
     for each in statements(body.node):
@@ -222,7 +236,7 @@ def of_second_class(suspect: CutOff) -> str:
     name, every = dotted(statement.targets[0]), given_to(node)
     scores, rest = next(iter(every), None), every[1:]
     given = next((each.value for each in node.keywords if each.arg == "dim"), next(iter(rest), None))
-    outer = _as_float(statement, node)
+    outer, shaped = _shaped_float(body, statement, node)
     if name is None or scores is None or given is None or outer is node or _selects(body, statement, name):
         return ""
     if _is_index(statement, node):
@@ -233,11 +247,57 @@ def of_second_class(suspect: CutOff) -> str:
     axis = body.text(given)
     likely = simple(probabilities(body, body.text(scores), axis, statement.lineno))
     of = {"1": "[:, {}]", "-1": "[..., {}]"}.get(axis, f".select({axis}, {{}})")
-    new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}"})
+    new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}{shaped}"})
     return (
         f"On line {statement.lineno}, write `{new}`, the probability of the second of two classes. For more classes, "
         f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c"
     )
+
+
+def of_embedding(suspect: CutOff) -> tuple[str, tuple[int, ...]]:
+    """The mean embedding, `probs @ emb.weight`, where the positions of the largest are then looked up in an embedding,
+    here or in a function that they are handed to; with the further lines that this writes anew."""
+    section, body = suspect.section, suspect.section.body
+    statement, node = _statement(suspect), node_of(section, suspect.cut)
+    name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
+    call = next((each for each in ast.walk(node) if isinstance(each, ast.Call)), None) if node is not None else None
+    if statement is None or name is None or call is None or not (given := given_to(call)):
+        return "", ()
+    axis = keyword(call, "dim") or next(iter(given[1:]), None)
+    dim = body.text(axis) if axis is not None else "-1"
+    likely = probabilities(body, body.text(given[0]), dim, statement.lineno)
+    for where, reading, lookup in _looked_up(section, statement, name):
+        table = f"{where.text(lookup.args[0])} @ {where.text(lookup.func)}.weight"
+        looked = rewritten(where, reading, {lookup: table if _is_whole(reading, lookup) else f"({table})"})
+        if looked:
+            return (
+                f"Hand on probabilities, whose embedding is a mean: on line {statement.lineno}, write "
+                f"`{name} = {likely}`, and on line {reading.lineno}, write `{looked}`",
+                (reading.lineno,),
+            )
+    return "", ()
+
+
+def _looked_up(section: Section, statement: ast.stmt, name: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """The calls of an embedding that are given `name`, which a statement binds, in the functions that it reaches."""
+    for each in _later(section.body, statement, name):
+        for call in calls_in(each):
+            if _is_embedding(section, call) and dotted(call.args[0]) == name:
+                yield section.body, each, call
+            for called in called_by(section, call, ()):
+                names = {inner for inner, given in called.given.items() if dotted(given) == name}
+                for inside in statements(called.body.node) if names else ():
+                    lookups = (node for node in calls_in(inside) if _is_embedding(called, node))
+                    yield from ((called.body, inside, node) for node in lookups if dotted(node.args[0]) in names)
+
+
+def _is_embedding(section: Section, call: ast.Call) -> bool:
+    return bool(call.args) and issubclass(type(section.value(dotted(call.func) or "")), torch.nn.Embedding)
+
+
+def _is_whole(statement: ast.stmt, node: ast.expr) -> bool:
+    """Whether an expression stands for itself in its statement: as its value, or as an argument."""
+    return getattr(statement, "value", None) is node or any(node in each.args for each in calls_in(statement))
 
 
 def probabilities(body: Body, text: str, dim: str, line: int) -> str:
@@ -257,15 +317,18 @@ def with_graph(body: Body, statement: ast.stmt, call: ast.Call) -> str:
     )
 
 
-def gathered(given: ast.expr | None) -> str | None:
-    """A list of tensors as it would be written where numbers are gathered; None where they are not written out."""
+def gathered(given: ast.expr | None, join: str = "stack") -> str | None:
+    """A list of tensors as it would be written where numbers are gathered; None where they are not written out.
+
+    join: the function of torch that joins them, each of which has one dimension more or less than what is made.
+    """
     match given:
         case ast.Name() | ast.Attribute() | ast.Subscript():
             return ast.unparse(given)
         case ast.Call(func=ast.Attribute(attr="values"), args=[]):
             return f"list({ast.unparse(given)})"
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return f"[{', '.join(ast.unparse(_tensor(each)) for each in elements)}]"
+            return f"[{', '.join(ast.unparse(_tensor(each, join)) for each in elements)}]"
         case ast.ListComp(elt=element, generators=loops) | ast.GeneratorExp(elt=element, generators=loops):
             each, first = ast.unparse(_tensor(element)), loops[0]
             if len(loops) == 1 and not first.ifs and ast.unparse(first.target) == each:
@@ -276,8 +339,14 @@ def gathered(given: ast.expr | None) -> str | None:
     return None
 
 
-def _tensor(element: ast.expr) -> ast.expr:
-    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`."""
+def _tensor(element: ast.expr, join: str = "stack") -> ast.expr:
+    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`; a number that is
+    written there, and a row of several, as a tensor."""
+    if isinstance(element, ast.List | ast.Tuple):
+        return parsed(f"torch.{join}({gathered(element, join)})") or element
+    if all(isinstance(each, ast.Constant | ast.UnaryOp | ast.USub) for each in ast.walk(element)):
+        text = ast.unparse(element)
+        return parsed(f"torch.tensor({text})" if join == "stack" else f"torch.tensor([{text}])") or element
     if isinstance(element, ast.Call):
         receiver, name = callee(element)
         if name == "item" and receiver is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.source import Body, Place, assignments, parsed, statement_at
+from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import (
@@ -33,6 +33,7 @@ from backsight.story.attached import (
     in_one_piece,
     in_place_of_cut,
     kept,
+    of_embedding,
     of_second_class,
     passed_through,
     probabilities,
@@ -40,6 +41,7 @@ from backsight.story.attached import (
     with_graph,
 )
 from backsight.story.cuts import CutOff, node_of, operands, unrecorded
+from backsight.story.enabling import computing, enabled
 from backsight.story.in_pytorch import beyond, in_pytorch
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
@@ -49,12 +51,13 @@ from backsight.text import listed
 class Mend(NamedTuple):
     """How a cut is mended: what to write, without a full stop, and the end of the sentence, which says why.
 
-    lines: further lines that this writes anew.
+    lines: further lines that this writes anew. scores: where nothing is written, what the loss is to be computed from.
     """
 
     edit: str
     why: str = "."
     lines: tuple[int, ...] = ()
+    scores: tuple[str, ...] = ()
 
 
 def fix(
@@ -73,8 +76,8 @@ def fix(
     ungraded = _INFERENCE.sub("torch.no_grad()", text)  # of inference mode, the tensors stay without a graph
     if cut.enabled is not None:
         write = f"Write `{ungraded}`" if ungraded != text else "Use torch.no_grad() instead of inference mode"
-        enabled = f"torch.enable_grad() on line {cut.enabled.line}"
-        return f"{write} on line {place.line}: {enabled} overrides that, but not inference mode. {silenced(loss)}"
+        inside = f"torch.enable_grad() on line {cut.enabled.line}"
+        return f"{write} on line {place.line}: {inside} overrides that, but not inference mode. {silenced(loss)}"
     trains = cut.trains if cut.trains and not (text.startswith("@") and _of_a_caller(cut)) else None
     if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
         remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or "
@@ -85,7 +88,9 @@ def fix(
         elif cut.around:  # to remove one of them would leave the other
             remove = ""
         if derivative:
-            why = f"{_enabled(derivative, loss)}: a derivative needs a graph even when nothing is trained."
+            body, asking = read_at(derivative)
+            edit = enabled(computing(body, asking), body) if body and asking else "enable gradients for the derivative"
+            why = f"{edit}: a derivative needs a graph even when nothing is trained."
         else:
             above = f"put `@torch.enable_grad()` above line {trains.line if trains else 0}"
             why = f"{above}: what runs backward needs a graph. {silenced(loss)}"
@@ -100,7 +105,10 @@ def mended(cut: CutOff, *further: CutOff) -> Mend:
     mends = {each: _mended(each) for each in further if each.cut.place.line not in mend.lines}
     if any(each.cut.kind == "index" and cut.cut.place.line in other.lines for each, other in mends.items()):
         return mended(*mends)
-    first, *rest = list(dict.fromkeys((mend, *mends.values())))
+    every = [mend, *mends.values()]
+    scores = list(dict.fromkeys(name for each in every for name in each.scores))
+    whole = next((each._replace(edit=of_positions(scores)) for each in every if each.scores), mend)
+    first, *rest = list(dict.fromkeys(whole if each.scores else each for each in every))
     if not rest:
         return first
     parts = [first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)]
@@ -115,20 +123,15 @@ def mended(cut: CutOff, *further: CutOff) -> Mend:
 _INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
 
 
-def _enabled(derivative: Place, loss: str) -> str:
-    """How to enable gradients for a derivative: for its statement alone, where that computes all of it."""
-    if "\n" not in derivative.text and loss in derivative.text and "(" in loss:
-        return f"write `with torch.enable_grad(): {derivative.text}` on line {derivative.line}"
-    return f"put `with torch.enable_grad():` around the derivative and what computes {loss}"
-
-
 def _stacked(copied: CutOff) -> str:
     """The call that joins tensors where numbers were copied: `torch.stack([s.loss for s in steps])`."""
     names = operands(copied.section, copied.cut)
     node = node_of(copied.section, copied.cut)
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    joined = f"torch.stack({gathered(given) or (names[0] if names else '...')})"
-    return joined if len(joined) <= _WIDEST else "torch.stack([...]), of the same elements,"
+    shapes = [shape_of(copied.section.value(each)) for each in names]
+    join = "cat" if shapes and all(each is not None and len(each) == 1 for each in shapes) else "stack"
+    joined = f"torch.{join}({gathered(given, join) or (names[0] if names else '...')})"
+    return joined if len(joined) <= _WIDEST else f"torch.{join}([...]), of the same elements,"
 
 
 _WIDEST = 120
@@ -155,6 +158,9 @@ def _mended(cut: CutOff, further: Sequence[CutOff] = ()) -> Mend:
 
 
 def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
+    looked, lines = of_embedding(cut)
+    if looked:
+        return Mend(looked, f"; keep {function} for the accuracy.", lines)
     spread, lines = _of_classes(cut, function)
     written = _one_hot(cut) or spread or _cross_entropy(cut, operand) or of_second_class(cut)
     alike = (each for each in cut.beside if _function(each.cut.expression) == function)
@@ -163,7 +169,7 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
     if written:
         return Mend(written, lines=lines)
     passed = tuple(each.place.line for each in cut.before if each.kind != "no_grad")  # the loss is computed anew
-    return Mend(of_positions(every), f"; keep {function} for the accuracy.", passed)
+    return Mend(of_positions(every), f"; keep {function} for the accuracy.", passed, tuple(every))
 
 
 def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
@@ -197,7 +203,8 @@ def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
         return Mend(written or f"Replace {expression} with {joined}", why)
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
-    if expression.startswith(_OF_SEVERAL):
+    node = node_of(cut.section, cut.cut)
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.List | ast.Tuple | ast.ListComp):
         return Mend(written or f"Write {joined} there", why)
     return Mend(
         f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them"
@@ -326,9 +333,6 @@ def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[other]) if dotted(left) == name:
             return f"{name}[:, {body.text(other)}]" if axis == "1" else f"{name}.select({axis}, {body.text(other)})"
     return ""
-
-
-_OF_SEVERAL = ("torch.tensor([", "torch.as_tensor([", "torch.Tensor([")
 
 
 def is_several(section: Section, name: str, line: int) -> bool:

@@ -110,18 +110,19 @@ def cuts(
     failure: Failure,
     trained: Trained,
     of: Sequence[torch.Tensor] = (),
-    goals: Sequence[tuple[Level, tuple[Read, ...]]] = (),
+    starts: Sequence[Section] = (),
 ) -> list[CutOff]:
     """Return every place that may have cut a tensor off, the nearest first, as frames and source text show it.
 
-    The tensor is what backward was called on, or `goals`; with `of`, only what cuts it off from one of these is told.
+    The tensor is what backward was called on, or the goals of `starts`; with `of`, only what cuts it off from one of
+    these is told.
     """
     found: dict[tuple[object, ...], CutOff] = {}
     way = Way(failure)
-    starts = goals or [(level, ((level.receiver, level.line),)) for level in failure.users[:1] if level.receiver]
-    for level, read in starts:
-        if (section := section_of(level, read)) is not None:
-            way.enter(section, read)
+    if not starts and (user := failure.user) is not None and user.receiver:
+        starts = [section for section in [section_of(user, ((user.receiver, user.line),))] if section is not None]
+    for section in starts:
+        way.enter(section, section.goals)
     arrived: set[Cut] = set()
     for section, carried, behind in way.steps():
         before = (*behind.before, behind.cut) if isinstance(behind, CutOff) else ()
@@ -135,15 +136,20 @@ def cuts(
                 if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
                     each = replace(each, before=before)
                 found[key] = each
-                lifted = section.lifted | ({cut.place.line} if cut.kind == "no_grad" else frozenset())
-                way.enter(replace(section, lifted=lifted), each.read, each)
+                way.enter(_lifted(each), each.read, each)
     spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
     spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
-    every = [each for each in found.values() if not of or comes_of(failure, each.section, each.read, of)]
+    every = [each for each in found.values() if not of or comes_of(failure, _lifted(each), each.read, of)]
     met = {cut for each in every for cut in each.before}  # on the way to those
     every = [each for each in found.values() if each in every or each.cut in met]
     every = [_without(each, spread) for each in every if each.cut not in spread]
     return _beside([replace(each, arrives=each.cut in arrived or _is_last(each)) for each in every])
+
+
+def _lifted(cut: CutOff) -> Section:
+    """The function of a cut, such that the way goes on behind it."""
+    section = cut.section
+    return replace(section, lifted=section.lifted | {cut.cut.place.line}) if cut.cut.kind == "no_grad" else section
 
 
 def _is_last(cut: CutOff) -> bool:

@@ -124,7 +124,7 @@ def failure_of(error: BaseException) -> Failure:
     return failure_from(error, tuple(_levels(error)))
 
 
-def failure_at(warning: Warning, frame: FrameType) -> Failure:
+def failure_at(warning: Warning, frame: FrameType | None) -> Failure:
     """Read the stack below `frame`, where `warning` is just being given."""
     return failure_from(warning, tuple(reversed(list(_stack(frame)))))
 

@@ -9,12 +9,13 @@ from typing import Literal
 
 import torch
 
-from backsight.source import Body, Place, assignments, function_at, parsed, statement_at
+from backsight.source import Body, Place, assignments, calls_of, function_at, parsed, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, last_name, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, is_constant, last_name, statements
 from backsight.source.cut_rules import grad_mode
 from backsight.story.evaluated import Variables, truth_of
 from backsight.story.failure import Failure, Level
+from backsight.story.files import user_files
 from backsight.story.sections import function_called, methods_of, undecorated
 from backsight.tracing import Line, Severed, current, inferred
 
@@ -132,6 +133,15 @@ def _disables(body: Body, node: ast.expr, modes: Sequence[str]) -> bool | None:
     if grad_mode(node) == "on":  # within inference mode, `enable_grad` alone records nothing
         return False if named or "no_grad" in modes else None
     return True if named else None
+
+
+def switches(failure: Failure) -> Iterator[Place]:
+    """Yield the statements of the user's files that disable gradients for all that follows."""
+    for file in user_files(failure):
+        for body, statement, call in calls_of(file):
+            off = callee(call)[1] == "set_grad_enabled" and call.args and is_constant(call.args[0], False)
+            if off and not isinstance(statement, ast.With):
+                yield body.place(statement)
 
 
 _DEPTH = 3

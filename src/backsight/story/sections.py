@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType, MappingProxyType, MethodType
@@ -14,7 +14,7 @@ import torch
 
 from backsight.naming.plain import class_dict, is_class, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
-from backsight.source import Body, Place, function_at, statement_at
+from backsight.source import Body, Place, backward_roots, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
@@ -97,9 +97,10 @@ def sections(failure: Failure) -> Iterator[Section]:
     yield from followed([section for level in failure.users if (section := _of_level(failure, level))])
 
 
-def sections_of(goals: Sequence[tuple[Level, tuple[tuple[str, int], ...]]]) -> Iterator[Section]:
-    """Yield the functions that may have computed what each level has for its goals, expressions with their lines."""
-    yield from followed([section for level, wanted in goals if (section := section_of(level, wanted))])
+def losses(levels: Iterable[Level]) -> list[Section]:
+    """Return the functions that run backward, each with what it runs that on as its goals."""
+    goals = ((each, tuple((root, at.line) for root, at in backward_roots(each.body))) for each in levels)
+    return [section for level, roots in goals if roots and (section := section_of(level, roots))]
 
 
 def section_of(level: Level, goals: tuple[tuple[str, int], ...] = ()) -> Section | None:

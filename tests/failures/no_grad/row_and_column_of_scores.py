@@ -1,7 +1,7 @@
 # code: BS203
 # variable: rows.argmax
 # cause: row = rows.argmax(1).float()
-# fix: the loss from columns
+# fix: the loss from rows and columns themselves
 import torch
 import torch.nn as nn
 

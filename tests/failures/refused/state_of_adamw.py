@@ -2,6 +2,9 @@
 # variable: self.optimizer
 # cause: self.optimizer.load_state_dict(state)
 # fix: `self.optimizer = torch.optim.AdamW(model.parameters(), lr=0.002)`
+# varied: optimizer = torch.optim.AdamW(model.parameters(), lr=0.002)
+# or: optimizer = torch.optim.RAdam(model.parameters(), lr=0.002)
+# or: optimizer = torch.optim.Adamax(model.parameters(), lr=0.002)
 """A trainer with RMSprop resumes what was trained with AdamW: the first step fails."""
 
 import torch

@@ -361,7 +361,9 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
         what = "a tuple like grad_input, with one gradient for each input of the module"
         written = _as_many(failure, one, int(said.get("due") or said.get("due_many") or 0))
-        how = f"{written}, {what}" if written else f"return {what}: (grad_input[0] * 2,)"
+        how = (
+            f"{written}, {what}" if written else f"return {what}: tuple(g if g is None else 2 * g for g in grad_input)"
+        )
         only = f"If the hook only inspects gradients, {_nothing(one)}."
         return f"{only} Otherwise{',' * how.startswith('if ')} {how}. Keep None for inputs without a gradient."
     if one and one.method in _OF_MODULES:

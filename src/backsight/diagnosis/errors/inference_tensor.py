@@ -15,13 +15,14 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source import read_at
+from backsight.source import parsed, read_at
 from backsight.source.body import callee, calls_in, dotted, expressions
 from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.memory import is_tensor
 from backsight.story.modes import Block, inference_block, inference_seen
+from backsight.story.sections import called_by, section_of
 from backsight.tape import tensors_in
 
 
@@ -72,11 +73,25 @@ def _inference_tensors(failure: Failure) -> Iterator[tuple[str, torch.Tensor]]:
         value = value_of(level, node) if level else None
         if is_tensor(value) and _is_inference(value) and level and level.body:
             yield level.body.text(node), value
+    for value in _returned(failure):
+        yield "", value
     for each in reversed(failure.levels):
         for value in each.variables.values():
             for tensor in (*tensors_in(value), *_own(value)):
                 if is_tensor(tensor) and _is_inference(tensor):
                     yield "", tensor
+
+
+def _returned(failure: Failure) -> Iterator[torch.Tensor]:
+    """The tensors made in inference mode that a call in the failing statement returned, itself or a part of:
+    `return self.cache[:length]`."""
+    level = failure.user
+    section = section_of(level) if level is not None else None
+    for call in calls_in(level.statement if level is not None else None):
+        for called in called_by(section, call, ()) if section is not None else ():
+            for node in (parsed(text) for text, _ in called.goals):
+                held = (called.value(dotted(each) or "") for each in (ast.walk(node) if node is not None else ()))
+                yield from (each for each in held if is_tensor(each) and _is_inference(each))
 
 
 def _own(value: object) -> Iterator[object]:

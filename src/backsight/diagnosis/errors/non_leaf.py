@@ -25,10 +25,10 @@ from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.handed import handed
-from backsight.story.memory import base_of, is_tensor
+from backsight.story.memory import base_of, is_module, is_tensor
 from backsight.story.sections import Section, called_by, section_of
 from backsight.story.stores import apart, stores
-from backsight.tape import Graph
+from backsight.tape import Graph, modules_in, registered
 from backsight.tracing import Line, current
 
 _LOST = "from an unnamed leaf that requires grad"
@@ -72,7 +72,7 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         _title(tensors, [name for name in names if name]),
         tuple(_evidence(failure, refused, len(tensors) - len(refused))),
-        _fix(refused),
+        _of_buffers(failure, tensors, names) or _fix(refused),
         source=str(first) if first else failure.source,
         exact=bool(refused),
     )
@@ -128,17 +128,18 @@ def _put_in(failure: Failure, name: str) -> Place | None:
 
 
 def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator[Fact]:
-    together = len({(str(each.made), each.graph.roots[0].op, *each.leaves) for each in refused}) == 1
+    together = len({(str(each.made), str(each.line), each.graph.roots[0].op, *each.leaves) for each in refused}) == 1
     what, them, to = "it", "it", ""
-    if together and len(refused) > 1 and refused[0].made:
+    if together and len(refused) > 1 and (refused[0].made or refused[0].line):
         what, them, to, refused = "each of them", "them", apart(refused[0].name)[0], refused[:1]
     for each in refused:
         source = f"from {listed(each.leaves, 3)}" if each.leaves else _LOST
         if each.made and each.line and (each.line.file, each.line.line) != (each.made.file, each.made.line):
             yield shown(each.line, f"computes {what} ({each.graph.roots[0].op}) {source}.")
             yield shown(each.made, f"assigns {them} to {to or each.name}.")
-        elif each.made:
-            yield shown(each.made, f"computes {what} ({each.graph.roots[0].op}) {source}.")
+        elif at := each.made or (each.line if each.line and str(each.line) != failure.source else None):
+            subject = each.name if what == "it" and not each.made else what
+            yield shown(at, f"computes {subject or 'it'} ({each.graph.roots[0].op}) {source}.")
         else:
             yield f"{each.name or 'It'} was computed ({each.graph.roots[0].op}) {source}."
     if others:
@@ -147,6 +148,22 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
             f"{'is not a leaf' if others == 1 else 'are not leaves'} either."
         )
     yield from failing(failure, "accepts only leaves: tensors that are not computed from others.")
+
+
+def _of_buffers(failure: Failure, tensors: list[torch.Tensor], names: list[str]) -> str:
+    """Make leaves of the buffers of a module that a conversion of it has computed anew: it keeps only parameters."""
+    level, roots = failure.user, {name.partition(".")[0] for name in names}
+    root = roots.pop() if len(roots) == 1 else ""
+    module = level.value(root) if level is not None and root else None
+    modules = [each for _, each in modules_in(module)] if is_module(module) else []
+    held = {id(buffer) for each in modules for buffer in registered(each, "_buffers").values()}
+    if level is None or not tensors or not {*map(id, tensors)} <= held:
+        return ""
+    again = f"for each in [b for b in {root}.buffers() if not b.is_leaf]: each.detach_().requires_grad_()"
+    return (
+        f"Make leaves of them again: put `{again}` above line {level.line}. Or make parameters of these buffers, with "
+        "torch.nn.Parameter: a conversion of the module leaves parameters the leaves that they are."
+    )
 
 
 def _fix(refused: list[Refused]) -> str:

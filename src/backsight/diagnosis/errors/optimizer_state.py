@@ -277,13 +277,11 @@ def _class_of(group: dict[str, Any]) -> str:
     for name in dir(torch.optim):
         held = getattr(torch.optim, name)
         if isinstance(held, type) and issubclass(held, torch.optim.Optimizer) and held is not torch.optim.Optimizer:
-            takes = set(inspect.signature(held).parameters) - {"params", "decoupled_weight_decay"}
+            takes = set(inspect.signature(held).parameters) - {"params"}
             if takes <= group.keys():
                 fitting[name] = len(takes)
-    most = [each for each, count in fitting.items() if count == max(fitting.values())]
-    if set(most) == {"Adam", "AdamW"}:
-        return "AdamW" if group.get("decoupled_weight_decay") is True else "Adam"
-    return only(most) or ""
+    most = only(each for each, count in fitting.items() if count == max(fitting.values())) or ""
+    return "AdamW" if most == "Adam" and group.get("decoupled_weight_decay") is True else most
 
 
 def _fitted(saved: Sequence[Shape | None], mine: Sequence[Shape]) -> list[int] | None:

@@ -166,9 +166,10 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
     if isinstance(maker, ast.For):
         whole = level.body.text(maker.iter) if level.body else "the whole"
         join = "torch.cat" if re.search(r"(chunk|split)\(", whole) else "torch.stack"
+        plain = f" If {whole} needs no gradient, put `{whole} = {whole}.detach().clone()` above line {maker.lineno}."
         return (
             f"Modify {whole} as a whole before the loop, or compute new parts and join them with {join}([...]): "
-            f"a copy of {name} would not be written into {whole}."
+            f"a copy of {name} would not be written into {whole}.{plain if isinstance(maker.iter, ast.Name) else ''}"
         )
     return f"Modify a copy: put `{name} = {name}.clone()` before line {level.line}."
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
-from dataclasses import replace
 
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
-from backsight.source import Cut, Place, calls_of, parsed, read_at
-from backsight.source.ancestry import ancestors
-from backsight.source.bindings import targets, uses
+from backsight.source import Place, calls_of, parsed, read_at
+from backsight.source.bindings import targets
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
-from backsight.source.cut_rules import rule_of
+from backsight.source.in_place import in_place
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, as_seen
 from backsight.story.hardened import hardened, is_accuracy
 from backsight.story.modes import disabled_by
-from backsight.story.sections import Section
 from backsight.tracing import Severed
 
 _WHY = {
@@ -84,30 +80,18 @@ def undoing(cut: Severed) -> str:
         return f"Detach the difference alone: {whole[1]}"
     if (estimator := straight_through(cut)) is not None:
         text, trained, passed = estimator
-        return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
+        return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone"
     if cut.by == "detach" and (state := _state(cut)) is not None:
         return f"Take dict({state}.named_parameters()) in place of {state}.state_dict()"
-    if cut.by in ("integer", "not differentiable"):
-        place = cut.line.place if cut.line is not None else None
-        body = body_around(place.file, place.line) if place is not None else None
-        choice = hardened(body, cut.line.segment, place.line) if body and place and cut.line else None
-        return choice or f"Use something differentiable instead of {cut.op}"
-    return mended(as_seen(cut, cut.line)).edit if cut.line is not None else f"Compute it without {cut.op}"
+    return taken_back(as_seen(cut, cut.line)) if cut.line is not None else f"Compute it without {cut.op}"
 
 
-def removing(place: Place | None, names: Collection[str]) -> str:
-    """Say what to write where one statement cuts off what is computed of parameters of these names several times; empty
-    where it does so once, or in another way."""
-    body, statement = read_at(place)
-    if body is None or place is None or statement is None:
-        return ""
-    lost, found = {name.split(".")[-1] for name in names}, list[CutOff]()
-    for node in expressions(statement):
-        rule, text = rule_of(node), body.text(node)
-        cuts = rule is not None and rule.kind in ("detach", "number")
-        if rule and cuts and lost & {name.split(".")[-1] for name in ancestors(body, text, place.line)}:
-            found.append(CutOff(Section(body, (), {}, {}), Cut(rule.kind, place, text, rule.why), None))
-    return mended(replace(found[0], beside=tuple(found[1:]))).edit if len(found) > 1 else ""
+def taken_back(cut: CutOff, *further: CutOff) -> str:
+    """Say what takes a cut back, and others on the same way: of a choice by the greatest of some values, what trains in
+    its place."""
+    choice = cut.cut.kind in ("index", "integer", "comparison", "rounding")
+    better = hardened(cut.section.body, cut.cut.expression, cut.cut.place.line) if choice else None
+    return better or mended(cut, *further).edit
 
 
 def measures_accuracy(cut: Severed) -> bool:
@@ -169,34 +153,20 @@ def detached_whole(cut: Severed) -> tuple[str, str] | None:
     return None
 
 
-def in_place(cut: Severed) -> tuple[str, str] | None:
+def replaced_leaf(cut: Severed) -> tuple[str, str] | None:
     """Return a variable that the statement of a cut gives a new tensor made of its own values, and the same in place.
 
-    `x = x.detach().clamp(0, 1).requires_grad_(True)` as `x.copy_(x.clamp(0, 1))`.
+    `x = x.detach().clamp(0, 1).requires_grad_(True)` as `x.clamp_(0, 1)`.
     """
-    statement = statement_of(cut)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    name = dotted(target)
-    several = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
-    if name is None or not isinstance(statement, ast.Assign) or isinstance(statement.value, several):
+    body, statement = read_at(cut.line.place if cut.line is not None else None)
+    name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
+    if body is None or name is None or not isinstance(statement, ast.Assign) or isinstance(statement.value, _SEVERAL):
         return None
-    if not any(use.name == name and not use.binds for use in uses(statement.value)):
-        return None
-    value = _Attached().visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
-    return (name, f"{name}.copy_({ast.unparse(value)})") if dotted(value) != name else None
+    change = in_place(body, name, statement.lineno)
+    return (name, change) if change else None
 
 
-class _Attached(ast.NodeTransformer):
-    """Takes away what makes a new leaf of an expression."""
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        receiver, method = callee(node)
-        return receiver if receiver is not None and method in ("detach", "clone", "requires_grad_") else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.generic_visit(node)
-        return node.value if node.attr == "data" else node
+_SEVERAL = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
 
 
 def _stored_by_hook(cut: Severed) -> str:

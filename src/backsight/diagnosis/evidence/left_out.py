@@ -17,12 +17,11 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, parameters_of, spots, targets, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
-from backsight.story.behind import Read
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, cuts, node_of, why
-from backsight.story.failure import Failure, Level, follow, function_of
+from backsight.story.failure import Failure, follow, function_of
 from backsight.story.memory import is_module
-from backsight.story.sections import Section, function_called, passed, sections_of
+from backsight.story.sections import Section, followed, function_called, losses, passed
 from backsight.story.trained import trained
 from backsight.tape import parameters_in
 
@@ -52,7 +51,7 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
     one of `names`, as the output of a head mostly is.
     """
     wanted = {id(each) for each in parameters}
-    sections = list(_of_losses(failure))
+    sections = list(followed(losses(failure.users)))
     every = [(section, spot) for section in sections for spot in _conditional(section)]
     owning = [each for each in every if any(_owns(m, wanted) for m in _modules_behind(*each, sections))]
     found = owning or [each for each in every if _reads(each[1].node, names)]
@@ -65,7 +64,7 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
 
 def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | None:
     """Return what ends the way from what the program runs backward on to parameters, none of which got a gradient."""
-    found = cuts(failure, trained(failure), parameters, _losses(failure))
+    found = cuts(failure, trained(failure), parameters, losses(failure.users))
     if not found:
         return None
     places = {each.cut.place: each for each in found}
@@ -98,17 +97,6 @@ def _sometimes(cut: CutOff, decides: ast.expr) -> Reason:
         f"To train it in this step, {text} must be true on line {place.line}.",
         sometimes=True,
     )
-
-
-def _of_losses(failure: Failure) -> Iterator[Section]:
-    """The functions on the way to what the program runs backward on: those of the traceback, and those they call."""
-    return sections_of(_losses(failure))
-
-
-def _losses(failure: Failure) -> list[tuple[Level, tuple[Read, ...]]]:
-    """What each running function runs backward on."""
-    goals = [(level, backward_roots(level.body)) for level in failure.users]
-    return [(level, tuple((root, place.line) for root, place in roots)) for level, roots in goals if roots]
 
 
 def _loss_of(failure: Failure) -> str:

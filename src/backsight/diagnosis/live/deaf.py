@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from types import FrameType
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import counted, listed, numbered, shown, warning
 from backsight.findings.evidence import Fact
-from backsight.source import Cut, backward_roots, cuts
-from backsight.story.failure import Level
-from backsight.story.sections import sections_of
+from backsight.source import Cut
+from backsight.story.cuts import cuts
+from backsight.story.failure import failure_at
+from backsight.story.sections import losses
+from backsight.story.trained import trained
 
 DEAF = "BS114"
 
@@ -66,15 +67,9 @@ IN_A_RECORDING = "After `backsight run --record`, `backsight runs show`"
 def _cut(frame: FrameType) -> tuple[Cut | None, bool]:
     """Return what the source shows to cut off a loss of the functions that run, or of what they call; and whether
     nothing else may."""
-    own = [Level(each, each.f_lineno) for each in program_frames(frame)]
-    goals = [(level, tuple((root, place.line) for root, place in backward_roots(level.body))) for level in own]
-    goals = [each for each in goals if each[1]][:1]
-    every = {
-        cut.place.position: cut
-        for section in sections_of(goals)
-        for root, line in section.goals
-        for cut in cuts(section.body, root, line)
-    }
-    found = sorted(every.values(), key=lambda cut: cut.kind in _OF_LABELS)
+    failure = failure_at(Warning(), frame)
+    every = cuts(failure, trained(failure), starts=losses(failure.users)[:1])
+    first = {each.cut.place.position: each.cut for each in every if not each.before and each.verdict is not False}
+    found = sorted(first.values(), key=lambda cut: cut.kind in _OF_LABELS)
     plain = [cut for cut in found if cut.kind not in _OF_LABELS]
     return next(iter(found), None), len(plain or found) == 1

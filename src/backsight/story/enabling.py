@@ -1,0 +1,78 @@
+"""Derivatives that are taken with gradients disabled: where autograd itself does that, and what is to be enabled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection
+
+import torch
+
+from backsight.source import Body, receiver_of_backward
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound, uses
+from backsight.source.body import blocks, callee, calls_in, keyword, statements
+from backsight.source.imports import is_gradient_call
+from backsight.story.failure import Failure, Level
+from backsight.story.modes import nearest_at
+from backsight.tape import ENGINE_CALLS
+
+_NAME = re.compile(r"[\w.]+")
+
+
+def run_by_engine(failure: Failure) -> Level | None:
+    """Return the backward of a custom Function that ran without gradients, as autograd disables them there; None where
+    its text may enable them, and with create_graph=True."""
+    for level in failure.users:
+        if level.body is None or nearest_at(level.body, level.line) is not None or _switches(level.body):
+            return None
+        given = next(iter(level.variables.values()), None)
+        if level.frame.f_code.co_name == "backward" and issubclass(type(given), torch.autograd.function.FunctionCtx):
+            outer = failure.levels[: failure.levels.index(level)]
+            engine = next((each for each in reversed(outer) if each.frame.f_code in ENGINE_CALLS), None)
+            return None if engine is not None and engine.variables.get("create_graph") else level
+    return None
+
+
+def _switches(body: Body) -> bool:
+    """Whether a function enables gradients in a part of it, or for what follows."""
+    calls = (node for each in statements(body.node) for node in calls_in(each))
+    return any(callee(node)[1] in ("set_grad_enabled", "enable_grad") for node in calls)
+
+
+def enabled(lines: list[ast.stmt], body: Body) -> str:
+    """Say how statements that follow each other run with gradients enabled, without a full stop."""
+    first, last = lines[0], lines[-1]
+    text, end = body.text(first), last.end_lineno or last.lineno
+    if first.lineno == end and not any(True for _ in blocks(first)) and "…" not in text:
+        return f"on line {end}, write `with torch.enable_grad(): {text}`"
+    where = f"line {end}" if first.lineno == end else f"lines {first.lineno} to {end}"
+    return f"put {where} inside a `with torch.enable_grad():` block"
+
+
+def computing(body: Body, statement: ast.stmt, held: Collection[str] = ()) -> list[ast.stmt]:
+    """Return the statements that compute what one differentiates from what it asks for, the first and the last of
+    them, and itself where it computes, too; `held`: what it may ask for, where it does not say."""
+    receiver = receiver_of_backward(body, statement.lineno, statement.col_offset)
+    made, asked = ancestors(body, receiver, statement.lineno) if receiver else {}, _asked(statement) or set(held)
+    found = list[ast.stmt]()
+    for each in _before(body, statement):
+        targets = bound(each)
+        if targets & made.keys() and not targets & asked and any(u.name in asked for u in uses(each) if not u.binds):
+            found.append(each)
+            asked |= targets
+    return found if found and _NAME.fullmatch(receiver or "") else [*found, statement]
+
+
+def _asked(statement: ast.stmt) -> set[str]:
+    """The names of what a statement asks the gradient for."""
+    calls = [node for node in calls_in(statement) if is_gradient_call(node)]
+    given = next((call.args[1] if len(call.args) > 1 else keyword(call, "inputs") for call in calls), None)
+    return {use.name for use in uses(given) if not use.binds} if given is not None else set()
+
+
+def _before(body: Body, statement: ast.stmt) -> list[ast.stmt]:
+    """What stands before a statement in its own block."""
+    within = (block for each in (body.node, *statements(body.node)) for _, block in blocks(each))  # type: ignore[arg-type]
+    block = next((block for block in within if statement in block), [statement])
+    return block[: block.index(statement)]
