@@ -15,21 +15,16 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
-from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, calls_of
 from backsight.source.bindings import parameters_of, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
-from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
-from backsight.story.sections import function_called, run_by
-from backsight.story.trained import trained
 from backsight.tape import parameters_in, registered
 from backsight.text import as_code
 
