@@ -246,13 +246,22 @@ def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
     first, last = _fitted(saved, mine), _fitted(saved[::-1], mine[::-1])
     if first is None or last is None:
         return None
-@@@
+    ends, total = [len(mine) - 1 - k for k in last], len(saved)
+    absent = [k for k in range(len(mine)) if sum(e < k for e in first) + sum(e > k for e in ends) >= total]
+    if len(absent) == len(mine):
+        return None
+    named, sure = case.called([case.held[k] for k in absent]), len(absent) == len(mine) - total
+    names = listed(named, 4)
+    told = f"{names} {'was' if len(named) == 1 else 'were'} not among them"
+    if not sure:
+        told = f"by the shapes, {len(mine) - total} of the parameters of {names} were not among them"
     where = f" on line {case.built.line}" if case.built else ""
     without, them = (f"without {names}", names) if sure else ("over the same parameters as then", "the others")
     return case.told(
         f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {told}.",
         (shown(case.built, f"makes {case.name} with {names}.") if case.built else None,),
-@@@
+        f"Make {case.name}{where} {without}, load the state, and then give it {them} as a group of its own, "
+        f"with {case.name}.add_param_group(...). Or start with a new state: {removed(case.found.level.place)}.",
         case.built,
         exact=sure,
     )
