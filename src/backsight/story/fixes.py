@@ -250,11 +250,11 @@ def _copied_at(line: Line, texts: Sequence[str]) -> str:
 
 def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
     """Say where a module is made that is to leave its input alone, and which ones stand in the same place of others."""
-    places = list(made_in_place(subject.failure, kind))
-    where = f": {places[0]}, {places[0].text}" if len(places) == 1 else ""
     owner, _, attribute = path.rpartition(".")
     every = [pair for name, model in subject.survey.models.items() for pair in modules_in(model, name)]
     held = dict(every)
+    places = made_in_place(subject.failure, kind, held.get(owner), attribute)
+    where = f": {places[0]}, {places[0].text}" if len(places) == 1 else ""
     cls = type(held.get(owner))
     owners = [at for at, each in every if type(each) is cls and at != owner] if _is_users(cls) else []
     alike = [f"{at}.{attribute}" for at in owners if works_in_place(held.get(f"{at}.{attribute}"))]

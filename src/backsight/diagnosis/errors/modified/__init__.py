@@ -16,7 +16,7 @@ from backsight.diagnosis.errors.modified.stepped import changed_by_step
 from backsight.diagnosis.errors.modified.wording import needs, spoken, why_saved
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, lost, shaped, shown, tensor_of
+from backsight.diagnosis.wording import a_kind, failing, listed, lost, shaped, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
 from backsight.source import calls_of, loop_facts, statement_at
@@ -91,7 +91,7 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
     operation = _operation(subject)
     title = f"{_capital(name)} was modified in place{through} after {spoken(operation)} had saved it for backward."
     if first.path:
-        who = f"{first.path}, a {first.module} created with inplace=True,"
+        who = f"{first.path}, {a_kind(first.module)} created with inplace=True,"
         title = f"{who} changed what {spoken(operation)} had saved for backward."
     beside = [] if first.path else [*stale_beside(subject, found)]
     names = [each for other, changed in beside if (each := other.holder or changed.name)]
@@ -233,7 +233,7 @@ def _unlocated(subject: Subject) -> Finding:
     operation = spoken(_operation(subject))
     kind, path = changed_by_module(subject)
     if kind:
-        who = f"{path}, a {kind} created with inplace=True," if path else f"A {kind} created with inplace=True"
+        who = f"{path}, {a_kind(kind)} created with inplace=True," if path else f"A {kind} created with inplace=True"
         title = f"{who} changed what {operation} had saved for backward."
         fix = without_working_in_place(subject, kind, path)
         how = f"{path or f'A {kind}'} overwrites its input. {lost('Where the tensor was saved')}"
