@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import Place, backward_roots, loop_facts, parsed, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, loop_facts, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import LOOPS, Body, blocks, body_around, callee, dotted, expressions, functions, statements
@@ -192,6 +192,8 @@ def _spelled(subject: Subject, changed: Changed) -> str:
         return scene.given.get(changed.name, "")
     if changed.name and (changed.certainty == "read" or changed.name in scene.held):
         return changed.name
+    if assignments(scene.section.body, changed.name, changed.place.line) and _variable(changed) == changed.name:
+        return changed.name  # what else holds the tensor is not what the statement changes
     first, *parts = subject.holder.split(".")
     paths = [(first, *parts), *((name, *parts[k:]) for name in scene.section.variables for k in range(len(parts)))]
     spelled = (".".join(path) for path in paths)
