@@ -15,6 +15,7 @@ from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, node_of
 from backsight.story.evaluated import value_of
+from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor
 from backsight.story.sections import Section, called_by
 
@@ -44,7 +45,8 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
         return ""
     new = rewritten(body, statement, _changes(statement, bare))
     if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:
-        return f"Remove line {statement.lineno}, `{body.text(statement)}`"
+        gone = removed(body.place(statement))
+        return f"{gone[0].upper()}{gone[1:]}, `{body.text(statement)}`"
     return f"On line {statement.lineno}, write `{new}`" if new else ""
 
 

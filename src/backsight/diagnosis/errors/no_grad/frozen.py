@@ -30,6 +30,7 @@ from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.injected import Replaced, injected, replaced_part
 from backsight.story.memory import is_tensor
 from backsight.story.modes import disabled_at
@@ -175,7 +176,7 @@ def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], s
         return ""
     fix = f"{_where(freezing)}, unfreeze what the optimizer holds: `{how}`."
     if freezing is not None and not freezing.chosen and freezing.loop is None and len(spared) == 1:
-        fix += f" Or remove line {freezing.place.line}, as line {spared[0].place.line} freezes the rest."
+        fix += f" Or {removed(freezing.place)}, as line {spared[0].place.line} freezes the rest."
     return fix
 
 
@@ -397,7 +398,7 @@ def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     changes = (in_place(level.body, name, place.line) for place in reversed(assignments(level.body, name)))
     change = next((each for each in changes if each), None)
     if change is None:
-        return f"Remove line {update.line}, so {name} stays a leaf."
+        return f"Keep {name} a leaf: {removed(update)}."
     return f"Modify {name} in place, so it stays a leaf: `with torch.no_grad(): {change}`."
 
 
