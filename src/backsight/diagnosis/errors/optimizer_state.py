@@ -22,14 +22,17 @@ from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.naming.plain import class_name, namespace
+from backsight.naming.plain import class_name, is_class, namespace
 from backsight.snapshot import groups
 from backsight.source import Place, calls_of, only, read_at, statements_of
-from backsight.source.bindings import assigned
-from backsight.source.body import callee, dotted, statements
+from backsight.source.bindings import are_alternatives, assigned
+from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.freezing import freezings
 from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import modules_in, registered
 from backsight.text import as_code
@@ -108,8 +111,11 @@ class _Case:
                 for target, value in assigned(each)
                 if (dotted(target) in own and _calls(value)) or (dotted(target) in around and kind in _calls(value))
             ]
+            made = [s for s in made if self._may_make(level, s)]
             if made and level.body is not None:
-                return level.body.place(made[-1])
+                last = level.body.place(made[-1])
+                others = (level.body.place(each) for each in made[:-1])
+                return None if any(are_alternatives(level.body, each, last) for each in others) else last
         attribute = self.name.rpartition(".")[2]
         return only(
             body.place(each)
@@ -117,6 +123,12 @@ class _Case:
             for target, value in assigned(each)
             if (dotted(target) or "").endswith(f".{attribute}") and _calls(value)
         )
+
+    def _may_make(self, level: Level, statement: ast.stmt) -> bool:
+        """Whether a statement may make this optimizer: not where it calls another class of optimizers."""
+        called = [value_of(level, each.func) for each in calls_in(statement)]
+        kinds = [each for each in called if is_class(each) and issubclass(each, torch.optim.Optimizer)]
+        return not kinds or type(self.optimizer) in kinds
 
     def _is_held_by(self, value: object) -> bool:
         return any(each is self.optimizer for each in (namespace(value) or {}).values())
@@ -239,7 +251,7 @@ def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
     if len(absent) == len(mine):
         return None
     named, sure = case.called([case.held[k] for k in absent]), len(absent) == len(mine) - total
-    names, line = listed(named, 4), case.found.level.place.line
+    names = listed(named, 4)
     told = f"{names} {'was' if len(named) == 1 else 'were'} not among them"
     if not sure:
         told = f"by the shapes, {len(mine) - total} of the parameters of {names} were not among them"
@@ -249,7 +261,7 @@ def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
         f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {told}.",
         (shown(case.built, f"makes {case.name} with {names}.") if case.built else None,),
         f"Make {case.name}{where} {without}, load the state, and then give it {them} as a group of its own, "
-        f"with {case.name}.add_param_group(...). Or start with a new state: remove line {line}.",
+        f"with {case.name}.add_param_group(...). Or start with a new state: {removed(case.found.level.place)}.",
         case.built,
         exact=sure,
     )
@@ -268,7 +280,7 @@ def _of_another_class(case: _Case) -> Finding | None:
     )
     of, new = f"class {saved}" if saved else "another class", _made_with(case, own, saved, group.get("lr"))
     made = f"on line {case.built.line}, write `{new}`" if case.built and new else f"make {case.name} with it"
-    without = f"leave out its state: remove line {loading.line}" if loading else "do not load its state"
+    without = f"leave out its state: {removed(loading)}" if loading else "do not load its state"
     return case.told(
         f"{case.name} is of class {own}, but the state that it loads is of {of}: it lacks {listed(absent, 3)}.",
         (
