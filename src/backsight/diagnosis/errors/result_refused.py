@@ -19,8 +19,11 @@ from backsight.diagnosis.errors.copied import (
     copied_in,
     detaching,
     held_as,
+    is_returned,
+    kept_as,
     pruned,
     results_kept,
+    taken_out,
     told_of_pruning,
 )
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
@@ -121,8 +124,17 @@ class Refused:
             return self.text
         if self.text:
             return Held(self.failure, self.failure.user, self.text, self.tensor).name
-        name, held = names_of(self.failure, [self.tensor])[0], held_as(self.failure, self.copied, self.tensor)
-        return name if name.endswith(held.removeprefix(self.copied)) else held
+        name, held = names_of(self.failure, [self.tensor])[0], self._held
+        return name if self.hook or name.endswith(held.removeprefix(self.copied)) else held
+
+    @cached_property
+    def _held(self) -> str:
+        return held_as(self.failure, self.copied, self.tensor) if self.tensor is not None else ""
+
+    @property
+    def hook(self) -> str:
+        """The module by whose hook what is copied holds it; empty if it holds it itself."""
+        return before if (before := self._held.partition("._forward_hooks[")[0]) != self._held else ""
 
     @cached_property
     def made(self) -> Place | None:
@@ -302,9 +314,9 @@ class Refused:
             yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
             which = "them" if self.are_several else "it"
-            whole = (
-                f"copies {self.copied}, which holds {which}." if self.copied not in ("", self.name) else "copies it."
-            )
+            whole = f", through a hook of {as_code(self.hook)}" if self.hook else ""
+            whole = f"copies {self.copied}, which holds {which}{whole}."
+            whole = whole if self.copied not in ("", self.name) else "copies it."
             says = {
                 "copied": whole,
                 "values": "passes it to NumPy.",
@@ -462,31 +474,36 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             f"there, {how}."
         )
     if owner:
-        kept = refused.kept or [Kept(owner, attribute, torch.Tensor)]
+        kept = refused.kept or kept_as(refused.failure, refused.name, refused.tensor)
         before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
         if refused.is_pruned:
             line = _above(refused).removeprefix(",")
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
+        before = f"etach {which} before the copy{_above(refused)}: {before}." if before else ""
         detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
         stored = refused.filled[0] if refused.filled and refused.filled[1] else refused.stored
         there = f"on line {stored.line}, write `{detached}`" if stored and " = " in detached else detached
         if refused.stored is not None and not _is_read(refused, attribute):
-            return (
-                f"Store it detached, as no line of the program needs its graph: {there}. Or detach {which} before "
-                f"the copy{_above(refused)}: {before}."
-            )
-        if refused.is_carried or _is_read_there(refused, attribute):  # what goes on from there would have no gradient
-            return f"Detach {which} before the copy{_above(refused)}: {before}."
-        return (
-            f"Detach {which} before the copy{_above(refused)}: {before}. Or, if no loss is computed from it there, "
-            f"store it detached: {there}."
-        )
+            other = f" Or d{before}" if before else ""
+            return f"Store it detached, as no line of the program needs its graph: {there}.{other}"
+        if taken := taken_out(refused.failure, refused.name):
+            return f"{taken}.{f' Or d{before}' if before else ''}"
+        # What goes on from there would have no gradient.
+        on = refused.is_carried or _is_read_there(refused, attribute) or is_returned(refused.failure, attribute)
+        if before and on:
+            return f"D{before}"
+        hedged = f"if no loss is computed from it there, store it detached: {there}."
+        return f"D{before} Or, {hedged}" if before else f"I{hedged[1:]}"
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
 
 
 def _above(refused: Refused) -> str:
-    return f", above line {refused.failure.user.line}" if refused.failure.user else ""
+    """Above the failing line; of what another function calls by this name, above the line at which that one is."""
+    root = refused.name.partition(".")[0].partition("[")[0]
+    levels = (each for each in refused.failure.users if root in each.variables)
+    level = next(levels, refused.failure.user)
+    return f", above line {level.line}" if level else ""
 
 
 _PRUNED = (
@@ -520,7 +537,10 @@ def _is_read_there(refused: Refused, attribute: str) -> bool:
     """Whether the function that stores an attribute reads it, too: `self.code = z; return self.code`."""
     body = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
     inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
-    return any(isinstance(n, ast.Attribute) and n.attr == attribute and isinstance(n.ctx, ast.Load) for n in inside)
+    attribute = attribute.partition("[")[0]
+    filled = {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
+    read = (n for n in inside if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in filled)
+    return any(each.attr == attribute for each in read)
 
 
 def _is_read(refused: Refused, attribute: str) -> bool:
