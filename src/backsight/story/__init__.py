@@ -4,6 +4,6 @@ An explanation asks for events (`changes`, `cuts`) and puts them into words; it 
 
 Offered to other rooms: `asked`, `behind`, `carrier`, `carriers`, `case`, `changes`, `cut_fixes`, `cuts`, `enabling`,
 `evaluated`, `failure`, `files`, `fixes`, `handed`, `hardened`, `holders`, `hooks`, `in_pytorch`, `injected`, `joints`,
-`memory`, `modes`, `ratios`, `recomputing`, `renewing`, `routes`, `scenes`, `sections`, `spelling`, `stale`, `stepping`,
+`memory`, `modes`, `ratios`, `recomputing`, `renewing`, `routes`, `scenes`, `sections`, `stepping`,
 `stores`, `subject`, `trained`, `unmatched`, `waiting`.
 """

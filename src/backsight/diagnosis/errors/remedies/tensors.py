@@ -24,6 +24,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import parameters_in, registered
 from backsight.text import as_code
@@ -56,13 +57,12 @@ def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
     sizes = [_lengths(below, "saved_groups"), _lengths(below, "groups")]
     if not all(sizes) or found.level.statement is None:
         return None
-    line = found.level.statement.lineno
     built = made_at(found)
     where = f" on line {built.line}" if built is not None else ""
     return Remedy(
         f"It was saved with {_groups(sizes[0])}{_settings(below)}, and this optimizer has {_groups(sizes[1])}. "
         f"To go on with the old state, make the optimizer{where} over the same parameters in the same groups, in the "
-        f"same order. To train other parameters from here, start with a new state: remove line {line}.",
+        f"same order. To train other parameters from here, start with a new state: {removed(found.level.place)}.",
         (shown(built, f"makes it with {_groups(sizes[1])}."),) if built is not None else (),
         built,
     )
