@@ -465,8 +465,6 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
     if refused.are_several and not refused.is_pruned:
         return f"Detach each before the copy{_above(refused)}: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
-        if _reads_back(refused):
-            return f"Detach all of them before the copy{_above(refused)}: {several}."
         filled = refused.filled
         how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
         return (
@@ -522,15 +520,6 @@ def _held_together(refused: Refused) -> str:
     if type(value) is dict:
         return f"{container} = {{key: value.detach() for key, value in {container}.items()}}"
     return f"{container} = [value.detach() for value in {container}]"
-
-
-def _reads_back(refused: Refused) -> bool:
-    """Whether the function that fills a dict or a list reads it as well, as a state that it carries on."""
-    place, attribute = refused.filled[0] if refused.filled else None, refused.name.partition("[")[0].rpartition(".")[2]
-    body = body_around(place.file, place.line) if place else None
-    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
-    read = (n.value for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
-    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in read)
 
 
 def _is_read_there(refused: Refused, attribute: str) -> bool:
