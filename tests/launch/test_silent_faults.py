@@ -71,10 +71,10 @@ FIXES = [
         "BS101 an adapter in front of a model that trains, whose optimizer was there before",
         "Create optimizer after line 19, with adapter.parameters() as well: optimizer = torch.optim.AdamW([*model.para",
     ),
-    ("BS115 an encoder that the running function freezes", "Remove line 22, or unfreeze them after it, before the"),
+    ("BS115 an encoder that the running function freezes", "To train them, write `pass` on line 22. Or unfreeze them"),
     (
         "BS115 an encoder that a helper freezes, called by the running function",
-        "Remove line 24, or unfreeze them after it, before the forward pass: requires_grad_(True).",
+        "To train them, remove line 24. Or unfreeze them after it, before the forward pass: requires_grad_(True).",
     ),
     (
         "BS101 a body that is unfrozen after an optimizer of what was trainable",
@@ -88,7 +88,7 @@ FIXES = [
     ),
     (
         "BS115 a model that is built again on resume",
-        "Remove line 24: line 25 loads the state into the self.net that self.opt was created for.",
+        "Keep the self.net that self.opt was created for: remove line 24. Line 25 loads the state into it.",
     ),
     (
         "BS115 a model that is grown after its optimizer and schedule",

@@ -32,6 +32,7 @@ from backsight.source import Body, Place, backward_calls, function_at, only, rea
 from backsight.source.bindings import assigned, bound, parameters_of, targets
 from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 from backsight.source.freezing import turned_off, unfreezings
+from backsight.story.fixes import removed
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
@@ -134,8 +135,11 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
     switch = off[0].text.replace("False", "True")
     function = function_at(around[0].f_code)
     if function is not None and function.file == off[0].file and _stands_in(function, off[0]):
-        line = off[0].line  # what unfreezes them further up would be undone by it
-        fix = f"Remove line {line}, or unfreeze them after it, before the forward pass: requires_grad_(True)."
+        # what unfreezes them further up would be undone by it
+        fix = (
+            f"To train them, {removed(off[0])}. Or unfreeze them after it, before the forward pass: "
+            "requires_grad_(True)."
+        )
     else:
         called = around[0].f_code.co_name
         fix = (

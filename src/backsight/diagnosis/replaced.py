@@ -12,6 +12,7 @@ from backsight.diagnosis.program import bodies, named, statements_around
 from backsight.diagnosis.schedules import schedules_of
 from backsight.source import Body, Place, only
 from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.story.fixes import removed
 
 
 def replacing(frame: FrameType | None, model: str, built: Place) -> Place | None:
@@ -58,8 +59,8 @@ def made_again(
             fills = [each for each in every if each.lineno > replaced.last and _loads(each, model)]
             if fills and any(made == each for each in _values(frame, model, replaced)):
                 return (
-                    f"Remove line {replaced.line}: line {fills[0].lineno} loads the state into the {model} that {name} "
-                    "was created for."
+                    f"Keep the {model} that {name} was created for: {removed(replaced)}. Line {fills[0].lineno} loads "
+                    "the state into it."
                 )
     again = built.text if built.text.startswith(f"{name} = ") and "…" not in built.text else f"create {name}"
     others = [named(each, type(each).__name__) for each in schedules_of(optimizer)]

@@ -12,6 +12,7 @@ from backsight.diagnosis.wording import shown, warning
 from backsight.source import Body, Place, function_at
 from backsight.source.bindings import bound, parameters_of, uses
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, statements
+from backsight.story.fixes import removed
 from backsight.tracing import Watch, drawn_again
 
 CODES = ("BS168",)
@@ -34,7 +35,7 @@ def seeded_again(watch: Watch, frame: FrameType) -> Finding | None:
         "BS168",
         "Each step draws the same random numbers: it seeds the generator again.",
         (shown(place, "runs in each step.", "read"), draws),
-        f"Remove line {place.line}: seed once, before the training. For numbers that an evaluation repeats, seed "
+        f"Seed once, before the training: {removed(place)}. For numbers that an evaluation repeats, seed "
         "inside `with torch.random.fork_rng():`, which puts the state back.",
         place,
         since=1,

@@ -15,6 +15,7 @@ from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, node_of
 from backsight.story.evaluated import value_of
+from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor
 from backsight.story.sections import Section, called_by
 
@@ -44,7 +45,8 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
         return ""
     new = rewritten(body, statement, _changes(statement, bare))
     if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:
-        return f"Remove line {statement.lineno}, `{body.text(statement)}`"
+        gone = removed(body.place(statement))
+        return f"{gone[0].upper()}{gone[1:]}, `{body.text(statement)}`"
     return f"On line {statement.lineno}, write `{new}`" if new else ""
 
 
@@ -142,11 +144,14 @@ def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str,
     )
     through = f"{step} + ({body.text(outer)} - {step}).detach()"
     new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
-    return (
-        (f"On line {statement.lineno}, write `{new}`", ": the same values, with the gradient of a sigmoid")
-        if new
-        else ("", "")
-    )
+    stays, line = ": the same values, with the gradient of a sigmoid", statement.lineno
+    if new:
+        return f"On line {line}, write `{new}`", stays
+    if any(use.name == "soft" for each in statements(body.node) for use in uses(each)):
+        return "", ""
+    through = f"soft + ({body.text(outer)} - soft).detach()"
+    new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
+    return (f"Put `soft = {step}` above line {line}, and on line {line}, write `{new}`", stays) if new else ("", "")
 
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from backsight.naming.roots import is_library
+from backsight.naming.plain import class_dict
+from backsight.naming.roots import is_library, is_user_class
 from backsight.naming.suspended import suspended
 from backsight.source import (
     LoopFacts,
@@ -29,7 +30,7 @@ from backsight.source.body import Body, blocks, body_around, callee, calls_in, d
 from backsight.source.keeping import is_cached
 from backsight.story.carrier import Carrier, Kind
 from backsight.story.case import Case, loops
-from backsight.story.failure import Level
+from backsight.story.failure import Level, method
 from backsight.story.holders import (
     below,
     made_in,
@@ -40,7 +41,7 @@ from backsight.story.holders import (
 from backsight.story.joints import passed_on
 from backsight.story.kept import by_joint, by_object, filled, held, is_once
 from backsight.story.memory import is_tensor
-from backsight.story.renewing import added_to
+from backsight.story.renewing import added_to, copies_dropped
 from backsight.story.sections import function_called, sections, undecorated
 from backsight.story.stores import apart, first_read, stores
 
@@ -202,9 +203,32 @@ def _computed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, no
     if place is None and case.watch and (line := case.watch.line_of(case.graph.nodes[nodes[0]])):
         place = line.place  # elsewhere, by who has handed it over
     kind: Kind = "kept" if filled else "once"
-    return Carrier(
-        case, kind, level, (name,), ancestor.read if filled else read, place, nodes=tuple(nodes), facts=facts
-    )
+    read = ancestor.read if filled else read
+    before = _from_before(case, level, facts) if kind == "once" else {}
+    if name not in before:
+        return Carrier(case, kind, level, (name,), read, place, nodes=tuple(nodes), facts=facts)
+    # What others may be made of comes first.
+    places = {each: facts.outside[each] for each in before}
+    names = sorted(before, key=lambda each: (places[each].position, places[each].text.find(each)))
+    read = _read_inside(level, facts, names[0]) or read
+    nodes = list(dict.fromkeys(node for each in names for node in before[each]))
+    return Carrier(case, kind, level, (*names,), read, facts.outside[names[0]], nodes=tuple(nodes), facts=facts)
+
+
+def _read_inside(level: Level, facts: LoopFacts, name: str) -> Place | None:
+    """The first statement of a loop that reads a variable."""
+    loop = statement_at(level.body, *facts.loop.position)
+    for each in statements(level.body.node) if level.body is not None and loop is not None else ():
+        if loop and loop.lineno < each.lineno <= (loop.end_lineno or 0) and Use(name, False) in uses(each):
+            return level.body.place(each) if level.body is not None else None
+    return None
+
+
+def _from_before(case: Case, level: Level, facts: LoopFacts) -> dict[str, list[int]]:
+    """The tensors from before a loop that it reads and that need a freed graph, each with what made it."""
+    found = {each: made_in(case.graph, level.value(each)) for each in facts.outside if is_tensor(level.value(each))}
+    found = {each: nodes for each, nodes in found.items() if level.value(each) is not case.root}
+    return {each: nodes for each, nodes in found.items() if any(needs_saved(case.graph, node) for node in nodes)}
 
 
 def _element(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> tuple[str, Place]:
@@ -252,7 +276,7 @@ def _entering(case: Case, level: Level, facts: LoopFacts, name: str) -> Place | 
     statement = statement_at(level.body, *read.position) if read else None
     if read is None or level.body is None:
         return None
-    if isinstance(statement, ast.Expr) and _returns_copy(level, level.body, statement, name):
+    if isinstance(statement, ast.Expr) and _thrown_away(level, level.body, statement, name, level.value(name)):
         after = (each for each in statements(level.body.node) if each.lineno > statement.lineno)
         following = next((each for each in after if {Use(name, False), Use(name, True)} & {*uses(each)}), None)
         if following is None or Use(name, False) not in uses(following):
@@ -372,27 +396,34 @@ def _calls_again(case: Case, inner: Level, outer: Level, name: str) -> bool:
 
 
 def _dropped(found: Carrier) -> Place | None:
-    """The statement that detaches what is carried, and drops what that returns: `state.detach()`, `state.cut()`."""
+    """The statement that detaches what is carried, and drops what that returns: `state.detach()`, `state.cut()`; one
+    inside a function that is called for that, `h.detach()`."""
     body = body_around(found.stored.file, found.stored.line) if found.kind == "carried" and found.stored else None
     every = (each for each in statements(body.node) if isinstance(each, ast.Expr)) if body else ()
-    return next((body.place(s) for s in every if body and _returns_copy(found.level, body, s, found.inner)), None)
+    places = (_thrown_away(found.level, body, each, found.inner, found.value) for each in every if body)
+    return next(filter(None, places), None)
 
 
-def _returns_copy(level: Level, body: Body, statement: ast.Expr, name: str) -> bool:
-    """Whether a statement is a call that returns a detached copy of a variable, and does nothing else."""
+def _thrown_away(level: Level, body: Body, statement: ast.Expr, name: str, held: object) -> Place | None:
+    """Where a call that should detach a variable makes a detached copy which nothing uses: the statement itself, if it
+    does nothing else, or one of the function that it calls."""
     call = statement.value
     if not isinstance(call, ast.Call):
-        return False
-    receiver, method = callee(call)
-    if dotted(receiver) == name and method == "detach":
-        return True
-    if level.body is None or body.node is not level.body.node:
-        return False
-    function: Any = undecorated(function_called(level, call)[0])
-    code = getattr(function, "__code__", None)
+        return None
+    (receiver, called), place = callee(call), body.place(statement)
+    function: Any = None
+    if dotted(receiver) == name and is_user_class(class_dict(type(held)).get("__module__")):
+        function = method(type(held), called)
+    elif dotted(receiver) == name and called == "detach":
+        return place
+    elif level.body is not None and body.node is level.body.node:
+        function = function_called(level, call)[0]
+    code = getattr(undecorated(function), "__code__", None)
     inner = function_at(code) if code is not None and not is_library(code.co_filename) else None
     given = [dotted(receiver)] if not call.args else [dotted(each) for each in call.args]
-    return inner is not None and given == [name] and _detaches_alone(inner)
+    if inner is None or given != [name]:
+        return None
+    return place if _detaches_alone(inner) else next((inner.place(each) for each, _ in copies_dropped(inner)), None)
 
 
 def _detaches_alone(body: Body) -> bool:

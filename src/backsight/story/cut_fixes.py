@@ -42,6 +42,7 @@ from backsight.story.attached import (
 )
 from backsight.story.cuts import CutOff, node_of, operands, unrecorded
 from backsight.story.enabling import computing, enabled
+from backsight.story.fixes import removed
 from backsight.story.in_pytorch import beyond, in_pytorch
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section
@@ -314,7 +315,11 @@ def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
         for node in expressions(each):
             new = _spread(body, node, target, axis)
             if new:
-                drop = f"remove line {line}" if soft == target else f"write `{target} = {soft}` on line {line}"
+                drop = (
+                    removed(body.place(made))
+                    if made is not None and soft == target
+                    else f"write `{target} = {soft}` on line {line}"
+                )
                 whole = rewritten(body, each, {node: new})
                 there = f"`{whole}`" if whole else f"{new} instead of {body.text(node)}"
                 told = (

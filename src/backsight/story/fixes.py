@@ -13,7 +13,18 @@ from backsight.naming.roots import is_user_class
 from backsight.source import Place, backward_roots, loop_facts, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
-from backsight.source.body import LOOPS, Body, blocks, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.body import (
+    LOOPS,
+    Body,
+    blocks,
+    body_around,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    statements,
+)
 from backsight.source.changes import changed_names, memory_of
 from backsight.source.keeping import early_return
 from backsight.source.out_of_place import OPERATORS, out_of_place
@@ -507,3 +518,35 @@ def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = Tru
     if around.lineno == statement.lineno:
         return f"write `{body.text(statement)}` on line {statement.lineno}, without the condition"
     return f"remove line {around.lineno}, `{body.text(around)}`, and dedent the lines inside it"
+
+
+def removed(*places: Place) -> str:
+    """How statements go: `remove lines 12 and 14`. An `if` or `with` of which they are all goes along; where they are
+    all of another block, `write `pass` on line 12`."""
+    found = [read_at(each) for each in places]
+    going, gone, left = [statement for _, statement in found], dict[str, None](), dict[str, None]()
+    for place, (body, statement) in zip(places, found, strict=True):
+        whole = _whole(body, statement, going) if body is not None and statement is not None else None
+        first, last = (whole.lineno, whole.end_lineno or 0) if whole is not None else (place.line, place.last)
+        lines = [f"{first} to {last}" if last > first + 1 else str(each) for each in range(first, last + 1)]
+        (gone if whole is not None or statement is None else left).update(dict.fromkeys(lines))
+    return " and ".join(
+        f"{how} line{'s' * (len(lines) > 1 or any(' ' in each for each in lines))} {listed(list(lines), len(lines))}"
+        for how, lines in (("write `pass` on", left), ("remove", gone))
+        if lines
+    )
+
+
+def _whole(body: Body, statement: ast.stmt, going: Sequence[ast.stmt | None]) -> ast.stmt | None:
+    """A statement, or the block around it that is empty without those that go; None where one must keep a `pass`."""
+    arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
+    for around, label in reversed(arms):
+        is_elif = label == "orelse" and isinstance(statement, ast.If) and statement.col_offset == around.col_offset
+        if is_elif or any(each is not statement and each not in going for each in dict(blocks(around))[label]):
+            return statement
+        asks = isinstance(around, ast.If) and not (around.orelse or any(True for _ in calls_in(around)))
+        if not asks and not isinstance(around, ast.With):
+            return None
+        statement = around
+    rest = [each for each in body.node.body if each is not statement and each not in going]
+    return statement if rest or isinstance(body.node, ast.Module) else None

@@ -98,6 +98,15 @@ def below(graph: Graph, nodes: Iterable[int], without: Collection[int] = ()) -> 
     return queue
 
 
+def ways_into(graph: Graph, old: Collection[int], without: Collection[int] = ()) -> list[int]:
+    """Return where a backward from the roots comes to operations of `old` that need saved tensors, as far as no node of
+    `without` leads there: none if it suffices to detach, or to compute anew, what those have made."""
+    start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
+    new = below(graph, [root for root, _ in graph.root_edges], {*old, *without})
+    met = {j for i in new for j in inputs[start[i] : start[i + 1]]}.intersection(old).difference(without)
+    return sorted(each for each in met if needs_saved(graph, each))
+
+
 def leaves_below(graph: Graph, node: int) -> list[Leaf]:
     """Return the leaves that a node was computed from."""
     inside = set(below(graph, [node]))

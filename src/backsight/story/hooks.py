@@ -16,6 +16,7 @@ from backsight.source.bindings import assigned
 from backsight.source.body import callee, statements
 from backsight.source.definitions import FILLING
 from backsight.story.failure import function_of
+from backsight.story.fixes import removed
 from backsight.tape import modules_in
 from backsight.text import listed
 from backsight.tracing import Line
@@ -69,7 +70,7 @@ class Hook:
             return f"Let the hook return nothing: on line {line}, write `{text}`, without return"
         kept = {ast.unparse(target) for each in statements(body.node) for target, _ in assigned(each)}
         if isinstance(value, ast.Attribute | ast.Subscript) and ast.unparse(value) in kept:
-            return f"Let the hook return nothing: remove line {line}, `{body.text(self.returns)}`"
+            return f"Let the hook return nothing: {removed(body.place(self.returns))}, `{body.text(self.returns)}`"
         what = self.cut.expression if self.cut is not None else "a new tensor"
         return (
             f"If the hook is to look only, let it store {what} and return nothing. If it is to replace the "

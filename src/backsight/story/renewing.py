@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from backsight.naming.plain import class_dict
+from backsight.naming.plain import class_dict, namespace
+from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, assignments, calls_of, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import Use, bound, spots, uses
-from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.in_place import in_place
 from backsight.source.keeping import Keeping
 from backsight.source.rewriting import simple
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
-from backsight.story.failure import Level
-from backsight.story.fixes import every_time
+from backsight.story.failure import Level, method
+from backsight.story.fixes import every_time, on_lines
 from backsight.story.holders import below, results_in
 from backsight.story.joints import joint_of
 from backsight.story.memory import is_tensor
@@ -41,8 +42,8 @@ def renewed(found: Carrier, then: str = "") -> str:
 
 def _cut(found: Carrier) -> str:
     case, name = found.case, found.name
-    if found.dropped is not None:
-        return f"On line {found.dropped.line}, write `{found.inner} = {found.dropped.text}`."
+    if found.dropped is not None and (kept := _kept_copy(found, found.dropped)):
+        return kept
     if found.waits is not None:
         end = found.waits.end or found.waits.line
         return f"Put `{detached(found)}` below line {end}, where {found.level.function}() goes on."
@@ -57,6 +58,38 @@ def _cut(found: Carrier) -> str:
     if found.function:
         return _in_function(found)
     return _all_that_is_trained(case) or _values_alone(found) or _after_step(found)
+
+
+def _kept_copy(found: Carrier, dropped: Place) -> str:
+    """To keep the detached copies that are thrown away; empty where a function makes them which cannot keep them."""
+    (body, statement), held = read_at(dropped), found.value
+    call = next(calls_in(statement), None)
+    if body is None or call is None:
+        return ""
+    if found.inner in (dotted(callee(call)[0]), *map(dotted, call.args)):
+        return f"On line {dropped.line}, write `{found.inner} = {dropped.text}`."
+    every = {each.lineno: (dotted(callee(call)[0]), body.text(each)) for each, call in copies_dropped(body)}
+    if all(name and "." in name for name, _ in every.values()):
+        new = on_lines({line: f"{name} = {text}" for line, (name, text) in every.items()})
+        return f"{new[0].upper()}{new[1:]}."
+    arguments = body.node.args.args if isinstance(body.node, ast.FunctionDef) else []
+    around = [each for each in body.node.body if any(each.lineno <= line <= (each.end_lineno or 0) for line in every)]
+    inside = [one for each in around for one in ast.walk(each) if isinstance(one, ast.stmt)]
+    alone = all(isinstance(each, ast.For | ast.If) or each.lineno in every for each in inside)
+    of_class = any(each.node is body.node for each in methods_of(type(held)))
+    if not (of_class and alone and len(arguments) == len(around) == 1):
+        return ""
+    cut = _attributes_detached(arguments[0].arg, held)
+    first, last = around[0].lineno, around[0].end_lineno or 0
+    lines = f"lines {first} to {last}" if last > first else f"line {first}"
+    return f"Keep the copies: on {lines}, write `{cut}`." if cut else ""
+
+
+def copies_dropped(body: Body) -> Iterator[tuple[ast.Expr, ast.Call]]:
+    """The statements of a function that detach something, and drop the detached copy: `h.detach()`."""
+    for each in statements(body.node):
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and callee(each.value)[1] == "detach":
+            yield each, each.value
 
 
 def _in_function(found: Carrier) -> str:
@@ -157,7 +190,18 @@ def _detached_as(name: str, held: object) -> str:
     if held is None:  # not to be read without running code
         return f"{name} = {name}.detach()"
     cut = _without_history(name, held)
-    return f"{name} = {cut}" if cut else f"detach() every tensor that {name} holds"
+    whole = f"{name} = {cut}" if cut else _attributes_detached(name, held)
+    return whole or f"detach() every tensor that {name} holds"
+
+
+def _attributes_detached(name: str, held: object) -> str:
+    """The statements that cut the history of what an object of the user's holds; empty where one cannot be assigned."""
+    cls = type(held)
+    if not is_user_class(class_dict(cls).get("__module__")) or method(cls, "__setattr__") or issubclass(cls, tuple):
+        return ""
+    inside = {each: value for each, value in (namespace(held) or {}).items() if results_in(value)}
+    cuts = [(f"{name}.{each}", _without_history(f"{name}.{each}", value)) for each, value in inside.items()]
+    return "; ".join(f"{path} = {cut}" for path, cut in cuts) if all(cut for _, cut in cuts) else ""
 
 
 def _without_history(name: str, held: object, inner: str = "each") -> str | None:

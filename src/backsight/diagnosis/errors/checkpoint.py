@@ -24,6 +24,7 @@ from backsight.source import Place, function_at, read_at
 from backsight.source.body import callee, dotted, is_constant, keyword, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, function_of, message_of
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module, needs_gradient
 from backsight.story.sections import run_by, sections
 from backsight.tape import no_torch_function, sequence_number
@@ -91,7 +92,7 @@ def _outside(failure: Failure, function: object, cause: Unsteady) -> str:
     if not inside or not owner or not cause.counted.startswith("self."):
         return ""
     counted = re.sub(r"\bself\.", f"{owner}.", cause.counted)
-    return f"Count outside: remove line {cause.place.line}, and put `{counted}` before line {found[1].line}."
+    return f"Count outside: {removed(cause.place)}, and put `{counted}` before line {found[1].line}."
 
 
 def _leads_to(cause: Place, parting: Line) -> bool:

@@ -20,7 +20,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place, calls_of, loop_facts, read_at, statement_at
+from backsight.source import Place, calls_of, loop_facts, statement_at
 from backsight.source.bindings import assigned, bound, spots, uses
 from backsight.source.body import callee, statements
 from backsight.source.exits import exits
@@ -28,6 +28,7 @@ from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.memory import gradient_of, is_module, needs_gradient
 from backsight.story.scenes import called_function
 from backsight.tape import modules_in, parameters_in
@@ -177,7 +178,7 @@ def _elsewhere(misused: Misused, method: str) -> Place | None:
 
 def _instead_of_both(misused: Misused, first: Place, method: str) -> str:
     """Remove both calls; one in their place, before the function is called that runs the one after the other."""
-    without = _without([each for each in (first, misused.asked) if each])
+    without = removed(*(each for each in (first, misused.asked) if each))
     for level in misused.failure.users[1:] if method == "unscale_" else ():
         if level.body is None or level.statement is None or loop_facts(level.body, level.line) is not None:
             continue
@@ -188,14 +189,7 @@ def _instead_of_both(misused: Misused, first: Place, method: str) -> str:
                 f"Unscale once per step, after the last backward() and before clipping: {without}, and put `{call}` "
                 f"above line {level.line}."
             )
-    return f"Call {method}() once in each step: remove line {first.line}, or this one."
-
-
-def _without(places: Sequence[Place]) -> str:
-    """How statements go: one that is all that its function does leaves a `pass`."""
-    lines = f"line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}"
-    alone = any(body is not None and body.node.body == [statement] for body, statement in map(read_at, places))
-    return f"write `pass` on {lines}" if alone else f"remove {lines}"
+    return f"Call {method}() once in each step: {removed(first)}, or this one."
 
 
 def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
@@ -205,12 +199,12 @@ def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
     bodies = {each: inner.body.node for each in misused.calls if (inner := called_function(each.section, each.node))}
     at = next((each for each, inner in bodies.items() if inner is node), None)
     if here is None or here.section.body.node is node or at is None:
-        return f"{once}remove line {first.place.line}, or this one."
+        return f"{once}{removed(first.place)}, or this one."
     beside = (each for each, inner in bodies.items() if inner is here.section.body.node)
     own = [each for each in (at, *beside) if each.section.body.node is at.section.body.node]
     line = min(each.place.line for each in own)
     return (
-        f"{once}{_without([first.place, here.place])}, and call "
+        f"{once}{removed(first.place, here.place)}, and call "
         f"{misused.name}.unscale_({misused.argument}) before line {line}."
     )
 
@@ -565,7 +559,7 @@ def _half(misused: Misused) -> Finding:
     text = simple(cast.section.body.text(callee(cast.node)[0])) if cast else "the model"  # type: ignore[arg-type]
     how = f"{text} without the cast"
     if cast and isinstance(cast.spot.node, ast.Expr) and len(cast.node.args) + len(cast.node.keywords) < 2:
-        how = f"so remove line {cast.place.line}"
+        how = f"so {removed(cast.place)}"
     module = cast.receiver if cast else None
     frozen = is_module(module) and any(not needs_gradient(p) for p in parameters_in(module) if p.dtype == torch.float16)
     alone = (

@@ -25,6 +25,7 @@ from backsight.source.rewriting import rewritten, rewritten_line, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor, shape_of
 from backsight.tracing import current, shapes_inside
 
@@ -497,8 +498,7 @@ def _nothing(one: Registered | None) -> str:
         return "return nothing"
     if isinstance(value, ast.Call) and not _is_an_operation(value) and not _only_computes(place.file, value):
         return f"return nothing: on line {place.line}, write `{body.text(value)}`"
-    alone = len(body.node.body) == 1
-    return f"return nothing: {'write `pass` on' if alone else 'remove'} line {place.line}, `{place.text}`"
+    return f"return nothing: {removed(place)}, `{place.text}`"
 
 
 def _only_computes(file: str, call: ast.Call) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.errors.gradient_of_result import of_result
+from backsight.diagnosis.errors.gradient_returned import gradient_returned, returned_none
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Made, Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
@@ -34,13 +35,18 @@ from backsight.tracing import current
 
 def reads_none(error: BaseException) -> bool:
     """Whether an error about None comes from a statement that reads a gradient which is None."""
-    return issubclass(type(error), AttributeError | TypeError) and gradient_read(failure_of(error)) is not None
+    if not issubclass(type(error), AttributeError | TypeError):
+        return False
+    failure = failure_of(error)
+    return gradient_read(failure) is not None or gradient_returned(failure) is not None
 
 
 @explains("BS213", r"NoneType", when=reads_none)
 def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
     """Say why backward has left no gradient in the tensor."""
-    read = gradient_read(failure)
+    read, returned = gradient_read(failure), gradient_returned(failure)
+    if read is None and returned is not None:
+        return returned_none(failure, returned)
     assert read is not None  # as `reads_none` has seen
     if read.is_result:
         origin = made(read)

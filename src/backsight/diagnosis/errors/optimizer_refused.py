@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.parameter_groups import in_two_groups
 from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
@@ -22,7 +23,6 @@ from backsight.diagnosis.wording import counted, described, listed, shown, sure_
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
-from backsight.naming.roots import is_library
 from backsight.snapshot import groups
 from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned, target_names
@@ -60,7 +60,7 @@ def optimizer_refused(found: Refusal) -> Finding | None:
     if optimizer is None:
         return _clipped(found)
     if message.startswith(_TWICE):
-        return _in_two_groups(found, optimizer)
+        return in_two_groups(found, optimizer)
     case = _Case(found, optimizer)
     if "add(sparse, dense)" in message and not case.decays:
         return None
@@ -74,42 +74,6 @@ def optimizer_refused(found: Refusal) -> Finding | None:
 def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
     held = (each.variables.get("self") for each in reversed(found.below))
     return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
-
-
-def _in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding | None:
-    """A parameter stands in the group that is being added and in one before: as such, or tied by another name."""
-    held = (each.variables.get("param_group") for each in reversed(found.below))
-    added: list[Any] = next(
-        (each["params"] for each in held if type(each) is dict and type(each.get("params")) is list), []
-    )
-    before = [each["params"] for each in groups(optimizer)]
-    twice = [(k, p) for k, group in enumerate(before) for p in group if any(p is each for each in added)]
-    if not twice or len({k for k, _ in twice}) > 1:
-        return None
-    earlier, shared = twice[0][0], [p for _, p in twice]
-    paths = [
-        list(dict.fromkeys(name.path for name in each if not (name.file and is_library(name.file))))
-        for each in search(shared, frames=found.failure.frames).names
-    ]
-    ties = [
-        f"{listed(each[:_MOST])} are one parameter of shape {'×'.join(map(str, p.shape))}."
-        for p, each in zip(shared, paths, strict=True)
-        if len(each) > 1
-    ]
-    called = [each[0] for each in paths if each]
-    what = listed(called, 3) if len(called) == len(shared) else counted(len(shared), "parameter")
-    left = {earlier: len(before[earlier]) - len(twice), len(before): len(added) - len(twice)}
-    out_of = max(left, key=lambda k: left[k])
-    return Finding(
-        UNKNOWN,
-        "error",
-        f"{what} {'is' if len(shared) == 1 else 'are'} in two parameter groups: {earlier} and {len(before)}.",
-        (shown(found.level.place, "failed."), *ties[:3]),
-        f"Leave {what} out of group {out_of}, which keeps {counted(left[out_of], 'other parameter')}."
-        if left[out_of]
-        else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
-        source=str(found.level.place),
-    )
 
 
 _NO_NORM = re.compile(r"Could not run 'aten::\w*(?:norm|clamp)\w*(?:\.\w+)?' with arguments from the 'Sparse")

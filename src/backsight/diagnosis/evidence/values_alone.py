@@ -10,7 +10,7 @@ import torch
 
 from backsight.diagnosis.evidence.idle import Reason, parameter_at, trainable
 from backsight.diagnosis.evidence.turns import covers
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import shown
 from backsight.source import Place
 from backsight.source.bindings import assigned, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, statements
@@ -18,6 +18,7 @@ from backsight.source.changes import changed_memory
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.routes import leaves_of
 from backsight.story.sections import Section, called_by, section_of
@@ -134,23 +135,11 @@ def _fix(writes: Sequence[_Write]) -> str:
             inputs = f"({text(call.args[0])},)" if len(call.args) == 1 else f"({', '.join(map(text, call.args))})"
             new = f"torch.func.functional_call({text(call.func)}, {{{given}}}, {inputs})"
             if line := rewritten(section.body, statement, {call: new}):
-                return f"On line {statement.lineno}, write `{line}`, and remove {_lines(writes)}."
+                return f"On line {statement.lineno}, write `{line}`, and {removed(*(each.place for each in writes))}."
     return (
         "Compute with the tensor itself, which has a graph: torch.func.functional_call(model, {name: tensor}, (x,)) "
         "runs a model with other weights than its own."
     )
-
-
-def _lines(writes: Sequence[_Write]) -> str:
-    numbers = [str(number) for each in writes for number in _alone(each)]
-    return f"line{'s' * (len(numbers) > 1)} {listed(numbers, len(numbers))}"
-
-
-def _alone(write: _Write) -> list[int]:
-    """The lines that go with a statement: its own, and that of a block of which it is all."""
-    around = (each for each in statements(write.section.body.node) if isinstance(each, ast.With))
-    blocks_of = [each.lineno for each in around if len(each.body) == 1 and each.body[0] is write.statement]
-    return [*blocks_of, write.statement.lineno]
 
 
 def _calls(writes: Sequence[_Write]) -> Iterator[tuple[Section, ast.stmt, ast.Call, torch.nn.Module]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -22,13 +23,14 @@ from backsight.source.bindings import Use, spots, uses
 from backsight.source.body import body_around, dotted, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
-from backsight.source.freezing import Freezing, freezings
+from backsight.source.freezing import Freezing, freezing_of, freezings
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
 from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read_too_late
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.injected import Replaced, injected, replaced_part
 from backsight.story.memory import is_tensor
 from backsight.story.modes import disabled_at
@@ -174,7 +176,7 @@ def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], s
         return ""
     fix = f"{_where(freezing)}, unfreeze what the optimizer holds: `{how}`."
     if freezing is not None and not freezing.chosen and freezing.loop is None and len(spared) == 1:
-        fix += f" Or remove line {freezing.place.line}, as line {spared[0].place.line} freezes the rest."
+        fix += f" Or {removed(freezing.place)}, as line {spared[0].place.line} freezes the rest."
     return fix
 
 
@@ -247,7 +249,9 @@ def _where(freezing: Freezing | None) -> str:
     """Where to unfreeze: below the only call of the function that freezes, else below the statement and its loop."""
     if freezing is None:
         return "Before the forward pass"
-    calls = [place for place, _ in freezing.given()]
+    if freezing.call is None and freezing.told:
+        return "Before the forward pass"
+    calls = [freezing.call] if freezing.call is not None else [place for place, _ in freezing.given()]
     if len(calls) == 1 and "\n" not in calls[0].text:
         return f"Below line {calls[0].line}, `{calls[0].text}`"
     return f"Below {f'the loop on line {freezing.loop.line}' if freezing.loop else f'line {freezing.place.line}'}"
@@ -294,7 +298,9 @@ def _frozen_at(
     if not rest:
         rest, spared = every, []
     chosen = [each for each in rest if each.place in named] if named else rest
-    return named or [each.place for each in rest], only(chosen), spared
+    places, freezing = named or freezing_of(modules, rest), only(chosen)
+    call = only(place for place in places if freezing is not None and place in freezing.told)
+    return places, freezing and replace(freezing, call=call), spared
 
 
 def _spares(freezing: Freezing, held: list[str]) -> bool:
@@ -392,7 +398,7 @@ def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     changes = (in_place(level.body, name, place.line) for place in reversed(assignments(level.body, name)))
     change = next((each for each in changes if each), None)
     if change is None:
-        return f"Remove line {update.line}, so {name} stays a leaf."
+        return f"Keep {name} a leaf: {removed(update)}."
     return f"Modify {name} in place, so it stays a leaf: `with torch.no_grad(): {change}`."
 
 

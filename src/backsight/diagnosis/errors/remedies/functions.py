@@ -20,6 +20,7 @@ from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module
 from backsight.story.sections import undecorated
 
@@ -35,10 +36,11 @@ def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     changing = next((each for each in statements(body.node) if name in changed_names(each)), None)
     returning = next((each for each in statements(body.node) if isinstance(each, ast.Return)), None)
     instead = _without_underscore(body, changing) if changing is not None else ""
+    without = removed(body.place(marks[0][0]))
     plain = (
-        f"Or modify nothing in place: remove line {marks[0][0].lineno} and write `{instead}` on line {changing.lineno}."
+        f"Or modify nothing in place: {without} and write `{instead}` on line {changing.lineno}."
         if instead and changing is not None
-        else f"Or remove line {marks[0][0].lineno}, and compute a new tensor instead of changing {name}."
+        else f"Or {without}, and compute a new tensor instead of changing {name}."
     )
     lines = [shown(body.place(marks[0][0]), f"declares that forward modifies {name} in place.")]
     lines += [shown(body.place(returning), f"does not return {name} itself.")] if returning else []

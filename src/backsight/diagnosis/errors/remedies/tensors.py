@@ -12,25 +12,20 @@ import torch
 from backsight.diagnosis.errors.copied import detaching, results_kept
 from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
-from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
-from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, calls_of
 from backsight.source.bindings import parameters_of, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
-from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
-from backsight.story.sections import function_called, run_by, section_of
-from backsight.story.trained import trained
 from backsight.tape import parameters_in, registered
 from backsight.text import as_code
 
@@ -62,13 +57,12 @@ def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
     sizes = [_lengths(below, "saved_groups"), _lengths(below, "groups")]
     if not all(sizes) or found.level.statement is None:
         return None
-    line = found.level.statement.lineno
     built = made_at(found)
     where = f" on line {built.line}" if built is not None else ""
     return Remedy(
         f"It was saved with {_groups(sizes[0])}{_settings(below)}, and this optimizer has {_groups(sizes[1])}. "
         f"To go on with the old state, make the optimizer{where} over the same parameters in the same groups, in the "
-        f"same order. To train other parameters from here, start with a new state: remove line {line}.",
+        f"same order. To train other parameters from here, start with a new state: {removed(found.level.place)}.",
         (shown(built, f"makes it with {_groups(sizes[1])}."),) if built is not None else (),
         built,
     )
@@ -310,86 +304,6 @@ def _computing(found: Refusal, tensor: torch.Tensor, attribute: str) -> Iterator
         if held.get(attribute) is tensor and isinstance(hooks, dict):
             kinds = (type(each).__module__ for each in hooks.values())
             yield from (kind.rpartition(".")[2] for kind in kinds if kind.startswith("torch.nn.utils."))
-
-
-# Remedies for a gradient that is asked for of what was computed with gradients disabled.
-
-
-@remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
-def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
-    """A hook, or retain_grad(), on a result that was computed under torch.no_grad(), or from constants."""
-    receiver, body, statement = found.receiver, found.level.body, found.level.statement
-    if receiver is None or body is None or statement is None:
-        return None
-    name = body.text(receiver)
-    running = next(iter(around([(level, level.line) for level in found.failure.users])), None)
-    block = running or next(_behind(found, name, value_of(found.level, receiver)), None)
-    if block is None:
-        return _of_constants(found, name)
-    place = block.cut.place
-    evidence: list[Fact] = [
-        shown(place, "disables gradients for everything inside it.", None if running or block.seen else "read")
-    ]
-    level = running.section.level if running is not None else None
-    if level is not None and level is not found.level:
-        evidence.append(shown(level.place, "runs inside it."))
-    plain = isinstance(statement, ast.Expr) and statement.lineno == statement.end_lineno
-    asks = f"`if {name}.requires_grad: {body.text(statement)}`" if plain else f"`if {name}.requires_grad:`"
-    removed = _removed(block)
-    if running is None:
-        leaf = f"For the gradient of {name} alone: write `{name}.requires_grad_()` above line {statement.lineno}. "
-        leaf = leaf if "inference" not in place.text else ""
-        return Remedy(f"{leaf}To train what it is computed from as well: {removed}.", tuple(evidence), place)
-    if _runs_backward(block):
-        fix = f"{removed[0].upper()}{removed[1:]}: backward runs there, and needs the graph of {name}."
-        return Remedy(fix, tuple(evidence), place)
-    only = f"Ask only where there is a gradient: on line {statement.lineno}, write {asks}."
-    return Remedy(f"{only} To get one here as well, {removed}.", tuple(evidence), None)
-
-
-def _of_constants(found: Refusal, name: str) -> Remedy | None:
-    """The result can be a leaf itself, from where it is computed: what is computed from it since has no graph yet."""
-    tensor = value_of(found.level, found.receiver)
-    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
-        return None
-    origin = made(Held(found.failure, found.level, name, tensor))
-    if origin is None or origin.place == found.level.place:
-        return None
-    fix = (
-        f"For the gradient of {name}: put `{name}.requires_grad_()` below line {origin.place.last}, so that it is a "
-        "leaf. To train what it is computed from too, make that require grad first."
-    )
-    return Remedy(fix, (), None)
-
-
-def _behind(found: Refusal, name: str, tensor: object) -> Iterator[CutOff]:
-    """Blocks in which the tensor was computed, in a function that has returned."""
-    if isinstance(tensor, torch.Tensor):
-        yield from (each for each in seen(tensor)[0] if each.cut.kind == "no_grad" and each.inside)
-    start = section_of(found.level, ((name, found.level.line),))
-    read = cuts(found.failure, trained(found.failure), starts=[start] if start is not None else ())
-    yield from (each for each in read if each.cut.kind == "no_grad")
-
-
-def _runs_backward(block: CutOff) -> bool:
-    """Whether something inside takes gradients: itself, or in a function that it calls."""
-    for call in (call for each in unrecorded(block.section, block.cut) for call in calls_in(each)):
-        function, owner = function_called(block.section, call)
-        inner = run_by(function, owner) if getattr(function, "__code__", None) is not None else ()
-        called = (each for section in inner for each, _ in section.calls())
-        if any(callee(each)[1] == "backward" or is_gradient_call(each) for each in (call, *called)):
-            return True
-    return False
-
-
-def _removed(block: CutOff) -> str:
-    """How gradients are enabled where a block disables them."""
-    text, line = block.cut.place.text, block.cut.place.line
-    if text.startswith("@"):
-        return f"remove line {line}, `{text}`, from {block.section.body.name}()"
-    if text.startswith("with ") and "," not in text and "set_grad_enabled" not in text:
-        return f"remove line {line}, `{text}`, and dedent the lines inside it"
-    return f"enable gradients on line {line}, `{text}`"
 
 
 # A parameter is given a tensor: a module takes its values, or another parameter, and what is computed from it by

@@ -14,17 +14,19 @@ from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perha
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, function_at, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, function_at, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import are_alternatives, uses
+from backsight.source.bindings import Use, are_alternatives, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
+from backsight.story.anew import lines_of, run_again
 from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level, function_of
+from backsight.story.fixes import on_lines
 from backsight.story.handed import handed
-from backsight.story.holders import border, made_in, node_of, results_held, results_in, structure
+from backsight.story.holders import below, border, made_in, node_of, results_held, results_in, structure, ways_into
 from backsight.story.recomputing import along
 from backsight.story.stepping import Step, steps_in
 from backsight.tape import Graph, Node
@@ -187,7 +189,9 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         if not through or not (seen or (stands and where)):
             continue
         edits = _all_detached(case, level, apart, line, through, joints) if stands and not seen else {}
-        fix = f"Compute {apart} from {through}.detach(): its backward then stops there."
+        names = [through, *(_beside(case, level, apart, line, through, joints) if stands and not seen else ())]
+        cut = listed([f"{name}.detach()" for name in names], len(names))
+        fix = f"Compute {apart} from {cut}: its backward then stops there."
         if edits:
             every = [name for names, _ in edits.values() for name in names]
             through = listed(every)
@@ -202,9 +206,8 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             fix = f"Detach {'both' if len(every) == 2 else 'all of them'}, so that its backward stops there: {lines}."
         elif where:
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
-            if new := _detached_at(where, through):
-                fix = f"Compute {apart} from {through}.detach(): on line {where.line}, write `{new}`. Its backward then"
-                fix += " stops there."
+            if len(names) == 1 and (single := _each_detached(level, apart, line, through)):
+                fix = f"Compute {apart} from {cut}: {on_lines(single)}. Its backward then stops there."
         if stands:
             evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
         elif seen and seen.others:
@@ -225,15 +228,14 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         if cut:
             evidence.append(f"The optimizer step after {other}.backward() does not update what both share.")
             return explanation(_freed_title(other, loss, through), tuple(evidence), cut, str(place))
-    if part := _trains_a_part(case, level, place, shared):
-        evidence.append(f"{part} in between trains only a part of what they share: each loss has its own optimizer.")
-        fix = (
-            f"{_again(through)} for {loss}, after {part}. For {other}, detach what its optimizer does not train. "
-            "(Adding the losses won't help: each optimizer would get the gradients of both.)"
-        )
+    if step := _trains_a_part(case, level, place, shared):
+        part = f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
+        evidence.append(part)
+        again = _forward_again(case, level, place, other, loss, theirs, shared, step)
+        fix = f"{again} (Adding the losses won't help: each optimizer would get the gradients of both.)"
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
     if between := moved(case, level, place, shared):
-        return _over_old_weights(case, level, other, loss, through, between, evidence, add)
+        return _over_old_weights(case, level, other, loss, through, shared, between, evidence, add)
     fix = f"Add the losses and call backward once: {add.how}."
     if perhaps := perhaps_moved(level, place):
         again = f"{_again(through)} below line {perhaps.line}, {perhaps.text}"
@@ -278,6 +280,15 @@ def _all_detached(
     return edits
 
 
+def _each_detached(level: Level, loss: str, line: int, name: str) -> dict[int, str]:
+    """Every statement that computes a loss from a variable, by its line, with that detached; empty where one cannot be
+    written so."""
+    every = {place.line: place for each in ancestors(level.body, loss, line).values() for place in each.bound}
+    every = {at: each for at, each in every.items() if Use(name, False) in uses(read_at(each)[1])}
+    edits = {at: _detached_at(each, name) for at, each in sorted(every.items())}
+    return edits if all(edits.values()) and Use(name, False) not in uses(parsed(loss)) else {}
+
+
 def _detached_at(place: Place, name: str) -> str:
     """A statement with a variable detached wherever it reads that; empty where it computes several results."""
     body, statement = read_at(place)
@@ -294,6 +305,7 @@ def _over_old_weights(
     other: str,
     loss: str,
     through: str | None,
+    shared: set[int],
     between: Moved,
     evidence: list[Fact],
     add: Added,
@@ -308,14 +320,46 @@ def _over_old_weights(
         after = read.read.position > between.place.position
         lines.insert(2 if after else 0, shown(read.read, f"computes {loss} from {'the old ' * after}{through}."))
     stands = between.below == between.place
-    below = f"below line {between.place.line}, {between.place.text}" if stands else f"below line {between.below.end}"
-    fix = f"{_again(through)} {below}{forward}, and compute {loss} from that."
+    at = f"line {between.place.line}, {between.place.text}" if stands else f"line {between.below.end}"
+    below_it = f"below {at}"
+    fix = f"{_again(through)} {below_it}{forward}, and compute {loss} from that."
+    if through and ways_into(case.graph, shared, made_in(case.graph, level.value(through))):
+        weights = (leaf.node for leaf in case.graph.leaves if _feeds(case, leaf.node, shared))
+        again = run_again(case, level, between.below, {*shared, *weights})
+        which = lines_of(level.body, again) if again else f"the forward pass of {loss}"
+        fix = f"Run {which} again {below_it}: {loss} then has a graph of its own."
     if between.by_step:
         fix += f" Or, if both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}."
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
     return explanation(_freed_title(other, loss, through), tuple(lines), fix, str(source))
+
+
+def _forward_again(
+    case: Case, level: Level, place: Place, other: str, loss: str, theirs: Graph, shared: set[int], step: Step
+) -> str:
+    """Which lines to run again below the step that trains a part of what two losses share; where the first loss trains
+    nothing behind a variable, it is computed from that detached, and the lines are those below it."""
+    graph, body = case.graph, level.body
+    stepped = {leaf.node for leaf in graph.leaves if id(leaf.tensor()) in step.trained}
+    below_it = f"below line {step.place.line}, `{step.call}`"
+    for name, each in reversed(ancestors(body, other, place.line).items()):
+        value = level.value(name)
+        behind, made = set(below(graph, made_in(graph, value))), made_in(theirs, value)
+        if not shared & behind or stepped & behind or ways_into(theirs, below(theirs, made), made):
+            continue
+        edits = _each_detached(level, other, place.line, name)
+        lines = run_again(case, level, step.place, (shared - behind) | stepped)
+        if [line.line for line in lines] == [*edits] == [each.read.line]:
+            return (
+                f"Compute {other} from {name}.detach(), as {step.call} trains nothing that {name} is computed from: "
+                f"{on_lines(edits)}. For {loss}, put `{each.read.text}` {below_it}."
+            )
+    lines = run_again(case, level, step.place, shared | stepped)
+    if body is None or not lines:
+        return f"Run the forward pass of {loss} again {below_it}."
+    return f"Run {lines_of(body, lines)} again {below_it}: {loss} then has a graph of its own."
 
 
 def _again(through: str | None) -> str:
@@ -429,13 +473,13 @@ def _is_for_another(case: Case, level: Level, place: Place, shared: set[int]) ->
     return next((not leaves & trained and bool(every & trained) for trained in after), False)
 
 
-def _trains_a_part(case: Case, level: Level, place: Place, shared: set[int]) -> str:
+def _trains_a_part(case: Case, level: Level, place: Place, shared: set[int]) -> Step | None:
     """The step between the two backwards that trains some of what they share, if another optimizer trains the rest."""
     leaves = _shared_leaves(case, shared)
     for step in _trained_between(level, place):
         if leaves & step.trained and any((leaves - step.trained) & other.trained for other in steps_in(level)):
-            return step.call
-    return ""
+            return step
+    return None
 
 
 def _shared_leaves(case: Case, shared: set[int]) -> set[int]:

@@ -1,0 +1,48 @@
+"""Which statements to run again so that a loss gets a graph of its own, once another backward has freed what both share
+and a step has changed the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from backsight.source import Body, Place
+from backsight.source.bindings import spots
+from backsight.source.body import statements
+from backsight.story.case import Case
+from backsight.story.failure import Level
+from backsight.story.holders import below, node_of, results_of_object, ways_into
+from backsight.text import listed
+
+
+def run_again(case: Case, level: Level, until: Place, old: Collection[int]) -> list[Place]:
+    """The statements above `until` that compute what leads the loss of a level into old operations or old weights.
+
+    Empty where it gets there by other ways as well: through what this function has not computed itself.
+    """
+    graph, found, anew = case.graph, dict[int, Place](), set[int]()
+    for name, each in case.ancestors(level).items():
+        held = [node_of(graph, tensor) for tensor in results_of_object(level.value(name))]
+        nodes = [node for node in held if node is not None]
+        if set(old).isdisjoint(below(graph, nodes)):
+            continue
+        if not each.bound:
+            return []
+        anew.update(nodes)
+        found |= {place.line: place for place in each.bound if place.position < until.position}
+    arms = {each.node.lineno: each.arms for each in spots(level.body.node)} if level.body is not None else {}
+    roots = {root for root, _ in graph.root_edges}
+    if any(arms[line] != arms[until.line] for line in found) or ways_into(graph, old, anew - roots):
+        return []
+    return [found[line] for line in sorted(found)]
+
+
+def lines_of(body: Body, places: Collection[Place]) -> str:
+    """`line 12`, `lines 12 to 14`, `lines 12 and 16 to 18`: from where to where no other statement stands between."""
+    spans, goes_on, wanted = list[tuple[int, int]](), False, {each.line for each in places}
+    for each in statements(body.node):
+        if each.lineno in wanted:
+            first = spans.pop()[0] if goes_on else each.lineno
+            spans.append((first, each.end_lineno or each.lineno))
+        goes_on = each.lineno in wanted
+    told = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
+    return f"line{'s' * (len(told) > 1 or ' ' in told[0])} {listed(told, len(told))}"
