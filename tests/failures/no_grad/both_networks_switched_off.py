@@ -1,7 +1,7 @@
 # code: BS203
 # variable: painter
 # cause: trainable(painter, False)
-# fix: Below line 20, `trainable(painter, False)`
+# fix: Below line 21, `trainable(painter, False)`
 import torch
 from torch import nn
 
