@@ -73,7 +73,7 @@ WITHOUT_SOURCE = {
         "block computed something different when checkpoint reran it for backward.",
         "checkpoint(..., debug=True) lists the operations of both runs.",
     ),
-    TWO_INPUTS: ("BS204", True, "t is not used to compute it"),
+    TWO_INPUTS: ("BS204", True, "its graph does not lead there"),
     "w = torch.ones(3, requires_grad=True) * 2\ntorch.optim.SGD([w], lr=0.1)\n": ("BS206", True, "w is a non-leaf"),
     "x = torch.rand(5, requires_grad=True)\nloss = x * 2\nloss.backward()\n": (
         "BS212",

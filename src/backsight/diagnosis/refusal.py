@@ -36,7 +36,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, calls_of, function_at, parsed, statements_of
 from backsight.source.bindings import spots, uses
 from backsight.source.body import callee, calls_in, dotted, statements
-from backsight.source.freezing import freezings
+from backsight.source.freezing import freezing_of, freezings
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine, failure_of, method
@@ -255,8 +255,9 @@ def _frozen(found: Refusal) -> Iterator[Fact]:
         yield "Gradients are disabled here."
     elif module is not None and every and not any(needs_gradient(each) for each in every):
         name = names_of(found.failure, [module])[0] or class_name(type(module))
-        for each in [one for file in user_files(found.failure) for one in freezings(file)][:3]:
-            yield shown(each.place, "sets requires_grad to False.", _certainty(found, each.place))
+        freezing = (each for file in user_files(found.failure) for each in freezings(file))
+        for place in freezing_of([name], freezing)[:3]:
+            yield shown(place, "sets requires_grad to False.", _certainty(found, place))
         yield f"{name}: none of its {len(every)} parameters requires grad."
 
 

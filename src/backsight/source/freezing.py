@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backsight.source.bindings import Spot, spots, uses
+from backsight.source.bindings import Spot, parameters_of, spots, target_names, uses
 from backsight.source.body import (
     LOOPS,
     Body,
@@ -30,14 +31,19 @@ class Freezing:
     chosen: the conditions on which it depends; where a value is assigned, that too.
     at: the nearest of these conditions, else the statement.
     body: the function that it stands in.
+    statement: the statement itself, and `switch`, what it sets requires_grad to.
     loop: the innermost loop around it.
+    call: of what is asked, the call that has told its function to freeze it, where that is one.
     """
 
     place: Place
     at: Place
     chosen: tuple[ast.expr, ...]
     body: Body
+    statement: ast.stmt
+    switch: ast.expr
     loop: Place | None = None
+    call: Place | None = None
 
     def words(self, known: Mapping[str, object]) -> tuple[tuple[str, ...], bool]:
         """The texts that the conditions look for in a name, and whether a name must begin with them; `known` tells what
@@ -62,13 +68,16 @@ class Freezing:
 
     def _defaults(self) -> dict[str, object]:
         """What the parameters of the function are by default, and what its only call in the file gives them."""
+        calls = [given for _, given in self.given()]
+        return self._by_default() | (calls[0] if len(calls) == 1 else {})
+
+    def _by_default(self) -> dict[str, object]:
         node = self.body.node
         if not isinstance(node, ast.FunctionDef):
             return {}
         names = [each.arg for each in node.args.args]
         pairs = zip(reversed(names), reversed(node.args.defaults), strict=False)
-        calls = [given for _, given in self.given()]
-        return {name: literal(value) for name, value in pairs} | (calls[0] if len(calls) == 1 else {})
+        return {name: literal(value) for name, value in pairs}
 
     def given(self) -> Iterator[tuple[Place, dict[str, object]]]:
         """The calls of its function in the same file, each with what constants it gives to which parameter."""
@@ -82,6 +91,29 @@ class Freezing:
                     pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
                     known = {name: found for name, value in pairs if name and (found := literal(value)) is not None}
                     yield body.place(statement), known
+
+    @property
+    def told(self) -> list[Place]:
+        """The calls in the same file that tell its function to freeze what they give it, `set_trainable(net, False)`;
+        none where it is told neither."""
+        node, flag = self.body.node, dotted(self.switch) or ""
+        if not {flag} | {_root(self.body, each) for each in _switched(self.statement)} <= parameters_of(node):
+            return []
+        default = self._by_default().get(flag)
+        return [place for place, known in self.given() if known.get(flag, default) is not True]
+
+    @property
+    def places(self) -> list[Place]:
+        """What to show of it: those calls, else the statement."""
+        return self.told or [self.place]
+
+
+def freezing_of(names: Iterable[str], every: Iterable[Freezing]) -> list[Place]:
+    """Return the statements that may have frozen what the program calls by these names: those that name one of them, if
+    any does."""
+    places = list(dict.fromkeys(place for each in every for place in each.places))
+    own = {word for name in names for word in re.findall(r"\w+", name)} - {"self"}
+    return [each for each in places if own & set(re.findall(r"\w+", each.text))] or places
 
 
 def literal(node: ast.expr) -> object:
@@ -150,6 +182,32 @@ def _turned_to(statement: ast.stmt) -> ast.expr | None:
     return value
 
 
+def _switched(statement: ast.stmt) -> Iterator[ast.expr]:
+    """What a statement sets requires_grad of."""
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
+            yield target.value
+    for node in calls_in(statement):
+        receiver, method = callee(node)
+        if receiver is not None and method == "requires_grad_":
+            yield receiver
+
+
+def _root(body: Body, value: ast.expr) -> str:
+    """The variable that an expression leads from: `net` of a `p` in `for p in net.parameters()`."""
+    loops = [each for each in statements(body.node) if isinstance(each, ast.For)]
+    while not isinstance(value, ast.Name):
+        match value:
+            case ast.Call(func=ast.Attribute(value=inner)) | ast.Attribute(value=inner) | ast.Subscript(value=inner):
+                value = inner
+            case ast.Call(args=[inner, *_]):  # `enumerate(net.parameters())`
+                value = inner
+            case _:
+                return ""
+    around = next((each for each in loops if value.id in target_names(each.target)), None)
+    return _root(body, around.iter) if around is not None and value.id not in parameters_of(body.node) else value.id
+
+
 def _freezing(body: Body, spot: Spot, value: ast.expr) -> Freezing:
     around = [arm for arm, _ in spot.arms if isinstance(arm, ast.If)]
     loop = next((arm for arm, _ in reversed(spot.arms) if isinstance(arm, LOOPS)), None)
@@ -158,4 +216,6 @@ def _freezing(body: Body, spot: Spot, value: ast.expr) -> Freezing:
     conditions = [*around, *(each for each in passing if each not in around)]
     chosen = [each.test for each in conditions] + ([] if isinstance(value, ast.Constant) else [value])
     at = body.place(conditions[-1] if conditions else spot.node)
-    return Freezing(body.place(spot.node), at, tuple(chosen), body, body.place(loop) if loop else None)
+    return Freezing(
+        body.place(spot.node), at, tuple(chosen), body, spot.node, value, body.place(loop) if loop else None
+    )

@@ -48,14 +48,14 @@ def element_last(statement: ast.stmt) -> str | None:
 
 def asks_for_gradient(statement: ast.stmt) -> bool:
     """Whether a statement makes a tensor that requires grad: `requires_grad=True`, `.requires_grad_()`, `Parameter`."""
-    return any(_without_gradient(node) is not None for node in calls_in(statement))
+    return any(without_gradient(node) is not None for node in calls_in(statement))
 
 
 def _rewritten(value: ast.expr, whole: bool = True) -> str | None:
     for outer in ast.walk(value):
         for field, child in ast.iter_fields(outer):
             for position, inner in enumerate(child if isinstance(child, list) else [child]):
-                if isinstance(inner, ast.Call) and (plain := _without_gradient(inner)) is not None:
+                if isinstance(inner, ast.Call) and (plain := without_gradient(inner)) is not None:
                     if isinstance(child, list):
                         child[position] = plain
                     else:
@@ -65,7 +65,7 @@ def _rewritten(value: ast.expr, whole: bool = True) -> str | None:
     return None
 
 
-def _without_gradient(call: ast.Call) -> ast.expr | None:
+def without_gradient(call: ast.Call) -> ast.expr | None:
     """What `call` makes, without asking for a gradient; None if it does not ask for one."""
     receiver, name = callee(call)
     if name == "Parameter" and call.args:

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import ast
 
-from backsight.source.body import Body, callee, dotted, is_constant, keyword, statement_at
-from backsight.source.changes import HARMLESS
+from backsight.source.bindings import bound, target_names
+from backsight.source.body import (
+    Body,
+    blocks,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    is_constant,
+    keyword,
+    only,
+    statement_at,
+)
+from backsight.source.changes import HARMLESS, memory_of
 from backsight.source.imports import library, meaning
+from backsight.source.rewriting import rewritten, simple
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -28,7 +41,7 @@ def out_of_place(body: Body | None, line: int) -> str | None:
     """
     if body is None:
         return None
-    match statement_at(body, line):
+    match statement := statement_at(body, line):
         case ast.AugAssign(target=target, op=op, value=value) if dotted(target) and type(op) in OPERATORS:
             other = body.text(value)
             if isinstance(value, ast.BinOp | ast.IfExp | ast.Compare | ast.BoolOp):
@@ -39,8 +52,9 @@ def out_of_place(body: Body | None, line: int) -> str | None:
             return f"{changed} = {new}" if changed else None
         case ast.Assign(targets=[target], value=ast.Call() as call):
             changed, new = _call(body, call)
-            return f"{body.text(target)} = {new}" if changed else None
-    return None
+            if changed:
+                return f"{body.text(target)} = {new}"
+    return _going_on(body, statement) if statement is not None else None
 
 
 def arguments(body: Body, call: ast.Call, but: str = "") -> list[str]:
@@ -64,6 +78,20 @@ def _call(body: Body, call: ast.Call) -> tuple[str | None, str]:
     if meaning(receiver) == "torch.nn.init":  # where no function has a namesake without underscore
         return None, ""
     return first if library(receiver) else owner, f"{owner}.{name[:-1]}({', '.join(arguments(body, call))})"
+
+
+def _going_on(body: Body, statement: ast.stmt) -> str | None:
+    """A statement that goes on with what its one call in place returns, `[h.squeeze_(0) for h in parts]`, of what it
+    binds itself: nothing else reads what that call leaves changed."""
+    call = only(each for each in calls_in(statement) if _is_in_place(each))
+    receiver, name = callee(call) if call is not None else (None, "")
+    if call is None or receiver is None or any(True for _ in blocks(statement)) or isinstance(statement, ast.Expr):
+        return None
+    inner = [each.target for node in expressions(statement) for each in getattr(node, "generators", ())]
+    if memory_of(receiver) not in bound(statement).union(*map(target_names, inner)):
+        return None
+    new = f"{simple(body.text(receiver))}.{name[:-1]}({', '.join(arguments(body, call))})"
+    return rewritten(body, statement, {call: new}) or None
 
 
 def _is_in_place(call: ast.Call) -> bool:

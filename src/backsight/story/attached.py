@@ -144,11 +144,14 @@ def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str,
     )
     through = f"{step} + ({body.text(outer)} - {step}).detach()"
     new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
-    return (
-        (f"On line {statement.lineno}, write `{new}`", ": the same values, with the gradient of a sigmoid")
-        if new
-        else ("", "")
-    )
+    stays, line = ": the same values, with the gradient of a sigmoid", statement.lineno
+    if new:
+        return f"On line {line}, write `{new}`", stays
+    if any(use.name == "soft" for each in statements(body.node) for use in uses(each)):
+        return "", ""
+    through = f"soft + ({body.text(outer)} - soft).detach()"
+    new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
+    return (f"Put `soft = {step}` above line {line}, and on line {line}, write `{new}`", stays) if new else ("", "")
 
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:

@@ -81,6 +81,13 @@ def comes_of(failure: Failure, section: Section, read: Sequence[Read], tensors: 
     return any(_is_of(at.value(name), wanted) for at, found, _ in way.steps() for name in found.names)
 
 
+def leads_to(failure: Failure, section: Section, read: Sequence[Read], function: Section, name: str) -> bool:
+    """Whether what a function reads may be computed from what another function calls by a name."""
+    way = Way(failure)
+    way.enter(section, read)
+    return any(at.body.node is function.body.node and name in found.names for at, found, _ in way.steps())
+
+
 def _is_of(value: object, wanted: Collection[int]) -> bool:
     if is_module(value):
         own = [each for each in parameters_in(value) if each.requires_grad]

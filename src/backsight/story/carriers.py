@@ -234,9 +234,32 @@ def _computed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, no
     if place is None and case.watch and (line := case.watch.line_of(case.graph.nodes[nodes[0]])):
         place = line.place  # elsewhere, by who has handed it over
     kind: Kind = "kept" if filled else "once"
-    return Carrier(
-        case, kind, level, (name,), ancestor.read if filled else read, place, nodes=tuple(nodes), facts=facts
-    )
+    read = ancestor.read if filled else read
+    before = _from_before(case, level, facts) if kind == "once" else {}
+    if name not in before:
+        return Carrier(case, kind, level, (name,), read, place, nodes=tuple(nodes), facts=facts)
+    # What others may be made of comes first.
+    places = {each: facts.outside[each] for each in before}
+    names = sorted(before, key=lambda each: (places[each].position, places[each].text.find(each)))
+    read = _read_inside(level, facts, names[0]) or read
+    nodes = list(dict.fromkeys(node for each in names for node in before[each]))
+    return Carrier(case, kind, level, (*names,), read, facts.outside[names[0]], nodes=tuple(nodes), facts=facts)
+
+
+def _read_inside(level: Level, facts: LoopFacts, name: str) -> Place | None:
+    """The first statement of a loop that reads a variable."""
+    loop = statement_at(level.body, *facts.loop.position)
+    for each in statements(level.body.node) if level.body is not None and loop is not None else ():
+        if loop and loop.lineno < each.lineno <= (loop.end_lineno or 0) and Use(name, False) in uses(each):
+            return level.body.place(each) if level.body is not None else None
+    return None
+
+
+def _from_before(case: Case, level: Level, facts: LoopFacts) -> dict[str, list[int]]:
+    """The tensors from before a loop that it reads and that need a freed graph, each with what made it."""
+    found = {each: made_in(case.graph, level.value(each)) for each in facts.outside if is_tensor(level.value(each))}
+    found = {each: nodes for each, nodes in found.items() if level.value(each) is not case.root}
+    return {each: nodes for each, nodes in found.items() if any(needs_saved(case.graph, node) for node in nodes)}
 
 
 def _element(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> tuple[str, Place]:

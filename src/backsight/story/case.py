@@ -64,9 +64,12 @@ class Case:
             return {}
         if level is self.failure.user and self.receiver:
             return ancestors(level.body, self.receiver, level.line)
-        return {
-            name: each for read in names_read(level) for name, each in ancestors(level.body, read, level.line).items()
-        }
+        found: dict[str, Ancestor] = {}
+        for read in names_read(level):
+            for name, each in ancestors(level.body, read, level.line).items():
+                if name == read or name not in found:  # the statement itself reads it, or another above
+                    found[name] = each
+        return found
 
     @cached_property
     def watch(self) -> Watch | None:

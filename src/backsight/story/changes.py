@@ -99,8 +99,7 @@ def _told(subject: Subject, line: Line, change: Change, saver: Place | None) -> 
     opened = open_step(subject.failure, subject.optimizer) if subject.is_weight else None
     is_open = opened is not None and (opened.outer.place.file, opened.outer.line) == (line.file, line.line)
     if change.kind == "optimizer" or is_open:  # an optimizer that calls a closure has not told that it stepped
-        name = (line.segment or line.text).partition(".step(")[0].rpartition("= ")[2].strip()
-        return Changed(place, scene, name, "seen", "optimizer", saver)
+        return Changed(place, scene, _stepping(subject, line), "seen", "optimizer", saver)
     inside = change.via.endswith(".forward") and not subject.is_weight
     module, path = _module(subject, {change.op}) if inside else ("", "")
     looked_up = subject.is_weight and change.via.startswith(("Embedding.", "EmbeddingBag."))
@@ -109,6 +108,14 @@ def _told(subject: Subject, line: Line, change: Change, saver: Place | None) -> 
     segment = "" if amid else line.segment
     seen = (segment, change.op, change.via, change.count)
     return Changed(place, scene, name, "seen", "statement", saver, module, path, *seen)
+
+
+def _stepping(subject: Subject, line: Line) -> str:
+    """What a statement that steps calls the optimizer: `opt` of `opt.step()`; of `scaler.step(opt)`, what the program
+    calls the one that holds the weight."""
+    receiver, _, given = (line.segment or line.text).partition(".step(")
+    every = subject.survey.optimizers.items() if not given.startswith(")") else ()
+    return next((name for name, each in every if each is subject.optimizer), receiver.rpartition("= ")[2].strip())
 
 
 def _scene_at(subject: Subject, line: Line) -> Scene | None:

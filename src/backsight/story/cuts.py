@@ -21,7 +21,7 @@ from backsight.source.cut_rules import Kind, carriers, rule_of
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
-from backsight.story.modes import Disabled, disabled_by, in_force, is_sure
+from backsight.story.modes import Disabled, disabled_by, enabled_within, in_force, is_sure
 from backsight.story.sections import Section, section_of
 from backsight.story.trained import Trained
 from backsight.tape import Graph
@@ -89,6 +89,12 @@ class CutOff:
         return f"The output of {self.operand}" if self._is_of_module else self.operand
 
     @property
+    def behind(self) -> Section:
+        """Its function as if it cut nothing off."""
+        lifted = {self.cut.place.line} if self.cut.kind == "no_grad" else set()
+        return replace(self.section, lifted=self.section.lifted | lifted)
+
+    @property
     def read(self) -> list[Read]:
         """What it cuts off: the parts of its expression; of a block, what the statements inside compute."""
         body = self.section.body
@@ -136,20 +142,14 @@ def cuts(
                 if cut.kind != "no_grad" or not _covers_level(section, cut):  # what it ran, it ran whatever came before
                     each = replace(each, before=before)
                 found[key] = each
-                way.enter(_lifted(each), each.read, each)
+                way.enter(each.behind, each.read, each)
     spread = {each.before[-1] for each in found.values() if each.before and each.cut.kind == "index"}
     spread = {each for each in spread if "one_hot(" in each.expression}  # it takes over what is lost already
-    every = [each for each in found.values() if not of or comes_of(failure, _lifted(each), each.read, of)]
+    every = [each for each in found.values() if not of or comes_of(failure, each.behind, each.read, of)]
     met = {cut for each in every for cut in each.before}  # on the way to those
     every = [each for each in found.values() if each in every or each.cut in met]
     every = [_without(each, spread) for each in every if each.cut not in spread]
     return _beside([replace(each, arrives=each.cut in arrived or _is_last(each)) for each in every])
-
-
-def _lifted(cut: CutOff) -> Section:
-    """The function of a cut, such that the way goes on behind it."""
-    section = cut.section
-    return replace(section, lifted=section.lifted | {cut.cut.place.line}) if cut.cut.kind == "no_grad" else section
 
 
 def _is_last(cut: CutOff) -> bool:
@@ -324,22 +324,25 @@ def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tu
 
 
 def unrecorded(section: Section, cut: Cut) -> list[ast.stmt]:
-    """The statements that are not recorded: those of the `with` block, or of the decorated function."""
-    every = list(statements(section.body.node))
-    blocks_here = (each for each in every if isinstance(each, ast.With) and each.lineno == cut.place.line)
+    """The statements that are not recorded: those of the `with` block, or of the decorated function, but for those in a
+    block inside that enables gradients."""
+    inside = list(statements(section.body.node))
+    blocks_here = (each for each in inside if isinstance(each, ast.With) and each.lineno == cut.place.line)
     statement = next(blocks_here, None)  # what it holds may stand on the same line
-    if statement is None:
-        return every
-    inside = [each for _, block in blocks(statement) for each in block]
-    for each in inside:  # grows as we go
-        if not isinstance(each, SCOPES):
-            inside += [child for _, block in blocks(each) for child in block]
+    if statement is not None:
+        inside = [each for _, block in blocks(statement) for each in block]
+        for each in inside:  # grows as we go
+            if not isinstance(each, SCOPES):
+                inside += [child for _, block in blocks(each) for child in block]
+    inside = [each for each in inside if not enabled_within(section.body, each.lineno, cut.place)]
     return sorted(inside, key=lambda each: each.lineno)
 
 
 def _covers_level(section: Section, cut: Cut) -> bool:
     """Whether a function still runs inside a block."""
     line = section.level.line if section.level is not None else -1
+    if enabled_within(section.body, line, cut.place):
+        return False
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -94,6 +95,13 @@ def nearest_at(body: Body, line: int) -> Disabled | Literal[False] | None:
     around = (_disables(body, node, _MODES["no_grad"]) for _, node, _ in _contexts(body, line))
     known = next((each for each in around if each is not None), None)
     return disabled_at(body, line) if known else known
+
+
+def enabled_within(body: Body, line: int, off: Place) -> bool:
+    """Whether gradients are enabled at a line, by a block around it inside another that disables them."""
+    inside = itertools.takewhile(lambda each: each[0].line != off.line, _contexts(body, line))
+    enabled = any(grad_mode(node) == "on" for _, node, _ in inside)
+    return enabled and not any(each.place.line == off.line for each in in_force([(body, line)], "inference"))
 
 
 def is_sure(level: Variables, off: Disabled) -> bool:

@@ -374,16 +374,31 @@ def _without_graph(found: Carrier, own: bool) -> str:
     trained = trained_without(case, found.nodes)
     if not trained or facts is None:
         return ""
-    if is_tensor(found.level.value(name)) or "[" in name:
-        once = made if made is not None and "." in name and made == stored_at(case, name) else None
+    once = made if made is not None and "." in name and made == stored_at(case, name) else None
+    block = f"put line {made.line} inside `with torch.no_grad():`" if made is not None else ""
+    if len(found.names) > 1:
+        detached = f"{', '.join(found.names)} = {', '.join(f'{each}.detach()' for each in found.names)}"
+        alone = own and {found.made_of(each) for each in _first_of(found)} == {made}
+        other = block if alone else "compute them under torch.no_grad()"
+        how = f"put `{detached}` before line {facts.loop.line}, or {other}"
+    elif is_tensor(found.level.value(name)) or "[" in name:
         how = f"put {name} = {name}.detach() before line {facts.loop.line}, or "
-        how += f"put line {once.line} inside `with torch.no_grad():`" if once else "compute it under torch.no_grad()"
-    elif made is not None and own:
-        how = f"put line {made.line} inside `with torch.no_grad():`"
+        how += block if once else "compute it under torch.no_grad()"
+    elif own:
+        how = block
     else:
         return ""
     weights = listed([leaf.label for leaf in case.graph.leaves if leaf.node in trained], 1)
-    return f"To use its values only, {how}: the loss trains {weights} through the rest of its graph."
+    its = "its" if len(found.names) == 1 else "their"
+    return f"To use {its} values only, {how}: the loss trains {weights} through the rest of its graph."
+
+
+def _first_of(found: Carrier) -> list[str]:
+    """Those of several old results that reach what is trained without the others, which are computed from them."""
+    graph, every = found.case.graph, {each: made_in(found.case.graph, found.level.value(each)) for each in found.names}
+    owned = {leaf.node for leaf in graph.leaves if leaf.owner}
+    others = {each: {i for other, nodes in every.items() if other != each for i in nodes} for each in every}
+    return [each for each, nodes in every.items() if owned & set(below(graph, nodes, without=others[each]))]
 
 
 def trained_without(case: Case, nodes: Sequence[int]) -> set[int]:

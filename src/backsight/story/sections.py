@@ -17,7 +17,7 @@ from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, backward_roots, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.body import as_function, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import flow_of
 from backsight.story.evaluated import Variables, truth_of, value_of
 from backsight.story.failure import Failure, Level, bound_to, follow, function_of, method, owner_of
@@ -136,6 +136,9 @@ def called_by(section: Section, call: ast.Call, running: Collection[ast.AST]) ->
     Of modules that run one after the other, each is given what the one before it returns.
     """
     call = _meant(call)
+    written = section.given.get(dotted(call.func) or "")
+    if isinstance(written, ast.Lambda) and section.caller is not None:
+        return [_of_lambda(section, section.caller, written, call)]
     pairs = _functions(section, call.func, callee(call)[1])
     every = (_section_called(section, undecorated(each), owner, call, running) for each, owner in pairs)
     found = [each for each in every if each is not None]
@@ -159,6 +162,15 @@ def _section_called(
     given = _given(section, function, owner, call)
     called = _of_function(function, owner, body, section.whole, given, taken(section, call))
     return replace(called, caller=section, call=call, given=passed(function, owner, call))
+
+
+def _of_lambda(section: Section, outer: Section, written: ast.Lambda, call: ast.Call) -> Section:
+    """What a function calls that its caller has given it as a lambda, with the variables that the caller has."""
+    body, names = replace(outer.body, node=as_function(written)), [each.arg for each in written.args.args]
+    held = {name: value for name, value in outer.variables.items() if name not in names}
+    given = dict(zip(names, itertools.takewhile(_is_one, call.args), strict=False))
+    goals = results_of(body)
+    return Section(body, goals, held, outer.globals, own=frozenset(names), caller=section, call=call, given=given)
 
 
 def _ran_before(section: Section, call: ast.Call) -> bool:

@@ -1,7 +1,7 @@
 # code: BS204
 # variable: x
 # cause: x = x.detach().requires_grad_()
-# fix: Give the new tensor another name
+# fix: Move line 13
 import torch
 from torch import nn
 

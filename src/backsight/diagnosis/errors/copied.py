@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,8 +12,10 @@ import torch
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.naming.plain import class_name, mro, namespace
-from backsight.source.body import callee, calls_in
+from backsight.source.body import Body, callee, calls_in, expressions, functions, last_name, parsed, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, Level
+from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of
 from backsight.tape import modules_in, registered
 from backsight.text import as_code
@@ -86,6 +89,50 @@ def results_kept(level: Level, copied: str) -> list[Kept]:
         for name, value in _attributes(one)
         if (kind := _kind(value)) is not None
     ]
+
+
+def kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
+    """What an assignment can detach of one tensor that is kept under a name: of an entry whose key cannot be written,
+    all of the dict or list; nothing where the name is no code, or the way to it goes through a hook."""
+    owner, _, attribute = name.rpartition(".")
+    kind: type = torch.Tensor
+    if parsed(name) is None:
+        name, bracket, _ = name.rpartition("[")
+        owner, _, attribute = name.rpartition(".")
+        held = next((value for each in failure.users if (value := each.value(name)) is not None), None)
+        kind = type(held) if bracket and _kind(held) in (dict, list) else type(None)
+    code = parsed(name) is not None and "_hooks[" not in name and owner != ""
+    return [Kept(owner, attribute, kind)] if code and kind is not type(None) else []
+
+
+def taken_out(failure: Failure, name: str) -> str:
+    """How the only line that reads an entry of a dict takes it out, where its function empties the dict before: then
+    nothing else needs it. Empty for anything else."""
+    attribute, found = name.rpartition("[")[0].rpartition(".")[2], list[tuple[Body, ast.stmt, ast.Subscript]]()
+    every = [(body, each) for file in user_files(failure) for body in functions(file) for each in statements(body.node)]
+    for body, each in every if attribute else ():
+        for node in expressions(each):
+            if (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.ctx, ast.Load)
+                and last_name(node.value) == attribute
+            ):
+                found.append((body, each, node))
+    if len(found) != 1:
+        return ""
+    body, statement, node = found[0]
+    cleared = f"{body.text(node.value)}.clear()"
+    if not any(at is body and each.lineno < statement.lineno and body.text(each) == cleared for at, each in every):
+        return ""
+    new = rewritten(body, statement, {node: f"{body.text(node.value)}.pop({body.text(node.slice)})"})
+    return f"Take it out where it is read: on line {statement.lineno}, write `{new}`" if new else ""
+
+
+def is_returned(failure: Failure, attribute: str) -> bool:
+    """Whether a function returns what an attribute of this name holds, so that a loss may be computed from it."""
+    every = (each for file in user_files(failure) for body in functions(file) for each in statements(body.node))
+    nodes = (node for each in every if isinstance(each, ast.Return) for node in expressions(each))
+    return any(isinstance(node, ast.Attribute) and node.attr == attribute.partition("[")[0] for node in nodes)
 
 
 def _attributes(held: object) -> Iterator[tuple[str, object]]:

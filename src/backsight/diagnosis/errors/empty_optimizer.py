@@ -22,7 +22,7 @@ from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
-from backsight.source.freezing import freezings
+from backsight.source.freezing import freezing_of, freezings
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -349,7 +349,8 @@ def all_frozen(given: Given) -> Finding | None:
         return None
     names = listed([name for name, _ in given.modules], 3)
     added = next(((name, new) for name, each in given.modules if (new := injected(given.failure, each))), None)
-    found = [each.place for file in user_files(given.failure) for each in freezings(file)]
+    freezing = (each for file in user_files(given.failure) for each in freezings(file))
+    found = freezing_of([name for name, _ in given.modules], freezing)
     does = "freezes them." if len(found) == 1 else "may have frozen them."
     of_all = "none of the " + counted(len(every), "parameter") if len(every) > 1 else "its one parameter"
     return explanation(

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.errors.gradient_of_result import of_result
+from backsight.diagnosis.errors.gradient_returned import gradient_returned, returned_none
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Made, Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, tensor_of
+from backsight.diagnosis.wording import shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
 from backsight.source import Body, Place, backward_calls, backward_roots, read_at
@@ -34,13 +35,18 @@ from backsight.tracing import current
 
 def reads_none(error: BaseException) -> bool:
     """Whether an error about None comes from a statement that reads a gradient which is None."""
-    return issubclass(type(error), AttributeError | TypeError) and gradient_read(failure_of(error)) is not None
+    if not issubclass(type(error), AttributeError | TypeError):
+        return False
+    failure = failure_of(error)
+    return gradient_read(failure) is not None or gradient_returned(failure) is not None
 
 
 @explains("BS213", r"NoneType", when=reads_none)
 def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
     """Say why backward has left no gradient in the tensor."""
-    read = gradient_read(failure)
+    read, returned = gradient_read(failure), gradient_returned(failure)
+    if read is None and returned is not None:
+        return returned_none(failure, returned)
     assert read is not None  # as `reads_none` has seen
     if read.is_result:
         origin = made(read)
@@ -292,9 +298,9 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
-    """The loss was computed from other leaves."""
+    """The loss was computed from other leaves, into which values were written that are computed from it."""
     for level in failure.users:
-        for receiver, call in backward_roots(level.body):
+        for receiver, _ in backward_roots(level.body):
             loss = level.value(receiver)
             if not is_tensor(loss) or maker_of(loss) is None:
                 continue
@@ -304,16 +310,6 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
             held = [each for leaf in leaves if (each := leaf.tensor()) is not None]
             if (written := values_alone(failure, held, read.tensor)) is not None:
                 return written
-            if not all(leaf.name for leaf in leaves):
-                continue
-            names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
-            goes = shown(call, "stops backpropagating there.")
-            return Reason(
-                (f"{receiver} is computed from {names}, and not from {read.name}.", goes),
-                call,
-                (f"{_skipping(read)} If {receiver} should train {read.name}, c" if _take_turns(failure) else "C")
-                + f"ompute {'it' if _take_turns(failure) else receiver} from {read.name}.",
-            )
     return None
 
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.parameter_groups import in_two_groups
 from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
+from backsight.diagnosis.wording import described, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
-from backsight.naming.roots import is_library
 from backsight.snapshot import groups
 from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned, target_names
@@ -42,7 +42,6 @@ _SPARSE = re.compile(
 
 _FUSED = re.compile(r"_?fused\w*` does not support sparse grad")
 _DENSE = "does not support dense gradients"
-_NOT_2D = "Muon only supports 2D parameters"
 _GROUPS = "LBFGS doesn't support per-parameter options"
 _TWICE = "some parameters appear in more than one parameter group"
 _ASKING = ("sparse", "sparse_grad")
@@ -60,7 +59,7 @@ def optimizer_refused(found: Refusal) -> Finding | None:
     if optimizer is None:
         return _clipped(found)
     if message.startswith(_TWICE):
-        return _in_two_groups(found, optimizer)
+        return in_two_groups(found, optimizer)
     case = _Case(found, optimizer)
     if "add(sparse, dense)" in message and not case.decays:
         return None
@@ -68,48 +67,12 @@ def optimizer_refused(found: Refusal) -> Finding | None:
         return _sparse(case)
     if _DENSE in message:
         return _dense(case)
-    return _of_vectors(case) if message.startswith(_NOT_2D) else None
+    return None
 
 
 def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
     held = (each.variables.get("self") for each in reversed(found.below))
     return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
-
-
-def _in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding | None:
-    """A parameter stands in the group that is being added and in one before: as such, or tied by another name."""
-    held = (each.variables.get("param_group") for each in reversed(found.below))
-    added: list[Any] = next(
-        (each["params"] for each in held if type(each) is dict and type(each.get("params")) is list), []
-    )
-    before = [each["params"] for each in groups(optimizer)]
-    twice = [(k, p) for k, group in enumerate(before) for p in group if any(p is each for each in added)]
-    if not twice or len({k for k, _ in twice}) > 1:
-        return None
-    earlier, shared = twice[0][0], [p for _, p in twice]
-    paths = [
-        list(dict.fromkeys(name.path for name in each if not (name.file and is_library(name.file))))
-        for each in search(shared, frames=found.failure.frames).names
-    ]
-    ties = [
-        f"{listed(each[:_MOST])} are one parameter of shape {'×'.join(map(str, p.shape))}."
-        for p, each in zip(shared, paths, strict=True)
-        if len(each) > 1
-    ]
-    called = [each[0] for each in paths if each]
-    what = listed(called, 3) if len(called) == len(shared) else counted(len(shared), "parameter")
-    left = {earlier: len(before[earlier]) - len(twice), len(before): len(added) - len(twice)}
-    out_of = max(left, key=lambda k: left[k])
-    return Finding(
-        UNKNOWN,
-        "error",
-        f"{what} {'is' if len(shared) == 1 else 'are'} in two parameter groups: {earlier} and {len(before)}.",
-        (shown(found.level.place, "failed."), *ties[:3]),
-        f"Leave {what} out of group {out_of}, which keeps {counted(left[out_of], 'other parameter')}."
-        if left[out_of]
-        else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
-        source=str(found.level.place),
-    )
 
 
 _NO_NORM = re.compile(r"Could not run 'aten::\w*(?:norm|clamp)\w*(?:\.\w+)?' with arguments from the 'Sparse")
@@ -419,23 +382,6 @@ def _reading(case: _Case, owners: set[str]) -> Iterator[Place]:
             made = any((meaning(call.func) or "").startswith("torch.optim.") for call in calls_in(each))
             if not made and any(name.endswith(".weight") and name.split(".")[-2] in owners for name in names):
                 yield body.place(each)
-
-
-def _of_vectors(case: _Case) -> Finding | None:
-    """Muon is given biases, norms or kernels: how it is given matrices alone."""
-    call, body = case.found.expression, case.found.level.body
-    given = call.args[0] if isinstance(call, ast.Call) and call.args else None
-    if body is None or given is None or not isinstance(call, ast.Call):
-        return None
-    text = body.text(given)
-    fix = (
-        f"Give it the matrices alone and the rest to AdamW: matrices = [p for p in {text} if p.ndim == 2]; rest = [p "
-        f"for p in {text} if p.ndim != 2]; {body.text(call.func)}(matrices, ...) and torch.optim.AdamW(rest), with "
-        "zero_grad() and step() on both. Embeddings and the last layer are usually left to AdamW as well."
-    )
-    wrong = [each for each in case.held if each.dim() != 2]
-    which = f"{counted(len(wrong), 'parameter')} of {len(case.held)}" if wrong else "some of its parameters"
-    return case.told(f"Muon trains matrices only, and {which} have another number of dimensions.", [], fix, None)
 
 
 def _one_group(found: Refusal) -> Finding | None:

@@ -22,7 +22,7 @@ from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.naming.plain import class_name, is_class
+from backsight.naming.plain import class_name, is_class, namespace
 from backsight.snapshot import groups
 from backsight.source import Place, calls_of, only, read_at, statements_of
 from backsight.source.bindings import are_alternatives, assigned
@@ -99,11 +99,18 @@ class _Case:
     @cached_property
     def built(self) -> Place | None:
         """The statement that makes it: the last one above that gives a variable of a function still running its value,
-        or the only one of the program that assigns the attribute."""
+        or the object that holds it, or the only one of the program that makes the attribute."""
+        kind = class_name(type(self.optimizer))
         for level in self.found.failure.users:
-            names = {name for name, value in level.variables.items() if value is self.optimizer}
+            own = {name for name, value in level.variables.items() if value is self.optimizer}
+            around = {name for name, value in level.variables.items() if self._is_held_by(value)}
             above = [each for each in statements(level.body.node) if each.lineno < level.line] if level.body else []
-            made = [s for s in above for target, _ in assigned(s) if dotted(target) in names]
+            made = [
+                each
+                for each in above
+                for target, value in assigned(each)
+                if (dotted(target) in own and _calls(value)) or (dotted(target) in around and kind in _calls(value))
+            ]
             made = [s for s in made if self._may_make(level, s)]
             if made and level.body is not None:
                 last = level.body.place(made[-1])
@@ -113,8 +120,8 @@ class _Case:
         return only(
             body.place(each)
             for body, each in statements_of(*user_files(self.found.failure))
-            for target, _ in assigned(each)
-            if (dotted(target) or "").endswith(f".{attribute}")
+            for target, value in assigned(each)
+            if (dotted(target) or "").endswith(f".{attribute}") and _calls(value)
         )
 
     def _may_make(self, level: Level, statement: ast.stmt) -> bool:
@@ -122,6 +129,9 @@ class _Case:
         called = [value_of(level, each.func) for each in calls_in(statement)]
         kinds = [each for each in called if is_class(each) and issubclass(each, torch.optim.Optimizer)]
         return not kinds or type(self.optimizer) in kinds
+
+    def _is_held_by(self, value: object) -> bool:
+        return any(each is self.optimizer for each in (namespace(value) or {}).values())
 
     @cached_property
     def loaded(self) -> Place | None:
@@ -160,6 +170,11 @@ class _Case:
         if all(getattr(each, "place", None) != level.place for each in lines):
             lines.append(shown(level.place, "failed."))
         return Finding(UNKNOWN, "error", title, tuple(lines), fix, source=str(source or level.place), exact=exact)
+
+
+def _calls(value: ast.expr) -> set[str]:
+    """What an expression calls."""
+    return {callee(node)[1] for node in ast.walk(value) if isinstance(node, ast.Call)}
 
 
 def _parameters(model: torch.nn.Module, path: str) -> dict[str, torch.Tensor]:
@@ -226,22 +241,29 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
 
 
 def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
-    """The optimizer has parameters that the state was not saved of: those that the shapes leave over, if one way."""
+    """The optimizer has parameters that the state was not saved of: those that the shapes leave over, in order."""
     mine = [shape_of(each) or () for each in case.held]
     first, last = _fitted(saved, mine), _fitted(saved[::-1], mine[::-1])
-    if first is None or last is None or [*first] != [len(mine) - 1 - k for k in reversed(last)]:
+    if first is None or last is None:
         return None
-    new = [each for k, each in enumerate(case.held) if k not in first]
-    names = listed(case.called(new), 4)
+    ends, total = [len(mine) - 1 - k for k in last], len(saved)
+    absent = [k for k in range(len(mine)) if sum(e < k for e in first) + sum(e > k for e in ends) >= total]
+    if len(absent) == len(mine):
+        return None
+    named, sure = case.called([case.held[k] for k in absent]), len(absent) == len(mine) - total
+    names = listed(named, 4)
+    told = f"{names} {'was' if len(named) == 1 else 'were'} not among them"
+    if not sure:
+        told = f"by the shapes, {len(mine) - total} of the parameters of {names} were not among them"
     where = f" on line {case.built.line}" if case.built else ""
+    without, them = (f"without {names}", names) if sure else ("over the same parameters as then", "the others")
     return case.told(
-        f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {names} "
-        f"{'was' if len(case.called(new)) == 1 else 'were'} not among them.",
+        f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {told}.",
         (shown(case.built, f"makes {case.name} with {names}.") if case.built else None,),
-        f"Make {case.name}{where} without {names}, load the state, and then give it {names} as a group of its own, "
+        f"Make {case.name}{where} {without}, load the state, and then give it {them} as a group of its own, "
         f"with {case.name}.add_param_group(...). Or start with a new state: {removed(case.found.level.place)}.",
         case.built,
-        exact=True,
+        exact=sure,
     )
 
 

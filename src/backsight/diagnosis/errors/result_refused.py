@@ -19,23 +19,27 @@ from backsight.diagnosis.errors.copied import (
     copied_in,
     detaching,
     held_as,
+    is_returned,
+    kept_as,
     pruned,
     results_kept,
+    taken_out,
     told_of_pruning,
 )
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
+from backsight.diagnosis.evidence.results_listed import appended, detached_parts, origins
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, sure_if, tensor_of
+from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, only, read_at
+from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -120,8 +124,17 @@ class Refused:
             return self.text
         if self.text:
             return Held(self.failure, self.failure.user, self.text, self.tensor).name
-        name, held = names_of(self.failure, [self.tensor])[0], held_as(self.failure, self.copied, self.tensor)
-        return name if name.endswith(held.removeprefix(self.copied)) else held
+        name, held = names_of(self.failure, [self.tensor])[0], self._held
+        return name if self.hook or name.endswith(held.removeprefix(self.copied)) else held
+
+    @cached_property
+    def _held(self) -> str:
+        return held_as(self.failure, self.copied, self.tensor) if self.tensor is not None else ""
+
+    @property
+    def hook(self) -> str:
+        """The module by whose hook what is copied holds it; empty if it holds it itself."""
+        return before if (before := self._held.partition("._forward_hooks[")[0]) != self._held else ""
 
     @cached_property
     def made(self) -> Place | None:
@@ -289,7 +302,7 @@ class Refused:
         if self.in_worker is not None and self.in_worker.place != self.failure.told:
             yield shown(self.in_worker.place, self.in_worker.why, "read")
         if self.parts is not None and level is not None:
-            yield from _origins(level, *self.parts)
+            yield from origins(level, *self.parts)
             yield shown(level.place, "passes what is computed from them to NumPy.")
             return
         if self.made is not None and (level is None or self.made.position != level.place.position):
@@ -301,9 +314,9 @@ class Refused:
             yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
             which = "them" if self.are_several else "it"
-            whole = (
-                f"copies {self.copied}, which holds {which}." if self.copied not in ("", self.name) else "copies it."
-            )
+            whole = f", through a hook of {as_code(self.hook)}" if self.hook else ""
+            whole = f"copies {self.copied}, which holds {which}{whole}."
+            whole = whole if self.copied not in ("", self.name) else "copies it."
             says = {
                 "copied": whole,
                 "values": "passes it to NumPy.",
@@ -354,9 +367,15 @@ class Refused:
                     lost = f"this loss would not train {listed(trained, 3)}"
                     lost = lost if trained else "the loss would have no graph"
                     return f"Compute it in PyTorch{why}: {how}. With {values}, {lost}."
+                kept = appended(level, self.parts[0]) if self.parts is not None and level is not None else None
+                if kept is not None and kept.stepped and kept.detached:
+                    return (
+                        f"Keep the values alone: on line {kept.place.line}, write `{kept.detached}`. backward() "
+                        "has run by then, and the list would keep every graph in memory."
+                    )
                 if self.parts is not None and level is not None:
                     return (
-                        f"For its values only: on line {level.line}, {_detached_parts(level, *self.parts)}."
+                        f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}."
                         f"{'' if beside else ' If a loss depends on them, compute it in PyTorch instead.'}"
                     )
                 if self._runs_model and level is not None:
@@ -411,29 +430,6 @@ def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | N
         yield said, None
 
 
-def _origins(level: Level, name: str, held: list[torch.Tensor]) -> Iterator[Fact]:
-    """Where the results in a list were computed, if a watch has seen it, and what put them into the list."""
-    every, computed = assignments(level.body, name, level.line), ""
-    watch, result = current(), next(each for each in held if needs_gradient(each))
-    if watch is not None and maker_of(result) is not None:
-        line = watch.line_of(survey((result,), frames=(level.frame,)).graph.roots[0])
-        if line is not None and line.text:
-            computed = str(line.place)
-            yield shown(line.place, "computes one of them, with its graph.")
-    for place in (each for each in every[-1:] if str(each) != computed):
-        yield shown(place, f"keeps them in {as_code(name)}.", sure_if(len(every) == 1))
-
-
-def _detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
-    """The statement with the list detached in it alone: a loss may still be computed from the list itself."""
-    moved = ".cpu()" if any(each.device.type != "cpu" for each in held) else ""
-    values = f"[each.detach(){moved} for each in {name}]"
-    nodes = [node for node in expressions(level.statement) if dotted(node) == name]
-    body, statement = level.body, level.statement
-    line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""
-    return f"write `{line}`" if line else f"write `{values}` in place of `{name}`"
-
-
 def _arrays(level: Level) -> dict[str, str]:
     """The variables that hold arrays of NumPy's, with the kind of their numbers."""
     every = level.variables.items()
@@ -469,8 +465,6 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
     if refused.are_several and not refused.is_pruned:
         return f"Detach each before the copy{_above(refused)}: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
-        if _reads_back(refused):
-            return f"Detach all of them before the copy{_above(refused)}: {several}."
         filled = refused.filled
         how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
         return (
@@ -478,31 +472,36 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
             f"there, {how}."
         )
     if owner:
-        kept = refused.kept or [Kept(owner, attribute, torch.Tensor)]
+        kept = refused.kept or kept_as(refused.failure, refused.name, refused.tensor)
         before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
         if refused.is_pruned:
             line = _above(refused).removeprefix(",")
             return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
         which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
+        before = f"etach {which} before the copy{_above(refused)}: {before}." if before else ""
         detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
         stored = refused.filled[0] if refused.filled and refused.filled[1] else refused.stored
         there = f"on line {stored.line}, write `{detached}`" if stored and " = " in detached else detached
         if refused.stored is not None and not _is_read(refused, attribute):
-            return (
-                f"Store it detached, as no line of the program needs its graph: {there}. Or detach {which} before "
-                f"the copy{_above(refused)}: {before}."
-            )
-        if refused.is_carried or _is_read_there(refused, attribute):  # what goes on from there would have no gradient
-            return f"Detach {which} before the copy{_above(refused)}: {before}."
-        return (
-            f"Detach {which} before the copy{_above(refused)}: {before}. Or, if no loss is computed from it there, "
-            f"store it detached: {there}."
-        )
+            other = f" Or d{before}" if before else ""
+            return f"Store it detached, as no line of the program needs its graph: {there}.{other}"
+        if taken := taken_out(refused.failure, refused.name):
+            return f"{taken}.{f' Or d{before}' if before else ''}"
+        # What goes on from there would have no gradient.
+        on = refused.is_carried or _is_read_there(refused, attribute) or is_returned(refused.failure, attribute)
+        if before and on:
+            return f"D{before}"
+        hedged = f"if no loss is computed from it there, store it detached: {there}."
+        return f"D{before} Or, {hedged}" if before else f"I{hedged[1:]}"
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
 
 
 def _above(refused: Refused) -> str:
-    return f", above line {refused.failure.user.line}" if refused.failure.user else ""
+    """Above the failing line; of what another function calls by this name, above the line at which that one is."""
+    root = refused.name.partition(".")[0].partition("[")[0]
+    levels = (each for each in refused.failure.users if root in each.variables)
+    level = next(levels, refused.failure.user)
+    return f", above line {level.line}" if level else ""
 
 
 _PRUNED = (
@@ -523,20 +522,14 @@ def _held_together(refused: Refused) -> str:
     return f"{container} = [value.detach() for value in {container}]"
 
 
-def _reads_back(refused: Refused) -> bool:
-    """Whether the function that fills a dict or a list reads it as well, as a state that it carries on."""
-    place, attribute = refused.filled[0] if refused.filled else None, refused.name.partition("[")[0].rpartition(".")[2]
-    body = body_around(place.file, place.line) if place else None
-    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
-    read = (n.value for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
-    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in read)
-
-
 def _is_read_there(refused: Refused, attribute: str) -> bool:
     """Whether the function that stores an attribute reads it, too: `self.code = z; return self.code`."""
     body = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
     inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
-    return any(isinstance(n, ast.Attribute) and n.attr == attribute and isinstance(n.ctx, ast.Load) for n in inside)
+    attribute = attribute.partition("[")[0]
+    filled = {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
+    read = (n for n in inside if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in filled)
+    return any(each.attr == attribute for each in read)
 
 
 def _is_read(refused: Refused, attribute: str) -> bool:

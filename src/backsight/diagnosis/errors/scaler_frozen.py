@@ -17,7 +17,7 @@ from backsight.naming import search
 from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned, targets
 from backsight.source.body import callee, dotted
-from backsight.source.freezing import freezings
+from backsight.source.freezing import freezing_of, freezings
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.memory import is_module
@@ -30,7 +30,7 @@ def frozen_in_optimizer(misused: Misused, trained: Sequence[str], title: str, as
     argument = misused.argument
     held = owner_of(misused) or f"all that {argument} holds"
     title = f"{title[:-1]}: {held} is frozen."
-    frozen = [each.place for file in user_files(misused.failure) for each in freezings(file)]
+    frozen = freezing_of([held], (each for file in user_files(misused.failure) for each in freezings(file)))
     certainty: Certainty | None = None if len(frozen) == 1 else "read"
     lines: list[Fact] = [shown(each, "sets requires_grad to False.", certainty) for each in frozen[:3]]
     lines += [f"{listed(trained, 3)} has gradients, but no optimizer holds its parameters."] if trained else []

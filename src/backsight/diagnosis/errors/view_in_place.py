@@ -14,16 +14,17 @@ from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shown
+from backsight.diagnosis.wording import a_kind, failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, inplace_changes, only, statement_at
+from backsight.source import Body, Place, assignments, inplace_changes, only, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import parameters_of, uses
-from backsight.source.body import callee, dotted, given_to, keyword, statements
+from backsight.source.bindings import parameters_of, target_names, uses
+from backsight.source.body import callee, dotted, expressions, given_to, keyword, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
 from backsight.story.fixes import too, without_inplace
@@ -74,7 +75,7 @@ def _one_of_several(found: Written, said: str) -> Finding:
     unpacked = _unpacked(level, maker) if made and op == "Unbind" and "unbind(" not in made.text else ""
     lines: list[Fact] = [shown(made, f"creates {outer}, one of several views of the same tensor.")] if made else []
     also = f", which is {outer}," if outer != name else ""
-    how = f"gives {name} to a {found.module} created with inplace=True" if found.module else ""
+    how = f"gives {name} to {a_kind(found.module)} created with inplace=True" if found.module else ""
     lines += [
         shown(found.level.place, f"{how or f'modifies {name}{also} in place'}."),
         "Views returned together share one graph node, which cannot record a change of one alone.",
@@ -216,12 +217,44 @@ def _fix(found: Written, looped: str) -> str:
     away = out_of_place(body, found.level.line)
     if away:
         return f"Write {away}: that creates a new tensor."
-    match found.statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))) if method.endswith("_"):
-            return f"Use {text.replace(f'.{method}(', f'.{method[:-1]}(')} instead: that creates a new tensor."
-    if not (found.text or found.path):
+    if body is None or not found.text:
         return "Modify a copy of it, created with .clone() just before."
-    return f"Modify a copy: {name} = {name}.clone() just before."
+    return _copied(found, body)
+
+
+def _copied(found: Written, body: Body) -> str:
+    """How the statement changes a copy, which has to be written where the view is: a tuple takes no other element, and
+    what a comprehension goes through has no name before it."""
+    name, statement, line = found.text, found.statement, found.level.line
+    nodes = [each for each in expressions(statement) if body.text(each) == name]
+    goes = [each.target for node in expressions(statement) for each in getattr(node, "generators", ())]
+    container = nodes[0].value if nodes and isinstance(nodes[0], ast.Subscript) else None
+    held, listing = value_of(found.level, container) if container is not None else None, ""
+    if set[str]().union(*map(target_names, goes)) & {use.name for node in nodes for use in uses(node)}:
+        new = rewritten(body, statement, dict.fromkeys(nodes[:1], f"{name}.clone()")) if statement is not None else ""
+        return f"Modify a copy: on line {line}, write `{new}`." if new else "Modify a copy of it, made with .clone()."
+    if type(held) is tuple:
+        listing = _as_list(found, body)
+        if not listing:
+            return f"Modify a copy of {name}, made with .clone(): a tuple takes no other element."
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver, attr=method))) if (
+            method.endswith("_") and body.text(receiver) == name and method[:-1] in dir(torch.Tensor)
+        ):
+            call = f"{name} = {body.text(statement).replace(f'.{method}(', f'.{method[:-1]}(', 1)}"
+            return f"{listing or 'O'}n line {line}, write `{call}`: that creates a new tensor."
+    put = f"put `{name} = {name}.clone()` above line {line}"
+    return f"{listing[:-1]}{put}." if listing else f"Modify a copy: {put}."
+
+
+def _as_list(found: Written, body: Body) -> str:
+    """How the tuple that several views are in becomes a list, in which another tensor can take the place of one."""
+    place = _maker(found)
+    maker = statement_at(body, *place.position) if place is not None else None
+    if not isinstance(maker, ast.Assign) or dotted(maker.targets[0]) != found.name:
+        return ""
+    new = rewritten(body, maker, {maker.value: f"list({body.text(maker.value)})"})
+    return f"Put the views in a list: on line {maker.lineno}, write `{new}`; and o" if new else ""
 
 
 def _reads(statement: ast.stmt, name: str) -> bool:
@@ -260,9 +293,21 @@ def _next_ones(found: Written, made: Place | None) -> list[Place]:
     maker = statement_at(body, made.line) if made else None
     if body is None or maker is None:
         return []
-    siblings = [use.name for use in uses(maker) if use.binds]
-    places = {p.line: p for name in siblings for p in inplace_changes(body, name) if p.line > found.level.line}
+    places: dict[int, Place] = {}
+    for name in (use.name for use in uses(maker) if use.binds):
+        anew = [place.line for place in assignments(body, name) if place.line > maker.lineno]
+        for p in inplace_changes(body, name):
+            if found.level.line < p.line < min(anew, default=p.line + 1) and not _puts(found.level, p, name):
+                places[p.line] = p
     return [places[line] for line in sorted(places)]
+
+
+def _puts(level: Level, place: Place, name: str) -> bool:
+    """Whether a statement puts another tensor into a list of them: `parts[1] = f(parts[1])`."""
+    statement = statement_at(level.body, *place.position)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    element = any(isinstance(each, ast.Subscript) and dotted(each.value) == name for each in targets)
+    return element and not is_tensor(level.value(name))
 
 
 def _made_unrecorded(found: Written, mode: str) -> Finding:
@@ -304,10 +349,13 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     modules = (each.variables.get("self") for each in reversed(failure.levels))
     module = next((each for each in modules if works_in_place(each)), None)
     path, kind = names_of(failure, [module])[0] if module is not None else "", class_name(type(module))
-    by = f"{path or 'a module'}, a {kind} created with inplace=True," if module is not None else ""
+    by = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True," if module is not None else ""
     away = out_of_place(found.level.body, found.level.line) if not by else None
     if by:
-        made = [place for place in made_in_place(failure, kind) if _is_in_class(failure, path, place)]
+        holder, _, attribute = path.rpartition(".")
+        owner = next((held for level in failure.users if (held := level.value(holder)) is not None), None)
+        every = made_in_place(failure, kind, owner, attribute)
+        made = [place for place in every if _is_in_class(owner, place)]
         where = f": {made[0]}, {made[0].text}" if len(made) == 1 else ""
         fix = f"Create {path or 'that module'} without inplace=True{where}."
     else:
@@ -328,13 +376,11 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
 _FULL = "register_full_backward_hook"
 
 
-def _is_in_class(failure: Failure, path: str, made: Place) -> bool:
+def _is_in_class(owner: object, made: Place) -> bool:
     """Whether a statement stands in the class of the module that holds another: `net.relu` is made in that of `net`.
 
     Of a module in a sequence, which the program does not write, it is not known.
     """
-    holders = (level.value(path.rpartition(".")[0]) for level in failure.users)
-    owner = next((each for each in holders if each is not None), None)
     bodies = [body for body in methods_of(type(owner)) if body.file == made.file] if is_module(owner) else []
     lines = (each.lineno for body in bodies for each in statements(body.node))
     return not bodies or made.line in lines

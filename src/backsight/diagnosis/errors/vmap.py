@@ -8,23 +8,21 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import torch
-
 from backsight.diagnosis._torch import VMAP
 from backsight.diagnosis.errors.masked_write import masked_write
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.selected import as_tensor, selected, whole
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, calls_of, statement_at
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import values_of
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
@@ -303,11 +301,11 @@ def _norm(mapped: Mapped) -> Finding:
 
 def _named(failure: Failure, kinds: Collection[str]) -> Iterator[tuple[Place, str]]:
     """Where the program has a class that it does not call by its name: in a dict of layers, as an argument."""
-    for whole in (next(functions(file), None) for file in user_files(failure)):
-        for each in ast.walk(whole.node) if whole is not None else ():
+    for module in (next(functions(file), None) for file in user_files(failure)):
+        for each in ast.walk(module.node) if module is not None else ():
             if isinstance(each, ast.stmt) and not any(True for _ in blocks(each)):
                 found = [node for node in expressions(each) if (dotted(node) or "").rpartition(".")[2] in kinds]
-                yield from ((whole.place(each), whole.text(node)) for node in found if whole is not None)
+                yield from ((module.place(each), module.text(node)) for node in found if module is not None)
 
 
 def keeps_statistics(module: object) -> bool:
@@ -341,10 +339,35 @@ def _condition(mapped: Mapped) -> Finding:
         mapped,
         f"A branch depends on {text or 'the value of a tensor'}, which has one value per sample under vmap.",
         lines,
-        _without_branch(level, text),
+        _checked_outside(mapped) or _without_branch(level, text),
         level.place if level else None,
         exact=bool(text),
     )
+
+
+def _checked_outside(mapped: Mapped) -> str:
+    """What to do with a branch that gives no result, and only raises, warns or prints; empty for any other.
+
+    Where that is all that its function was called for, it is the call that is to be moved.
+    """
+    level = mapped.inner
+    statement = level.statement if level else None
+    decided = [each for _, block in blocks(statement) for each in block] if isinstance(statement, ast.If) else []
+    if level is None or not (isinstance(statement, ast.Assert) or (decided and all(map(_reports, decided)))):
+        return ""
+    users = mapped.failure.users
+    check = users[users.index(level) + 1] if level is not users[-1] else None
+    alone = check is not None and check is not mapped.outer and isinstance(check.statement, ast.Expr)
+    what = f": take line {check.line}, `{check.place.text}`, out of it" if check and alone else ""
+    where = f"above line {mapped.outer.line}, " if mapped.outer else ""
+    return f"Check it outside the mapped function{what}, and check the whole batch {where}before it is mapped."
+
+
+def _reports(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=function)):
+            return dotted(function) in ("print", "warnings.warn")
+    return isinstance(statement, ast.Raise)
 
 
 def _test(level: Level) -> ast.expr | None:
@@ -366,7 +389,7 @@ def _without_branch(level: Level | None, text: str) -> str:
     body = level.body if level else None
     for node in expressions(statement) if statement else ():
         if isinstance(node, ast.IfExp) and level and body and statement:
-            chosen = f"torch.where({_as_tensor(level, node.test)}, {_whole(node.body)}, {_whole(node.orelse)})"
+            chosen = f"torch.where({as_tensor(level, node.test)}, {whole(node.body)}, {whole(node.orelse)})"
             line = rewritten(body, statement, {node: chosen})
             where = f" on line {statement.lineno}" if line else ""
             return f"Compute both and select: write `{line or chosen}`{where}."
@@ -378,117 +401,9 @@ def _without_branch(level: Level | None, text: str) -> str:
             "Run a fixed number of steps and keep what has converged: "
             f"x = torch.where({text or 'condition'}, step(x), x)."
         )
-    if isinstance(statement, ast.Assert):
-        return "Check it outside the mapped function, on the whole batch."
     if level is None or body is None or not isinstance(statement, ast.If):
         return f"Compute both branches and select: torch.where({text or 'condition'}, a, b)."
-    return _selected(level, body, statement)
-
-
-def _selected(level: Level, body: Body, choice: ast.If) -> str:
-    """An `if` as statements that compute both branches and select: what each of them returns, or assigns."""
-    test = _as_tensor(level, choice.test)
-    returned = _returned(level, body, choice)
-    if returned:
-        return returned
-    lines = _assigned(choice, test)
-    if lines:
-        where = f"line{'s' * (_end(choice) > choice.lineno)} {choice.lineno}"
-        where += f" to {_end(choice)}" if _end(choice) > choice.lineno else ""
-        return f"Compute both branches and select: write {listed([f'`{each}`' for each in lines])} instead of {where}."
-    return f"Compute both branches and select, for each result: torch.where({test}, a, b)."
-
-
-def _returned(level: Level, body: Body, choice: ast.If) -> str:
-    """Where a branch returns, and the other does, or what follows: one return at the end of both; else empty."""
-    after, mine = _after(body, choice), choice.body[0]
-    rest = choice.orelse or after
-    other = rest[-1] if rest else None
-    if not isinstance(mine, ast.Return) or not isinstance(other, ast.Return) or len(choice.orelse) > 1:
-        return ""
-    if mine.value is None or other.value is None or any(True for each in rest for _ in blocks(each)):
-        return ""
-    new = f"return torch.where({_as_tensor(level, choice.test)}, {_whole(mine.value)}, {_whole(other.value)})"
-    if len(rest) == 1:
-        return f"Compute both branches and select: write `{new}` instead of lines {choice.lineno} to {_end(other)}."
-    read = {use.name for each in (choice.test, mine.value) for use in uses(each)}
-    if read & {name for each in rest for name in bound(each)}:
-        return ""
-    return (
-        f"Compute both branches and select: remove lines {choice.lineno} to {_end(choice)}, and on line "
-        f"{other.lineno} write `{new}`."
-    )
-
-
-def _after(body: Body, choice: ast.If) -> list[ast.stmt]:
-    """The statements that follow an `if` in its own block."""
-    blocks_of = [body.node.body, *(block for each in statements(body.node) for _, block in blocks(each))]
-    block = next((each for each in blocks_of if choice in each), [])
-    return block[block.index(choice) + 1 :] if choice in block else []
-
-
-def _assigned(choice: ast.If, test: str) -> list[str]:
-    """What a branch assigns, each as a selection between that and what it was, or what the other branch assigns; none
-    where one of several reads what another has assigned, or a branch does something else."""
-    mine, other = _values(choice.body), _values(choice.orelse)
-    if mine is None or other is None or (choice.orelse and mine.keys() != other.keys()):
-        return []
-    read = [use.name for value in [choice.test, *mine.values(), *other.values()] for use in uses(value)]
-    if len(mine) > 1 and any(read.count(name) > 1 for name in mine):
-        return []
-    chosen = {name: _chosen(test, value, other[name] if other else None, name) for name, value in mine.items()}
-    return [f"{name} = {value}" for name, value in chosen.items()] if all(chosen.values()) else []
-
-
-def _chosen(test: str, value: ast.expr, otherwise: ast.expr | None, name: str) -> str:
-    """The selection between two values, without the second between one and what `name` holds; empty if they are no
-    tensors."""
-    if isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.DictComp | ast.ListComp | ast.Set | ast.GeneratorExp):
-        return ""
-    return f"torch.where({test}, {_whole(value)}, {_whole(otherwise) if otherwise else name})"
-
-
-def _values(block: list[ast.stmt]) -> dict[str, ast.expr] | None:
-    """The names that a block assigns, each once, with the values; None where it does something else."""
-    found: dict[str, ast.expr] = {}
-    for each in block:
-        match each:
-            case ast.Assign(targets=[target], value=value) if name := dotted(target):
-                pass
-            case ast.AugAssign(target=target, op=op, value=value) if name := dotted(target):
-                value = ast.BinOp(ast.parse(name, mode="eval").body, op, value)
-            case _:
-                return None
-        if name in found:
-            return None
-        found[name] = value
-    return found
-
-
-def _whole(node: ast.expr) -> str:
-    return ast.unparse(ast.fix_missing_locations(node))
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
-
-
-def _as_tensor(level: Level, test: ast.expr) -> str:
-    """A condition as it is computed for all samples at once: `(a > 0) & (b < 1)` for `a > 0 and b < 1`."""
-    match test:
-        case ast.BoolOp(op=op, values=values):
-            return (" & " if isinstance(op, ast.And) else " | ").join(f"({_as_tensor(level, each)})" for each in values)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return f"~({_as_tensor(level, operand)})"
-        case ast.Compare(left=left, ops=[_, _, *_] as ops, comparators=comparators):
-            pairs = zip([left, *comparators], ops, comparators, strict=False)
-            return " & ".join(f"({_whole(ast.Compare(a, [op], [b]))})" for a, op, b in pairs)
-        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
-            return _as_tensor(level, inner)
-        case ast.Name() | ast.Attribute() | ast.Subscript():
-            value = value_of(level, test)
-            return _whole(test) if is_tensor(value) and value.dtype == torch.bool else f"{_whole(test)} != 0"
-    return _whole(test)
+    return selected(level, body, statement)
 
 
 def _number(mapped: Mapped) -> Finding:
@@ -531,8 +446,8 @@ def _kept(level: Level | None, found: ast.expr | None) -> str:
         if operand is not None and held is not None:
             index = f"{simple(body.text(operand))}.reshape(1)"
             picked = f"{simple(body.text(held))}.index_select(0, {index})[0]"
-            whole = next((n for n in indexed if n.slice is found), None)
-            new = rewritten(body, statement, {whole: picked}) if statement is not None and whole is not None else ""
+            taken = next((n for n in indexed if n.slice is found), None)
+            new = rewritten(body, statement, {taken: picked}) if statement is not None and taken is not None else ""
             how = f"on line {statement.lineno}, write `{new}`" if statement is not None and new else picked
             return f"Index with the tensor: {how}."
         if operand is not None:

@@ -64,6 +64,8 @@ def _summed(found: Carrier) -> Iterator[Fact | None]:
 
 def _once(found: Carrier) -> Iterator[Fact | None]:
     name, when, read = found.name, found.when, found.read
+    others = {each: found.made_of(each) for each in found.names[1:]}
+    beside = [each for each, place in others.items() if place == found.stored]
     stored, made = found.stored, found.made.place if isinstance(found.made, Line) else found.made
     if stored is None:
         known = name.split(".")[0] in found.level.variables
@@ -73,10 +75,11 @@ def _once(found: Carrier) -> Iterator[Fact | None]:
         yield shown(stored, f"stores it in {name}, once{f', {when}' if when else ''}.", certainty_of(found))
     else:
         once = "" if when.startswith("only") else "once, "
-        does = f"computes {name} {once}{when}" if when else f"computes {name}{_elsewhere(found)}"
+        every = listed([name, *beside], len(found.names))
+        does = f"computes {every} {once}{when}" if when else f"computes {name}{_elsewhere(found)}"
         yield shown(stored, f"{does}.", certainty_of(found))
-    for other in found.names[1:]:
-        yield if_known(found.made_of(other), f"computes {other}, too.")
+    for other, place in others.items():
+        yield if_known(place, f"computes {other}, too.") if other not in beside else None
     if found.facts is not None:
         use = f"uses it in every iteration of the loop at line {found.facts.loop.line}."
         use = "iterates over it, and never computes it again." if read == found.facts.loop else use

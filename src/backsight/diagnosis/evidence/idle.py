@@ -208,8 +208,14 @@ def left_idle(failure: Failure, tensors: Sequence[torch.Tensor]) -> Reason | Non
         names = [each for each in every if id(parameter_at(module, each)) in missing]
         if len(names) == len(missing):
             idle = [idle_in(module, path) for path in whole(names, every)]
-            return never_used(idle) or next((reason for each in idle if (reason := dropped(each))), None)
+            return never_used(idle) or next((reason for each in idle if (reason := _not_run(each))), None)
     return None
+
+
+def _not_run(idle: Idle) -> Reason | None:
+    """Its result is dropped, or it runs only under a condition."""
+    body, place = next(_reads_of(idle), (None, None))
+    return dropped(idle) or (_conditional(idle, body, place) if body is not None and place is not None else None)
 
 
 def _is_read(failure: Failure, key: str) -> bool:

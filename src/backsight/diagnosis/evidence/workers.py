@@ -6,7 +6,7 @@ Its frames are in another process, but the dataset and the collate function are 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,17 +15,20 @@ import torch
 from backsight.naming import search
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, cuts, statement_at
+from backsight.snapshot import survey
+from backsight.source import Body, Place, cuts, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions
+from backsight.source.leaf_last import without_gradient
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, failure_of, function_of, method, owner_of
+from backsight.story.handed import handed
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
 from backsight.story.sections import Section, run_by
-from backsight.tape import parameters_in
+from backsight.tape import parameters_in, tensors_in
 from backsight.tracing.steps import parameters
 
 _DEEPEST = 10
@@ -39,6 +42,7 @@ class Computed:
     mended: the statement with the value detached; empty where that is not plain.
     optimizer: what the program calls an optimizer that holds parameters of the module; empty if none is known.
     is_joined: whether only the joining of samples refused it, which a worker alone does with out=.
+    is_made: whether the statement makes a tensor that a dataset of PyTorch's holds; `is_leaf`: whether that is a leaf.
     """
 
     name: str
@@ -47,11 +51,24 @@ class Computed:
     mended: str
     optimizer: str = ""
     is_joined: bool = False
+    is_made: bool = False
+    is_leaf: bool = False
 
     @property
     def fix(self) -> str:
         """To pass its values, and how what computed it can be trained nevertheless."""
         line = self.place.line
+        if self.is_made and self.optimizer and not self.is_leaf:
+            return (
+                f"{self.optimizer} trains what computes {self.name}, so its graph must reach the loss: let the dataset "
+                f"hold what {self.name} is computed from, and compute it on the batch in the training loop."
+            )
+        if self.is_made and self.optimizer:
+            return (
+                f"{self.optimizer} trains {self.name}, so its graph must reach the loss: let the dataset return the "
+                f"index of a sample, and take {self.name} at the indices of the batch in the training loop. Or pass "
+                "num_workers=0 to the DataLoader, which then joins the samples in the training process."
+            )
         if not self.by:
             return (
                 f"On line {line}, write `{self.mended}`." if self.mended else f"Pass its values: {self.name}.detach()."
@@ -77,7 +94,7 @@ class Computed:
     def why(self) -> str:
         if self.by:
             return f"computes {self.name or 'it'} with {self.by}, whose parameters require grad."
-        return f"reads {self.name}, which requires grad."
+        return f"{'makes' if self.is_made else 'reads'} {self.name}, which requires grad."
 
 
 def computed_in_worker(failure: Failure) -> Computed | None:
@@ -89,24 +106,53 @@ def computed_in_worker(failure: Failure) -> Computed | None:
         every = [*inside, *(each for each in every if each.body.node is not body.node)] if inside else []
     found = next((pair for section in every for pair in _requiring(section)), None)
     if found is None:
-        return None
+        return _held(failure)
     computed, module = found
-    held = _optimizer_of(failure, module) if module is not None else ""
+    held = _optimizer_of(failure, parameters_in(module)) if is_module(module) else ""
     return replace(computed, optimizer=held, is_joined="out=..." in failure.message)
 
 
-def _optimizer_of(failure: Failure, module: Any) -> str:
-    """What the program calls an optimizer that holds parameters of a module."""
-    held = {id(each) for each in parameters_in(module)}
+def _held(failure: Failure) -> Computed | None:
+    """The tensor that a dataset of PyTorch's holds, a TensorDataset, as the program called it where it made it."""
+    here = failure_of(failure.error)
+    dataset = (_loader(failure) or {}).get("_dataset")
+    while (inner := (namespace(dataset) or {}).get("dataset")) is not None:  # of a Subset
+        dataset = inner
+    values = [dataset] if type(dataset) is list else [*(namespace(dataset) or {}).values()]
+    tensors = [each for value in values for each in tensors_in(value) if needs_gradient(each)]
+    known = handed(here, tensors[0]) if tensors else None
+    place = known.made if known is not None else None
+    body, statement = read_at(place)
+    if known is None or place is None or body is None or statement is None:
+        return None
+    leaf = ((call, without_gradient(call)) for call in calls_in(statement))
+    new: dict[ast.expr, str] = {call: ast.unparse(plain) for call, plain in leaf if plain is not None}
+    value = statement.value if isinstance(statement, ast.Assign) and dotted(statement.targets[0]) else None
+    if not tensors[0].is_leaf and value is not None:
+        new = {value: f"{simple(body.text(value))}.detach()"}
+    mended = rewritten(body, statement, new) if len(new) == 1 else ""
+    leaves = (each.tensor() for each in survey(tuple(tensors[:1])).graph.leaves)
+    held = _optimizer_of(here, [each for each in leaves if each is not None])
+    return Computed(known.name, place, "", mended, held, is_made=True, is_leaf=tensors[0].is_leaf)
+
+
+def _optimizer_of(failure: Failure, trained: Iterable[torch.Tensor]) -> str:
+    """What the program calls an optimizer that holds one of these parameters."""
+    held = {id(each) for each in trained}
     known = search((), frames=failure_of(failure.error).frames, collect=(torch.optim.Optimizer,)).found
     every = ((name.path, each) for each, name in known if isinstance(each, torch.optim.Optimizer))
     return next((name for name, each in every if held & set(map(id, parameters(each)))), "")
 
 
+def _loader(failure: Failure) -> dict[str, Any] | None:
+    """The attributes of the loader whose worker has failed."""
+    every = (namespace(each.variables.get("self")) or {} for each in failure_of(failure.error).levels)
+    return next((held for held in every if "_dataset" in held and "_collate_fn" in held), None)
+
+
 def _functions(failure: Failure) -> Iterator[Iterator[Section]]:
     """What a worker runs: the collate function, and the method of the dataset that gives a sample."""
-    every = (namespace(each.variables.get("self")) or {} for each in failure_of(failure.error).levels)
-    loader = next((held for held in every if "_dataset" in held and "_collate_fn" in held), None)
+    loader = _loader(failure)
     if loader is None:
         return
     collate, dataset = loader.get("_collate_fn"), loader.get("_dataset")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.evidence.lost_update import lost_update
+from backsight.diagnosis.dropped import lost_update
 from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_infinite
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import method_of

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
+    disabled,
     dtypes,
     elsewhere,
+    entries,
     functions,
     kernels,
     resuming,

@@ -17,6 +17,7 @@ from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies, rebound_in_loop
 from backsight.diagnosis.errors.unused_input.late import computed_before_loop, enabled_late, enabling
+from backsight.diagnosis.errors.unused_input.replaced import replaced
 from backsight.diagnosis.errors.unused_input.rows import of_row
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
@@ -41,7 +42,7 @@ from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
 from backsight.story.trained import trained
 from backsight.tape import Graph
 
-_REDUCED = re.compile(r"\.(sum|mean)\(\)$")
+_REDUCED = re.compile(r"\.(sum|mean)\(\)$|\.requires_grad_\((True)?\)$")
 _WEIGHTS = re.compile(r"param|weight|fast|vars|theta")
 _GRADIENT = re.compile(r"\bgrad\(")
 
@@ -341,35 +342,13 @@ def is_linear(case: Unused) -> Finding | None:
     )
 
 
-def replaced(case: Unused) -> Finding | None:
-    """The variable holds another tensor now than when the output was computed."""
-    level, ancestor = case.failure.user, case.ancestors.get(case.name)
-    if level is None or level.body is None or ancestor is None:
-        return None
-    same = set(enabling(level.body, case.name))  # `x = x.requires_grad_()` keeps the tensor
-    bound = [each for each in assignments(level.body, case.name, before=level.line) if each not in ancestor.bound]
-    later = [each for each in bound if each.line > ancestor.read.line and each not in same]
-    if not later:
-        return None
-    return explanation(
-        f"{case.name} is not the tensor that {case.output} was computed from.",
-        (
-            shown(ancestor.read, f"uses the {case.name} of that moment."),
-            shown(later[-1], f"assigns a new tensor to {case.name}."),
-            case.asked,
-        ),
-        f"Give the new tensor another name, or create it before {case.output} is computed.",
-        source=str(later[-1]),
-    )
-
-
 def cut_off(case: Unused) -> Finding | None:
     """The input takes part by its values only: it was detached on the way, or nothing was recorded."""
     read = ((each, None) for each in cuts(case.failure, trained(case.failure), of=case.tensors))
     for cut, used in (*met_in(case.graph, case.tensors), *read):
         if cut.cut.place == case.at or _makes_it(case, cut):
             continue
-        one = [each for each in case.tensors if used is None and comes_of(case.failure, cut.section, cut.read, [each])]
+        one = [each for each in case.tensors if used is None and comes_of(case.failure, cut.behind, cut.read, [each])]
         pairs = zip(case.tensors, case.names, strict=True)
         names = listed([name for tensor, name in pairs if not one or any(tensor is each for each in one)])
         title = f"{case.output} is computed from detached values of {names}: {cut.cut.expression} detaches it."
@@ -445,19 +424,20 @@ def takes_no_part(case: Unused) -> Finding:
     one = len(case.names) == 1
     names = listed(case.names)
     again, idle = written_again(case), left_idle(case.failure, case.tensors)
-    allows = "" if again or idle else allowed(case)
+    instead, unled = idle.fix if idle else "", "its graph does not lead there."
+    allows = "" if again or instead else allowed(case)
     return explanation(
-        f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
-        "compute it.",
+        f"{case.output} does not depend on {names}: "
+        + (f"{names if one else 'they'} {'is' if one else 'are'} not used to compute it." if again or idle else unled),
         (
             *(again.evidence if again else idle.evidence if idle else ()),
             *computed(case),
             *_indices(case),
             case.asked,
         ),
-        (again.fix if again else f"{idle.fix} {_HIDES}" if idle else "") or allows or _left_out(case, names),
+        (again.fix if again else f"{instead} {_HIDES}" if instead else "") or allows or _left_out(case, names),
         source=str(idle.place)
-        if idle and not again
+        if idle and instead and not again
         else str(case.made)
         if case.made and not allows
         else case.failure.source,

@@ -8,14 +8,18 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.unused_input.case import Unused
-from backsight.diagnosis.wording import listed
 from backsight.source import Body, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
+from backsight.story.fixes import on_lines
+from backsight.story.sections import called_by, section_of
+from backsight.tape import tensors_in
 
 _ALLOW = "allow_unused=True"
+_ZEROS = "materialize_grads=True"
 
 
 def allowed(case: Unused) -> str:
@@ -24,17 +28,26 @@ def allowed(case: Unused) -> str:
         return ""
     body = case.failure.user.body if case.failure.user else None
     asks = statement_at(body, *case.at.position) if body and case.at else None
-    every = list(_asking(body, asks)) if body and asks else []
-    written = [f"on line {each.lineno}, write `{new}`" for each in every if body and (new := _allowing(body, each))]
-    where = f": {listed(written)}" if every and len(written) == len(every) else ""
+    here = list(_asking(body, asks)) if body and asks else []
+    made = set[str]().union(*(bound(each) for each in here))
+    read = _read(body, here[0], made) if body and here else _SKIPPED
+    option = _ALLOW if read else _ZEROS
+    inside = list(_inside_of(case, body, asks)) if body and asks else []
+    every = [(body, each) for each in here if body] + inside
+    lines = {each.lineno: _passing(at, each, option) for at, each in every}
+    where = f": {on_lines(lines)}" if lines and all(lines.values()) else ""
     where = where or (f" on line {case.at.line}" if case.at else "")
-    made = set[str]().union(*(bound(each) for each in every))
-    read = (_read(body, every[0], made) if body and every else "") or "skip each None: `if g is not None`"
     them = "it" if len(case.names) == 1 else "them"
+    returns = (
+        f"None for an unused input, and {read}" if read else "zeros for an unused input, so that each has its place"
+    )
     return (
-        f"Pass {_ALLOW}{where}, which returns None for an unused input, and {read}. Or leave {them} out of the inputs; "
+        f"Pass {option}{where}, which returns {returns}. Or leave {them} out of the inputs; "
         f"if {case.output} should depend on {them}, compute it from {them}."
     )
+
+
+_SKIPPED = "skip each None: `if g is not None`"
 
 
 def _asking(body: Body, asks: ast.stmt) -> Iterator[ast.stmt]:
@@ -45,6 +58,21 @@ def _asking(body: Body, asks: ast.stmt) -> Iterator[ast.stmt]:
             yield each
 
 
+def _inside_of(case: Unused, body: Body, asks: ast.stmt) -> Iterator[tuple[Body, ast.stmt]]:
+    """The statements that ask for gradients of the same inputs in the functions that the lines below call."""
+    here, wanted = section_of(case.failure.user) if case.failure.user else None, {id(each) for each in case.tensors}
+    if here is None:
+        return
+    below = (each for each in statements(body.node) if each.lineno > asks.lineno)
+    called = (inner for each in below for call in calls_in(each) for inner in called_by(here, call, ()))
+    for inner in (each for each in called if each.body.file == body.file):
+        for each in statements(inner.body.node):
+            texts = [text for call in calls_in(each) if (text := _inputs(inner.body, call))]
+            given = [value_of(here, inner.given[t]) if t in inner.given else inner.value(t) for t in texts]
+            if given and wanted <= {id(tensor) for tensor in tensors_in(given)}:
+                yield inner.body, each
+
+
 def _inputs(body: Body, call: ast.Call) -> str:
     if not is_gradient_call(call) or keyword(call, "allow_unused") is not None:
         return ""
@@ -52,22 +80,24 @@ def _inputs(body: Body, call: ast.Call) -> str:
     return body.text(inputs) if inputs is not None else ""
 
 
-def _allowing(body: Body, statement: ast.stmt) -> str:
+def _passing(body: Body, statement: ast.stmt, option: str) -> str:
     for call in calls_in(statement):
         if _inputs(body, call):
             last = [*call.args, *(each.value for each in call.keywords)][-1]
             text = body.text(last)
-            return rewritten(body, statement, {last: f"{text}, {_ALLOW}"}) if "…" not in text else ""
+            return rewritten(body, statement, {last: f"{text}, {option}"}) if "…" not in text else ""
     return ""
 
 
 def _read(body: Body, asks: ast.stmt, made: set[str]) -> str:
-    """What to write where a comprehension goes through the gradients.
+    """What to write where a comprehension goes through the gradients; empty where each must keep its place in what that
+    makes.
 
     One that updates each input by its gradient keeps those without, `[w - lr * g for w, g in zip(fast, grads)]`; of
-    any other they are left out.
+    a sum they are left out.
     """
     for statement in (each for each in statements(body.node) if each.lineno > asks.lineno):
+        summed = {id(each) for call in calls_in(statement) if dotted(call.func) in _SUMS for each in call.args}
         for node in expressions(statement):
             if not isinstance(node, ast.ListComp | ast.DictComp | ast.GeneratorExp) or len(node.generators) != 1:
                 continue
@@ -83,8 +113,13 @@ def _read(body: Body, asks: ast.stmt, made: set[str]) -> str:
             if grads and not weights:
                 some = " and ".join(f"{each} is not None" for each in grads)
                 line = rewritten(body, statement, {of.iter: f"{body.text(of.iter)} if {some}"})
+                line = line if id(node) in summed else ""
                 return f"skip each None: on line {statement.lineno}, write `{line}`" if line else ""
-    return ""
+    return _SKIPPED
+
+
+_SUMS = ("sum", "any", "all", "max", "min")
+"""The functions whose result has no places."""
 
 
 def _gone_through(of: ast.comprehension) -> list[tuple[str, str]]:

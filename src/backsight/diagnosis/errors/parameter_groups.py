@@ -1,0 +1,149 @@
+"""An optimizer that finds one parameter in two of its groups: how it came there, and how to make the groups without."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.naming.plain import class_dict, mro
+from backsight.naming.roots import is_library, is_user_class
+from backsight.snapshot import groups
+from backsight.source import Place, function_at, only
+from backsight.source.bindings import spots
+from backsight.source.body import dotted, expressions, statements
+from backsight.source.definitions import definitions
+from backsight.source.rewriting import rewritten
+from backsight.story.failure import Level, follow
+from backsight.story.fixes import on_lines
+from backsight.story.memory import is_tensor
+from backsight.text import as_code
+
+_MOST = 4
+
+
+def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding | None:
+    """A parameter stands in the group that is being added and in one before: as such, or by another name."""
+    held = (each.variables.get("param_group") for each in reversed(found.below))
+    added: list[Any] = next(
+        (each["params"] for each in held if type(each) is dict and type(each.get("params")) is list), []
+    )
+    before = [each["params"] for each in groups(optimizer)]
+    twice = [(k, p) for k, group in enumerate(before) for p in group if any(p is each for each in added)]
+    if not twice or len({k for k, _ in twice}) > 1:
+        return None
+    earlier, shared = twice[0][0], [p for _, p in twice]
+    paths = [
+        list(dict.fromkeys(name.path for name in each if not (name.file and is_library(name.file))))
+        for each in search(shared, frames=found.failure.frames).names
+    ]
+    ties = [
+        f"{listed(each[:_MOST])} are one parameter of shape {'×'.join(map(str, p.shape))}."
+        for p, each in zip(shared, paths, strict=True)
+        if len(each) > 1
+    ]
+    called = [each[0] for each in paths if each]
+    what = listed(called, 3) if len(called) == len(shared) else counted(len(shared), "parameter")
+    left = {earlier: len(before[earlier]) - len(twice), len(before): len(added) - len(twice)}
+    out_of = max(left, key=lambda k: left[k])
+    lists = _lists(found.level)
+    names = [_called(lists, group) for group in (before[earlier], added)]
+    fills = {name: place for name in names if (place := _filled(found.level, name)) is not None}
+    leaving = names[1] if out_of == len(before) else names[0]
+    written = _written(found.level, leaving, next((each for each in names if each != leaving), ""))
+    rest = ((name, _once(found.level, name, each)) for name, each in lists.items() if name not in names)
+    also = "".join(f" {name} holds a parameter twice: {on_lines(once)}." for name, once in rest if once)
+    return Finding(
+        UNKNOWN,
+        "error",
+        f"{what} {'is' if len(shared) == 1 else 'are'} in two parameter groups: {earlier} and {len(before)}.",
+        (
+            *(shown(place, f"puts it into {name}.") for name, place in fills.items()),
+            shown(found.level.place, "failed."),
+            *ties[:3],
+            *_by_property(found, shared),
+        ),
+        f"Leave {what} out of group {out_of}, which keeps {counted(left[out_of], 'other parameter')}"
+        f"{f': {written}' if written else ''}.{also}"
+        if left[out_of]
+        else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
+        source=str(fills.get(leaving, found.level.place)),
+    )
+
+
+def _lists(level: Level) -> dict[str, list[torch.Tensor]]:
+    """The variables of a function that hold lists of tensors."""
+    held = ((name, value) for name, value in level.variables.items() if type(value) is list and value)
+    return {name: value for name, value in held if all(map(is_tensor, value))}
+
+
+def _called(lists: Mapping[str, Sequence[object]], group: Sequence[object]) -> str:
+    """The variable whose list has become a group; empty if there is none."""
+    same = [id(each) for each in group]
+    return next((name for name, held in lists.items() if [id(each) for each in held] == same), "")
+
+
+def _filled(level: Level, name: str) -> Place | None:
+    """The one statement that puts something into a list."""
+    every = spots(level.body.node) if level.body is not None and name else ()
+    found = (each for each in every if any(not known.replaces for known in definitions(each, name)))
+    place = only(found)
+    return level.body.place(place.node) if place is not None and level.body is not None else None
+
+
+def _written(level: Level, leaving: str, other: str) -> str:
+    """The statement that makes a group of a list, which leaves out what another list has; empty where none shows."""
+    if level.body is None or not leaving or not other or "p" in (leaving, other):
+        return ""
+    new = f"[p for p in {leaving} if all(p is not each for each in {other})]"
+    filled = [
+        each.node.lineno for each in spots(level.body.node) for name in (leaving, other) if any(definitions(each, name))
+    ]
+    made = [each for each in statements(level.body.node) if max(filled, default=0) < each.lineno <= level.line]
+    found = ((each.lineno, _with(level, each, leaving, new)) for each in reversed(made))
+    return next((on_lines({line: text}) for line, text in found if text), "")
+
+
+def _once(level: Level, name: str, held: Sequence[object]) -> dict[int, str]:
+    """The next statement that reads a list which holds a parameter twice, with each of them once, by its line."""
+    twice = len({id(each) for each in held}) < len(held)
+    later = [each for each in statements(level.body.node) if each.lineno >= level.line] if level.body and twice else []
+    found = ((each.lineno, _with(level, each, name, f"list(dict.fromkeys({name}))")) for each in later)
+    return dict(itertools.islice(((line, new) for line, new in found if new), 1))
+
+
+def _with(level: Level, statement: ast.stmt | None, name: str, new: str) -> str:
+    """A statement with something in place of a variable; empty where it does not read that."""
+    nodes = [each for each in expressions(statement) if new and dotted(each) == name]
+    if level.body is None or statement is None or not nodes:
+        return ""
+    return rewritten(level.body, statement, dict.fromkeys(nodes, new))
+
+
+def _by_property(found: Refusal, parameters: Sequence[torch.Tensor]) -> Iterator[Fact]:
+    """The properties of the program's modules that give such a parameter of another module, read and never run."""
+    for module, name in search((), frames=found.failure.frames, collect=(torch.nn.Module,)).found:
+        for attribute, place, value in _given(module):
+            if any(value is each for each in parameters):
+                yield shown(place, f"gives the same parameter as {as_code(name.path)}.{attribute}.")
+
+
+def _given(module: object) -> Iterator[tuple[str, Place, object]]:
+    """The properties of a module of the program that return what is an attribute of another: its name, where, what."""
+    for base in mro(type(module)):
+        held: Mapping[str, Any] = class_dict(base) if is_user_class(class_dict(base).get("__module__")) else {}
+        for name, value in held.items():
+            code = getattr(value.fget, "__code__", None) if type(value) is property else None
+            body = function_at(code) if code is not None else None
+            for each in statements(body.node) if body is not None else ():
+                owner, *path = (dotted(each.value) or "").split(".") if isinstance(each, ast.Return) else [""]
+                if owner == "self" and path and body is not None:
+                    yield name, body.place(each), follow(module, path)
