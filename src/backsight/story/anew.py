@@ -3,11 +3,14 @@ and a step has changed the weights."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection
 
-from backsight.source import Body, Place
-from backsight.source.bindings import spots
-from backsight.source.body import statements
+from backsight.source import Body, Place, parsed, read_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import Use, spots, uses
+from backsight.source.body import dotted, expressions, statements
+from backsight.source.rewriting import rewritten
 from backsight.story.case import Case
 from backsight.story.failure import Level
 from backsight.story.holders import below, node_of, results_of_object, ways_into
@@ -46,3 +49,30 @@ def lines_of(body: Body, places: Collection[Place]) -> str:
         goes_on = each.lineno in wanted
     told = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
     return f"line{'s' * (len(told) > 1 or ' ' in told[0])} {listed(told, len(told))}"
+
+
+def each_detached(body: Body | None, expression: str, line: int, name: str) -> dict[int, str]:
+    """Every statement through which an expression is computed from a variable, by its line, with that detached; empty
+    where one cannot be written so."""
+    every = {place.line: place for each in ancestors(body, expression, line).values() for place in each.bound}
+    found = {at: _detached(*read_at(place), name) for at, place in sorted(every.items())}
+    edits = {at: new for at, new in found.items() if new is not None}
+    return edits if all(edits.values()) and Use(name, False) not in uses(parsed(expression)) else {}
+
+
+def _detached(body: Body | None, statement: ast.stmt | None, name: str) -> str | None:
+    """A statement with a variable detached wherever it reads more than a size of it; None where it reads nothing of it,
+    and empty where it computes several results."""
+    every = [*expressions(statement)]
+    sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
+    read = [node for node in every if dotted(node) == name and id(node) not in sizes]
+    read = [node for node in read if not isinstance(getattr(node, "ctx", None), ast.Store)]
+    if body is None or statement is None or not read:
+        return None
+    value = statement.value if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) else None
+    if value is None or isinstance(value, ast.Tuple | ast.List | ast.Dict):
+        return ""
+    return rewritten(body, statement, dict.fromkeys(read, f"{name}.detach()"))
+
+
+_SIZES = frozenset({"size", "shape", "ndim", "dim", "dtype", "device", "numel"})

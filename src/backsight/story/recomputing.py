@@ -19,12 +19,13 @@ from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted,
 from backsight.source.definitions import values_of
 from backsight.source.keeping import decorator_that_keeps
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.anew import each_detached
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.fixes import every_time
-from backsight.story.holders import below, made_in, results_in, terms
+from backsight.story.fixes import every_time, on_lines
+from backsight.story.holders import below, made_in, results_in, terms, ways_into
 from backsight.story.joints import is_of_this_pass, joint_of, passes_before
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.ratios import ratio_of_one
@@ -184,23 +185,18 @@ def detached_for(case: Case, nodes: Sequence[int]) -> str:
     known = all(each.trained for each in steps)
     if level is None or level.body is None or not known or not old or old & trained or not trained & set(needed):
         return ""
-    for name, ancestor in case.ancestors(level).items():
-        statement = statement_at(level.body, *ancestor.read.position)
-        if not set(made_in(graph, level.value(name))) & set(nodes) or statement is None:
-            continue
-        every = [*expressions(statement)]
-        sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
-        read = [node for node in every if dotted(node) == name and id(node) not in sizes]
-        new = rewritten(level.body, statement, dict.fromkeys(read, f"{name}.detach()"))
-        if is_tensor(level.value(name)) and read and new:
+    for name in case.ancestors(level):
+        made = made_in(graph, level.value(name)) if is_tensor(level.value(name)) else []
+        edits = {}
+        if case.receiver and set(made) & set(nodes):
+            edits = each_detached(level.body, case.receiver, level.line, name)
+        if edits and not ways_into(graph, behind, made):
+            on = on_lines(edits)
             return (
-                f"On line {statement.lineno}, write `{new}`: {steps[0].call} trains nothing that {name} is computed "
-                "from, so this backward need not go there."
+                f"{on[0].upper()}{on[1:]}: {steps[0].call} trains nothing that {name} is computed from, so this "
+                "backward need not go there."
             )
     return ""
-
-
-_SIZES = frozenset({"size", "shape", "ndim", "dim", "dtype", "device", "numel"})
 
 
 def once_without_graph(case: Case, nodes: Sequence[int]) -> str:

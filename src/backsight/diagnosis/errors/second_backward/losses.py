@@ -14,14 +14,14 @@ from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perha
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, parsed, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, parsed, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Use, are_alternatives, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword
+from backsight.source.bindings import are_alternatives, uses
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
-from backsight.story.anew import lines_of, run_again
+from backsight.story.anew import each_detached, lines_of, run_again
 from backsight.story.attached import with_flag
 from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level
@@ -161,8 +161,13 @@ def _other_losses(case: Case, level: Level) -> Iterator[tuple[Place, str, torch.
 
 
 def _run_on(level: Level, expression: str, place: Place) -> list[torch.Tensor]:
-    """What backward ran on at `place`: the variable, or of `critic.mean()` the nearest that holds a result."""
+    """What backward ran on at `place`: the variable, or of `critic.mean()` the nearest that holds a result; nothing if
+    it has not run yet, as a variable has no value."""
     assert level.body is not None
+    unset = (name for name, _ in uses(parsed(expression)) if name not in level.variables)
+    deleted = any(isinstance(each, ast.Delete) for each in statements(level.body.node))
+    if not deleted and any(assignments(level.body, name) for name in unset):
+        return []
     names = [expression, *ancestors(level.body, expression, place.line)]
     return next((held for name in names if (held := results_in(level.value(name)))), [])
 
@@ -207,7 +212,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             fix = f"Detach {'both' if len(every) == 2 else 'all of them'}, so that its backward stops there: {lines}."
         elif where:
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
-            if len(names) == 1 and (single := _each_detached(level, apart, line, through)):
+            if len(names) == 1 and (single := each_detached(level.body, apart, line, through)):
                 fix = f"Compute {apart} from {cut}: {on_lines(single)}. Its backward then stops there."
         if stands:
             evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
@@ -276,25 +281,6 @@ def _all_detached(
     return edits
 
 
-def _each_detached(level: Level, loss: str, line: int, name: str) -> dict[int, str]:
-    """Every statement that computes a loss from a variable, by its line, with that detached; empty where one cannot be
-    written so."""
-    every = {place.line: place for each in ancestors(level.body, loss, line).values() for place in each.bound}
-    every = {at: each for at, each in every.items() if Use(name, False) in uses(read_at(each)[1])}
-    edits = {at: _detached_at(each, name) for at, each in sorted(every.items())}
-    return edits if all(edits.values()) and Use(name, False) not in uses(parsed(loss)) else {}
-
-
-def _detached_at(place: Place, name: str) -> str:
-    """A statement with a variable detached wherever it reads that; empty where it computes several results."""
-    body, statement = read_at(place)
-    value = statement.value if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) else None
-    if value is None or isinstance(value, ast.Tuple | ast.List | ast.Dict):
-        return ""
-    read = [each for each in expressions(statement) if dotted(each) == name] if statement is not None else []
-    return rewritten(body, statement, dict.fromkeys(read, f"{name}.detach()")) if body and statement and read else ""
-
-
 def _over_old_weights(
     case: Case,
     level: Level,
@@ -345,7 +331,7 @@ def _forward_again(
         behind, made = set(below(graph, made_in(graph, value))), made_in(theirs, value)
         if not shared & behind or stepped & behind or ways_into(theirs, below(theirs, made), made):
             continue
-        edits = _each_detached(level, other, place.line, name)
+        edits = each_detached(level.body, other, place.line, name)
         lines = run_again(case, level, step.place, (shared - behind) | stepped)
         if [line.line for line in lines] == [*edits] == [each.read.line]:
             return (
