@@ -1,7 +1,7 @@
 # code: BS209
 # variable: parts[1]
 # cause: parts[1].relu_()
-# fix: Use parts[1].relu() instead
+# fix: write `parts[1] = parts[1].relu()`
 import torch
 
 h = torch.nn.Linear(4, 4)(torch.randn(2, 4))

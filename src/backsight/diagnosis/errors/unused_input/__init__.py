@@ -428,7 +428,7 @@ def takes_no_part(case: Unused) -> Finding:
     allows = "" if again or instead else allowed(case)
     return explanation(
         f"{case.output} does not depend on {names}: "
-        + (f"{names if one else 'they'} {'is' if one else 'are'} not used to compute it." if again or idle else unled),
+        + (f"{names if one else 'they'} {'is' if one else 'are'} not used to compute it." if again or instead else unled),
         (
             *(again.evidence if again else idle.evidence if idle else ()),
             *computed(case),
