@@ -125,6 +125,10 @@ FIXES = [
         "-self.rate, -self.damping])])`",
     ),
     (
+        "BS102 an encoder whose result is wrapped anew",
+        "On line 24, write `return h`, without .tolist(), if they should",
+    ),
+    (
         "BS102 a scale that is rebuilt of a parameter",
         "On line 23, write `weights = torch.cat([self.scale, torch.tensor([1.0])])`",
     ),

@@ -27,8 +27,8 @@ from backsight.source import (
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import Use, bound, prefixes, spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, keyword, statements
-from backsight.source.keeping import is_cached
-from backsight.story.carrier import Carrier, Kind
+from backsight.source.keeping import Keeping, is_cached
+from backsight.story.carrier import WRITES, Carrier, Kind
 from backsight.story.case import Case, loops
 from backsight.story.failure import Level, method
 from backsight.story.holders import (
@@ -41,6 +41,7 @@ from backsight.story.holders import (
 from backsight.story.joints import passed_on
 from backsight.story.kept import by_joint, by_object, filled, held, is_once
 from backsight.story.memory import is_tensor
+from backsight.story.parts import fills
 from backsight.story.renewing import added_to, copies_dropped
 from backsight.story.sections import function_called, sections, undecorated
 from backsight.story.stores import apart, first_read, stores
@@ -53,6 +54,7 @@ def carriers(case: Case) -> Iterator[Carrier]:
         return
     for query in (
         _added_on,
+        _by_writing,
         _once,
         _by_loop,
         _by_function,
@@ -92,6 +94,35 @@ def _runs_backward(statement: ast.stmt, name: str) -> bool:
         callee(each)[1] == "backward" and dotted(callee(each)[0]) == name and keyword(each, "retain_graph") is None
         for each in calls
     )
+
+
+def _by_writing(case: Case) -> Iterator[Carrier]:
+    """A tensor from before the loop, into which each iteration writes results."""
+    joints = {case.graph.nodes[each].op for each in case.joints}
+    for level in case.failure.users if not joints or joints & {*WRITES} else ():
+        names = case.ancestors(level)
+        for facts in loops(level):
+            loop = statement_at(level.body, *facts.loop.position)
+            inside = statements(level.body.node) if level.body is not None and loop is not None else ()
+            last = {
+                name: each
+                for each in inside
+                for name in names
+                if loop
+                and loop.lineno < each.lineno <= (loop.end_lineno or 0)
+                and fills(each, name)
+                and may_have_history(each)
+            }
+            for name, each in last.items():
+                nodes = made_in(case.graph, level.value(name))
+                written = is_tensor(level.value(name)) and any(case.graph.nodes[i].op in WRITES for i in nodes)
+                if level.body is None or not written or not any(map(case.is_old, nodes)) or name in facts.assigned:
+                    continue
+                place, value = level.body.place(each), level.body.text(getattr(each, "value"))  # noqa: B009
+                keeping = Keeping(place, name, value)
+                yield Carrier(
+                    case, "written", level, (name,), None, place, nodes=(*nodes,), facts=facts, keeping=keeping
+                )
 
 
 def _upstream(case: Case) -> Iterator[Carrier]:

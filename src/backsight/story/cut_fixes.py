@@ -24,7 +24,7 @@ from backsight.source.body import (
     last_name,
     statements,
 )
-from backsight.source.cut_rules import Kind
+from backsight.source.cut_rules import Kind, rule_of
 from backsight.source.definitions import gathers, values_of
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
@@ -353,7 +353,9 @@ _NUMPY = ("numpy", "array", "asarray")
 
 def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
     written = kept(cut.section.body, cut.cuts)
-    if function == "tolist" and "torch.stack" not in written:
+    node, every = node_of(cut.section, cut.cut), calls_in(statement_at(cut.section.body, *cut.cut.place.position))
+    copied = any(each.args[:1] == [node] and (rule := rule_of(each)) and rule.kind == "copy" for each in every)
+    if function == "tolist" and not copied and "torch.stack" not in written:
         return Mend(
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
             "torch.stack([...]) instead of torch.tensor([...])",

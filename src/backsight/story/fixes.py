@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import Place, backward_roots, loop_facts, parsed, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, loop_facts, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
 from backsight.source.body import (
@@ -203,6 +203,8 @@ def _spelled(subject: Subject, changed: Changed) -> str:
         return scene.given.get(changed.name, "")
     if changed.name and (changed.certainty == "read" or changed.name in scene.held):
         return changed.name
+    if assignments(scene.section.body, changed.name, changed.place.line) and _variable(changed) == changed.name:
+        return changed.name  # what else holds the tensor is not what the statement changes
     first, *parts = subject.holder.split(".")
     paths = [(first, *parts), *((name, *parts[k:]) for name in scene.section.variables for k in range(len(parts)))]
     spelled = (".".join(path) for path in paths)
@@ -261,11 +263,11 @@ def _copied_at(line: Line, texts: Sequence[str]) -> str:
 
 def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
     """Say where a module is made that is to leave its input alone, and which ones stand in the same place of others."""
-    places = list(made_in_place(subject.failure, kind))
-    where = f": {places[0]}, {places[0].text}" if len(places) == 1 else ""
     owner, _, attribute = path.rpartition(".")
     every = [pair for name, model in subject.survey.models.items() for pair in modules_in(model, name)]
     held = dict(every)
+    places = made_in_place(subject.failure, kind, held.get(owner), attribute)
+    where = f": {places[0]}, {places[0].text}" if len(places) == 1 else ""
     cls = type(held.get(owner))
     owners = [at for at, each in every if type(each) is cls and at != owner] if _is_users(cls) else []
     alike = [f"{at}.{attribute}" for at in owners if works_in_place(held.get(f"{at}.{attribute}"))]

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, assignments, calls_of, loop_facts, parsed, read_at, statement_at
+from backsight.source import Body, LoopFacts, Place, assignments, calls_of, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import Use, bound, spots, uses
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.in_place import in_place
 from backsight.source.keeping import Keeping
 from backsight.source.rewriting import simple
@@ -378,6 +378,8 @@ def _written(found: Carrier) -> str:
     """A tensor into which each pass writes, and what else of its object it writes into."""
     body, statement = read_at(found.stored)
     name = found.keeping.name if found.keeping else found.name
+    if found.facts is not None:
+        return _written_in_loop(found, found.facts)
     if body is None or not isinstance(statement, ast.Assign):
         return f"Drop the old graphs at the start of each pass: {found.name} = {found.name}.detach()."
     alike = written_alike(found)
@@ -391,6 +393,20 @@ def _written(found: Carrier) -> str:
     return f"{fix} Or store only values: {values}." if values else fix
 
 
+def _written_in_loop(found: Carrier, facts: LoopFacts) -> str:
+    """A tensor from before a loop: where an iteration drops its graph, or makes it anew."""
+    loop, (_, made) = statement_at(found.level.body, *facts.loop.position), read_at(facts.outside.get(found.name))
+    first = next((block[0].lineno for _, block in blocks(loop) if block), 0) if loop is not None else 0
+    cuts = "; ".join(f"{each} = {each}.detach()" for each in written_alike(found))
+    fix = f"Drop the old graphs at the start of each iteration: put `{cuts}` above line {first}."
+    if not isinstance(made, ast.Assign) or [dotted(each) for each in made.targets] != [found.name]:
+        return fix
+    return (
+        f"{fix} Or move line {made.lineno}, `{facts.outside[found.name].text}`, inside the loop at line "
+        f"{facts.loop.line}, if no iteration needs what an earlier one wrote."
+    )
+
+
 def written_alike(found: Carrier) -> dict[str, Place]:
     """The tensor into which a function writes, and the others of its object into which it writes as well, by where it
     does."""
@@ -401,6 +417,8 @@ def written_alike(found: Carrier) -> dict[str, Place]:
         target = each.targets[0] if isinstance(each, ast.Assign) else None
         held = (dotted(target.value) or "") if isinstance(target, ast.Subscript) else ""
         if body is None or not isinstance(each, ast.Assign) or held.rpartition(".")[0] != name.rpartition(".")[0]:
+            continue
+        if found.facts is not None and (each.lineno < found.facts.loop.line or held in found.facts.assigned):
             continue
         cut = isinstance(each.value, ast.Call) and callee(each.value)[1] == "detach"
         attached = not cut and not isinstance(each.value, ast.Constant)

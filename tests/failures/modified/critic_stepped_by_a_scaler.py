@@ -1,6 +1,6 @@
 # code: BS202
 # variable: critic_opt.step() changed critic.2.weight
-# cause: scaler.step(critic_opt)
+# line: 20
 # fix: run lines 17 and 18 again below line 20
 import torch
 from torch import nn

@@ -127,7 +127,7 @@ def _of_shape(
         shape = tuple(map(int, found[1].split(","))) if found else ()
     if not shape or sorted(shape) == sorted(tensor.shape):
         return ""
-    if math.prod(shape) != tensor.numel() or (len(shape) > 1 and fits_another(level, tensor, shape)):
+    if math.prod(shape) != tensor.numel() or len(shape) > 1:
         return f"Assign the gradient of {text} itself: pair gradients and parameters by name."
     return (
         f"It has as many entries: on line {level.place.line}, write `{level.body.text(target)} = "
@@ -192,12 +192,6 @@ def paired(failure: Failure, level: Level, parameter: str) -> Paired | None:
                 rewritten(body, loop, {mine: order}),
             )
     return None
-
-
-def fits_another(level: Level, tensor: torch.Tensor, shape: tuple[int, ...]) -> bool:
-    """Whether another parameter of a module that the failing function knows has just this shape."""
-    every = (each for _, module in _modules(level) for each in _own(module))
-    return any(each is not tensor and shape_of(each) == shape for each in every)
 
 
 def _zipped(level: Level, parameter: str) -> tuple[ast.For, ast.expr, ast.expr] | tuple[None, None, None]:

@@ -13,7 +13,7 @@ from backsight.diagnosis.errors.leaf_entries import entries
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shown
+from backsight.diagnosis.wording import a_kind, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments
@@ -188,7 +188,9 @@ def _loop_over_parameters(found: Written) -> ast.For | None:
 
 def _handed_over(found: Written) -> Case:
     name = found.label
-    receiver = f"a {found.module} created with inplace=True" if found.module else "a function that modifies it in place"
+    receiver = (
+        f"{a_kind(found.module)} created with inplace=True" if found.module else "a function that modifies it in place"
+    )
     without = f"make that {found.module} without inplace=True" if found.module else "use a function that does not"
     return Case(
         f"hands {name} to {receiver}.",

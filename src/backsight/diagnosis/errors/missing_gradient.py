@@ -18,7 +18,7 @@ from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, param
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, tensor_of
+from backsight.diagnosis.wording import shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
 from backsight.source import Body, Place, backward_calls, backward_roots, read_at
@@ -298,9 +298,9 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
-    """The loss was computed from other leaves."""
+    """The loss was computed from other leaves, into which values were written that are computed from it."""
     for level in failure.users:
-        for receiver, call in backward_roots(level.body):
+        for receiver, _ in backward_roots(level.body):
             loss = level.value(receiver)
             if not is_tensor(loss) or maker_of(loss) is None:
                 continue
@@ -310,16 +310,6 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
             held = [each for leaf in leaves if (each := leaf.tensor()) is not None]
             if (written := values_alone(failure, held, read.tensor)) is not None:
                 return written
-            if not all(leaf.name for leaf in leaves):
-                continue
-            names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
-            goes = shown(call, "stops backpropagating there.")
-            return Reason(
-                (f"{receiver} is computed from {names}, and not from {read.name}.", goes),
-                call,
-                (f"{_skipping(read)} If {receiver} should train {read.name}, c" if _take_turns(failure) else "C")
-                + f"ompute {'it' if _take_turns(failure) else receiver} from {read.name}.",
-            )
     return None
 
 

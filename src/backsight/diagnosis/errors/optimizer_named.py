@@ -19,8 +19,6 @@ from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.files import user_files
-from backsight.story.memory import is_module
-from backsight.tape import parameters_in
 
 _MIXED = "should be with/without names"
 _WHOLE = frozenset({"list", "tuple", "chain", "extend", "add_param_group"})
@@ -52,7 +50,7 @@ def names_mixed(found: Refusal) -> Finding | None:
         return None
     pairs, plain = list(_passing(found, "named_parameters")), list(_passing(found, "parameters"))
     in_one = len(names) < len(tensors) and bool(names)
-    sure = bool(pairs) and (_are_all(found, pairs) or (in_one and _number(found.level, pairs) == len(names)))
+    sure = bool(pairs) and _are_all(found, pairs)
     evidence: list[Fact] = [
         *(shown(each.place, "gives pairs of a name and a parameter.", sure_if(sure)) for each in pairs[:3]),
         *(shown(each.place, "gives parameters without names.", sure_if(sure)) for each in plain[:3]),
@@ -126,9 +124,3 @@ def _plain(body: Body, node: ast.expr, module: ast.expr) -> str:
 def _is_optimizer(level: Level, node: ast.expr) -> bool:
     held = value_of(level, node)
     return is_class(held) and issubclass(held, torch.optim.Optimizer)
-
-
-def _number(level: Level, every: list[_Given]) -> int:
-    """How many parameters the modules of these statements have, as far as the failing function knows them."""
-    held = [value_of(level, node) for each in every for node in each.modules]
-    return sum(len({id(p) for p in parameters_in(each)}) for each in held if is_module(each))

@@ -19,7 +19,7 @@ from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
+from backsight.diagnosis.wording import described, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
@@ -42,7 +42,6 @@ _SPARSE = re.compile(
 
 _FUSED = re.compile(r"_?fused\w*` does not support sparse grad")
 _DENSE = "does not support dense gradients"
-_NOT_2D = "Muon only supports 2D parameters"
 _GROUPS = "LBFGS doesn't support per-parameter options"
 _TWICE = "some parameters appear in more than one parameter group"
 _ASKING = ("sparse", "sparse_grad")
@@ -68,7 +67,7 @@ def optimizer_refused(found: Refusal) -> Finding | None:
         return _sparse(case)
     if _DENSE in message:
         return _dense(case)
-    return _of_vectors(case) if message.startswith(_NOT_2D) else None
+    return None
 
 
 def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
@@ -383,23 +382,6 @@ def _reading(case: _Case, owners: set[str]) -> Iterator[Place]:
             made = any((meaning(call.func) or "").startswith("torch.optim.") for call in calls_in(each))
             if not made and any(name.endswith(".weight") and name.split(".")[-2] in owners for name in names):
                 yield body.place(each)
-
-
-def _of_vectors(case: _Case) -> Finding | None:
-    """Muon is given biases, norms or kernels: how it is given matrices alone."""
-    call, body = case.found.expression, case.found.level.body
-    given = call.args[0] if isinstance(call, ast.Call) and call.args else None
-    if body is None or given is None or not isinstance(call, ast.Call):
-        return None
-    text = body.text(given)
-    fix = (
-        f"Give it the matrices alone and the rest to AdamW: matrices = [p for p in {text} if p.ndim == 2]; rest = [p "
-        f"for p in {text} if p.ndim != 2]; {body.text(call.func)}(matrices, ...) and torch.optim.AdamW(rest), with "
-        "zero_grad() and step() on both. Embeddings and the last layer are usually left to AdamW as well."
-    )
-    wrong = [each for each in case.held if each.dim() != 2]
-    which = f"{counted(len(wrong), 'parameter')} of {len(case.held)}" if wrong else "some of its parameters"
-    return case.told(f"Muon trains matrices only, and {which} have another number of dimensions.", [], fix, None)
 
 
 def _one_group(found: Refusal) -> Finding | None:

@@ -29,16 +29,17 @@ from backsight.diagnosis.errors.copied import (
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
+from backsight.diagnosis.evidence.results_listed import appended, detached_parts, origins
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, sure_if, tensor_of
+from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, only, read_at
+from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -301,7 +302,7 @@ class Refused:
         if self.in_worker is not None and self.in_worker.place != self.failure.told:
             yield shown(self.in_worker.place, self.in_worker.why, "read")
         if self.parts is not None and level is not None:
-            yield from _origins(level, *self.parts)
+            yield from origins(level, *self.parts)
             yield shown(level.place, "passes what is computed from them to NumPy.")
             return
         if self.made is not None and (level is None or self.made.position != level.place.position):
@@ -366,9 +367,15 @@ class Refused:
                     lost = f"this loss would not train {listed(trained, 3)}"
                     lost = lost if trained else "the loss would have no graph"
                     return f"Compute it in PyTorch{why}: {how}. With {values}, {lost}."
+                kept = appended(level, self.parts[0]) if self.parts is not None and level is not None else None
+                if kept is not None and kept.stepped and kept.detached:
+                    return (
+                        f"Keep the values alone: on line {kept.place.line}, write `{kept.detached}`. backward() "
+                        "has run by then, and the list would keep every graph in memory."
+                    )
                 if self.parts is not None and level is not None:
                     return (
-                        f"For its values only: on line {level.line}, {_detached_parts(level, *self.parts)}."
+                        f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}."
                         f"{'' if beside else ' If a loss depends on them, compute it in PyTorch instead.'}"
                     )
                 if self._runs_model and level is not None:
@@ -423,29 +430,6 @@ def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | N
         yield said, None
 
 
-def _origins(level: Level, name: str, held: list[torch.Tensor]) -> Iterator[Fact]:
-    """Where the results in a list were computed, if a watch has seen it, and what put them into the list."""
-    every, computed = assignments(level.body, name, level.line), ""
-    watch, result = current(), next(each for each in held if needs_gradient(each))
-    if watch is not None and maker_of(result) is not None:
-        line = watch.line_of(survey((result,), frames=(level.frame,)).graph.roots[0])
-        if line is not None and line.text:
-            computed = str(line.place)
-            yield shown(line.place, "computes one of them, with its graph.")
-    for place in (each for each in every[-1:] if str(each) != computed):
-        yield shown(place, f"keeps them in {as_code(name)}.", sure_if(len(every) == 1))
-
-
-def _detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
-    """The statement with the list detached in it alone: a loss may still be computed from the list itself."""
-    moved = ".cpu()" if any(each.device.type != "cpu" for each in held) else ""
-    values = f"[each.detach(){moved} for each in {name}]"
-    nodes = [node for node in expressions(level.statement) if dotted(node) == name]
-    body, statement = level.body, level.statement
-    line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""
-    return f"write `{line}`" if line else f"write `{values}` in place of `{name}`"
-
-
 def _arrays(level: Level) -> dict[str, str]:
     """The variables that hold arrays of NumPy's, with the kind of their numbers."""
     every = level.variables.items()
@@ -481,8 +465,6 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
     if refused.are_several and not refused.is_pruned:
         return f"Detach each before the copy{_above(refused)}: {detaching(refused.copied, refused.kept)}."
     if several := _held_together(refused):
-        if _reads_back(refused):
-            return f"Detach all of them before the copy{_above(refused)}: {several}."
         filled = refused.filled
         how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
         return (
@@ -538,15 +520,6 @@ def _held_together(refused: Refused) -> str:
     if type(value) is dict:
         return f"{container} = {{key: value.detach() for key, value in {container}.items()}}"
     return f"{container} = [value.detach() for value in {container}]"
-
-
-def _reads_back(refused: Refused) -> bool:
-    """Whether the function that fills a dict or a list reads it as well, as a state that it carries on."""
-    place, attribute = refused.filled[0] if refused.filled else None, refused.name.partition("[")[0].rpartition(".")[2]
-    body = body_around(place.file, place.line) if place else None
-    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
-    read = (n.value for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
-    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in read)
 
 
 def _is_read_there(refused: Refused, attribute: str) -> bool:

@@ -14,7 +14,7 @@ from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shown
+from backsight.diagnosis.wording import a_kind, failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, assignments, inplace_changes, only, statement_at
@@ -75,7 +75,7 @@ def _one_of_several(found: Written, said: str) -> Finding:
     unpacked = _unpacked(level, maker) if made and op == "Unbind" and "unbind(" not in made.text else ""
     lines: list[Fact] = [shown(made, f"creates {outer}, one of several views of the same tensor.")] if made else []
     also = f", which is {outer}," if outer != name else ""
-    how = f"gives {name} to a {found.module} created with inplace=True" if found.module else ""
+    how = f"gives {name} to {a_kind(found.module)} created with inplace=True" if found.module else ""
     lines += [
         shown(found.level.place, f"{how or f'modifies {name}{also} in place'}."),
         "Views returned together share one graph node, which cannot record a change of one alone.",
@@ -349,10 +349,13 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     modules = (each.variables.get("self") for each in reversed(failure.levels))
     module = next((each for each in modules if works_in_place(each)), None)
     path, kind = names_of(failure, [module])[0] if module is not None else "", class_name(type(module))
-    by = f"{path or 'a module'}, a {kind} created with inplace=True," if module is not None else ""
+    by = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True," if module is not None else ""
     away = out_of_place(found.level.body, found.level.line) if not by else None
     if by:
-        made = [place for place in made_in_place(failure, kind) if _is_in_class(failure, path, place)]
+        holder, _, attribute = path.rpartition(".")
+        owner = next((held for level in failure.users if (held := level.value(holder)) is not None), None)
+        every = made_in_place(failure, kind, owner, attribute)
+        made = [place for place in every if _is_in_class(owner, place)]
         where = f": {made[0]}, {made[0].text}" if len(made) == 1 else ""
         fix = f"Create {path or 'that module'} without inplace=True{where}."
     else:
@@ -373,13 +376,11 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
 _FULL = "register_full_backward_hook"
 
 
-def _is_in_class(failure: Failure, path: str, made: Place) -> bool:
+def _is_in_class(owner: object, made: Place) -> bool:
     """Whether a statement stands in the class of the module that holds another: `net.relu` is made in that of `net`.
 
     Of a module in a sequence, which the program does not write, it is not known.
     """
-    holders = (level.value(path.rpartition(".")[0]) for level in failure.users)
-    owner = next((each for each in holders if each is not None), None)
     bodies = [body for body in methods_of(type(owner)) if body.file == made.file] if is_module(owner) else []
     lines = (each.lineno for body in bodies for each in statements(body.node))
     return not bodies or made.line in lines

@@ -6,6 +6,7 @@ changed it is asked of the story.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from backsight.diagnosis.errors.modified.stepped import changed_by_step
 from backsight.diagnosis.errors.modified.wording import needs, spoken, why_saved
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, lost, shaped, shown, tensor_of
+from backsight.diagnosis.wording import a_kind, failing, listed, lost, shaped, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
-from backsight.source import calls_of, loop_facts, statement_at
-from backsight.source.body import body_around, callee
+from backsight.source import assignments, calls_of, loop_facts, only, statement_at
+from backsight.source.body import body_around, callee, dotted
 from backsight.source.changes import read_before_written
 from backsight.story.changes import Changed, changed_by_module, changes, shared_at, stale, stale_beside
 from backsight.story.failure import Failure, around_engine
@@ -91,7 +92,7 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
     operation = _operation(subject)
     title = f"{_capital(name)} was modified in place{through} after {spoken(operation)} had saved it for backward."
     if first.path:
-        who = f"{first.path}, a {first.module} created with inplace=True,"
+        who = f"{first.path}, {a_kind(first.module)} created with inplace=True,"
         title = f"{who} changed what {spoken(operation)} had saved for backward."
     beside = [] if first.path else [*stale_beside(subject, found)]
     names = [each for other, changed in beside if (each := other.holder or changed.name)]
@@ -125,9 +126,18 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
 
 
 def _sharing(subject: Subject, changed: Changed) -> list[Fact]:
-    """The property through which the tensor was read, and which returned no copy of it."""
+    """The property through which the tensor was read, and which returned no copy of it; the statement that only gave it
+    another name, `out = x`."""
     found = shared_at(subject, changed)
-    return [shown(found.place, f"returns {found.name} itself, or a view of its memory.")] if found else []
+    if found:
+        return [shown(found.place, f"returns {found.name} itself, or a view of its memory.")]
+    body = changed.scene.section.body if changed.scene is not None else None
+    place = only(assignments(body, changed.name)) if body is not None and changed.name.isidentifier() else None
+    statement = statement_at(body, *place.position) if place is not None else None
+    given = dotted(statement.value) if isinstance(statement, ast.Assign) else None
+    if place is None or given is None or len(getattr(statement, "targets", ())) != 1:
+        return []
+    return [shown(place, f"makes no copy: {changed.name} is {given} itself.")]
 
 
 def _is_view(subject: Subject, changed: Changed) -> bool:
@@ -233,7 +243,7 @@ def _unlocated(subject: Subject) -> Finding:
     operation = spoken(_operation(subject))
     kind, path = changed_by_module(subject)
     if kind:
-        who = f"{path}, a {kind} created with inplace=True," if path else f"A {kind} created with inplace=True"
+        who = f"{path}, {a_kind(kind)} created with inplace=True," if path else f"A {kind} created with inplace=True"
         title = f"{who} changed what {operation} had saved for backward."
         fix = without_working_in_place(subject, kind, path)
         how = f"{path or f'A {kind}'} overwrites its input. {lost('Where the tensor was saved')}"

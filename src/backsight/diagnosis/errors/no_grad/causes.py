@@ -19,7 +19,7 @@ from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, assignments, statement_at
-from backsight.source.bindings import assigned, bound, stored_arguments
+from backsight.source.bindings import assigned, stored_arguments
 from backsight.source.body import body_around, callee, dotted, is_constant, keyword
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
@@ -27,7 +27,7 @@ from backsight.story.cut_fixes import fix, silenced
 from backsight.story.cuts import CutOff, along, around, node_of, origin, why
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow, method
-from backsight.story.files import calls_in_files, user_files
+from backsight.story.files import calls_in_files
 from backsight.story.handed import handed
 from backsight.story.sections import Section, methods_of, sections
 
@@ -310,7 +310,7 @@ def _is_seen(scene: Scene) -> bool:
     return bool(scene.seen) and scene.seen[0].cut.kind == "no_grad" and not scene.seen[0].inside
 
 
-# Which setting a call has a flag from: what a `partial` passes, an attribute of an object, a default of its class.
+# Which setting a call has a flag from: what a `partial` passes, or an attribute of an object.
 
 
 @dataclass(frozen=True)
@@ -389,43 +389,13 @@ def _of_attribute(
     kind = type(held)
     if held is None or follow(held, [attribute]) is not False or not is_user_class(class_dict(kind).get("__module__")):
         return Setting(place, before, f"Pass {flag}=True on line {place.line}") if before else None
-    default = _default(failure, kind, attribute)
-    evidence = [*before]
     made = [each for each in calls_in_files(failure) if callee(each[2])[1] == kind.__name__]
-    gives = len(made) == 1 and _given(kind, made[0][2], attribute) is not None
-    if default is not None and not gives:
-        evidence.append(shown(default, f"makes {attribute} False by default."))
     new = _with(*made[0], kind, attribute) if len(made) == 1 else ""
     if new:
         at = made[0][0].place(made[0][1])
-        evidence.append(shown(at, f"makes the {kind.__name__}, with {attribute} False."))
-        return Setting(at, tuple(evidence), f"On line {at.line}, write `{new}`")
-    where = f" on line {default.line}" if default is not None else ""
-    return Setting(default or place, tuple(evidence), f"Set {attribute} of the {kind.__name__} to True{where}")
-
-
-def _default(failure: Failure, kind: type, attribute: str) -> Place | None:
-    """Where a class says that an attribute is False unless it is told: as a field, or as a default of `__init__`."""
-    for file in user_files(failure):
-        module = body_around(file, 0)
-        for scope in ast.walk(module.node) if module is not None else ():
-            if module is None or not isinstance(scope, ast.ClassDef) or scope.name != kind.__name__:
-                continue
-            for each in scope.body:
-                is_field = attribute in bound(each) and is_constant(getattr(each, "value", None), False)
-                if is_field or (
-                    isinstance(each, ast.FunctionDef) and each.name == "__init__" and _takes(each, attribute)
-                ):
-                    return module.place(each)
-    return None
-
-
-def _takes(function: ast.FunctionDef, attribute: str) -> bool:
-    """Whether `attribute=False` is a parameter of a function."""
-    taken = function.args
-    pairs = [*zip(reversed(taken.args), reversed(taken.defaults), strict=False)]
-    pairs += [(arg, value) for arg, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value]
-    return any(arg.arg == attribute and is_constant(value, False) for arg, value in pairs)
+        evidence = (*before, shown(at, f"makes the {kind.__name__}, with {attribute} False."))
+        return Setting(at, evidence, f"On line {at.line}, write `{new}`")
+    return Setting(place, before, f"Set {attribute} of the {kind.__name__} to True")
 
 
 def _with(body: Body, statement: ast.stmt, call: ast.Call, kind: type, attribute: str) -> str:

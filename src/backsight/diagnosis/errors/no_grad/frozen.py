@@ -17,7 +17,7 @@ from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Place, assignments, lets_through, only, statement_at
+from backsight.source import Place, assignments, lets_through, only
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
 from backsight.source.body import body_around, dotted, statements
@@ -27,7 +27,6 @@ from backsight.source.freezing import Freezing, freezing_of, freezings
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
 from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read_too_late
-from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
@@ -364,27 +363,11 @@ def _update(level: Level, name: str, replaces: Callable[[ast.stmt, str], bool]) 
             made = made or level.body.place(spot.node)
         elif replaces(spot.node, name):
             update = level.body.place(spot.node)
-    made = made or _made_elsewhere(level, name)
     return (made, update) if made and update else None
-
-
-def _made_elsewhere(level: Level, name: str) -> Place | None:
-    """The statement of another method that asks for the gradient of an attribute, as `__init__` does."""
-    owner, _, attribute = name.rpartition(".")
-    held = level.value(owner) if owner else None
-    for body in methods_of(type(held)) if held is not None else ():
-        for place in assignments(body, f"self.{attribute}"):
-            statement = statement_at(body, *place.position)
-            if statement is not None and asks_for_gradient(statement):
-                return place
-    return None
 
 
 def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     """How to change the leaf itself: as the last statement that computes `name` from `name` does."""
-    several = _leaves_again(level, name)
-    if "." in name and several:
-        return f"Make {name} a leaf again wherever it gets a new tensor: {several}."
     assert level.body is not None
     if f"{name}.grad" in update.text and (change := in_place(level.body, name, update.line)):
         change = change if disabled_at(level.body, update.line) else f"with torch.no_grad(): {change}"
@@ -400,21 +383,6 @@ def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     if change is None:
         return f"Keep {name} a leaf: {removed(update)}."
     return f"Modify {name} in place, so it stays a leaf: `with torch.no_grad(): {change}`."
-
-
-def _leaves_again(level: Level, name: str) -> str:
-    """Each statement that computes an attribute from itself, with a new leaf as the result."""
-    body, edits = level.body, list[str]()
-    for each in statements(body.node) if body else ():
-        value = each.value if isinstance(each, ast.Assign) and _rebinds(each, name) else None
-        if body is not None and value is not None:
-            new = rewritten(body, each, {value: f"{simple(body.text(value))}.detach().requires_grad_()"})
-            edits += [f"on line {each.lineno}, write `{new}`"] if new else []
-    return "; ".join(edits)
-
-
-def _rebinds(statement: ast.stmt, name: str) -> bool:
-    return {Use(name, True), Use(name, False)} <= set(uses(statement))
 
 
 def _finding_of_leaf(scene: Scene, name: str, made: Place, update: Place, fix: str) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,15 +14,17 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import described, shown
 from backsight.findings.evidence import Fact
+from backsight.naming.plain import namespace
 from backsight.snapshot import survey
-from backsight.source import Body, Place, read_at, statement_at
+from backsight.source import Body, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted, expressions
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
-from backsight.story.memory import is_tensor, needs_gradient
-from backsight.tape import Node
+from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.sections import methods_of
+from backsight.tape import Node, registered
 from backsight.tracing import current
 
 
@@ -55,11 +57,53 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
             f"The backward of this operation needs one dtype. {above.fix}", (*took, *above.evidence), above.place
         )
     which = text or name or f"the {described(given.other)}"
+    kept_in = _kept_in(found, like, given.kept) if like else None
+    usual = f" Or {kept_in.fix}" if kept_in is not None else ""
     return Remedy(
-        f"The backward of this operation needs one dtype. Convert {which} before it: {how}.",
-        (*took, *_origin(found, name, given.other)),
+        f"The backward of this operation needs one dtype. Convert {which} before it: {how}.{usual}",
+        (*took, *_origin(found, name, given.other), *(kept_in.evidence if kept_in is not None else ())),
         place,
     )
+
+
+def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:
+    """The one attribute of the program's own object that a tensor of an unusual dtype was computed with and has that
+    dtype from: where it is made, and how to make it of the usual one."""
+    usual = torch.get_default_dtype()
+    level = next((each for each in found.failure.users if each.value(name) is tensor), None)
+    if level is None or tensor.dtype == usual or usual not in CASTS:
+        return None
+    held: dict[tuple[str, str], torch.Tensor] = {}
+    for each in ancestors(level.body, name, level.line):
+        owner, dot, attribute = each.rpartition(".")
+        value = level.value(each)
+        every = [(attribute, value)] if dot and is_tensor(value) else _tensors_of(value)
+        held |= {
+            (owner if dot and is_tensor(value) else each, key): one for key, one in every if one.dtype == tensor.dtype
+        }
+    (owner, attribute), kept = next(iter(held.items()), (("", ""), None))
+    places = [(b, p) for b in methods_of(type(level.value(owner))) for p in assignments(b, f"self.{attribute}")]
+    if len(held) != 1 or len(places) != 1 or kept is None:
+        return None
+    (body, place), *_ = places
+    statement = statement_at(body, *place.position)
+    value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    cast = f"{simple(body.text(value))}.{CASTS[usual]}()" if value is not None else ""
+    new = rewritten(body, statement, {value: cast}) if statement is not None and value is not None else ""
+    told = _told(f"{owner}.{attribute}", kept)
+    if not new:
+        return None
+    evidence = shown(place, f"makes {told}, from which {name} has its dtype.", "read")
+    return Remedy(
+        f"make {owner}.{attribute} {str(usual).removeprefix('torch.')}: on line {place.line}, write `{new}`.",
+        (evidence,),
+    )
+
+
+def _tensors_of(value: object) -> Sequence[tuple[str, torch.Tensor]]:
+    """The tensors that an object of the program keeps as attributes, buffers among them."""
+    inside = {**(namespace(value) or {}), **(registered(value, "_buffers") if is_module(value) else {})}
+    return () if is_tensor(value) else [(name, each) for name, each in inside.items() if is_tensor(each)]
 
 
 def _cast_above(found: Refusal, given: _Given) -> Remedy | None:

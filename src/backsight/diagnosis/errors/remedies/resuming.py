@@ -14,11 +14,13 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, calls_of, only, statement_at, statements_of
 from backsight.source.bindings import assigned
-from backsight.source.body import callee, calls_in, keyword
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
+from backsight.story.files import user_files
+from backsight.story.handed import handed
 
 
 class _Argument(NamedTuple):
@@ -35,7 +37,8 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
     optimizer, epoch = variables.get("optimizer"), variables.get("last_epoch")
     if not isinstance(optimizer, torch.optim.Optimizer) or type(epoch) is not int:
         return None
-    name = names_of(found.failure, [optimizer])[0] or "the optimizer"
+    known = handed(found.failure, optimizer)
+    name = known.name if known is not None else names_of(found.failure, [optimizer])[0] or "the optimizer"
     argument = _argument(found, "last_epoch")
     lines: list[Fact] = []
     place, begins = None, "leave last_epoch at its default, -1"
@@ -50,12 +53,64 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
             lines.append(shown(at, f"sets {text}."))
             place, begins = at, f"{begins}: `{new}` on line {at.line}, if nothing else counts from it"
     lines.append(f"With last_epoch={epoch} it resumes, from the initial_lr of each group; {name} has none.")
-    return Remedy(
-        f"To begin a training, {begins}. To resume one, load the state of {name}, saved while it had a scheduler, "
-        "before making this one.",
-        tuple(lines),
-        place,
+    resumes = f"load the state of {name}, saved while it had a scheduler, before making this one"
+    if (unsaved := _unsaved(found, name)) is not None:
+        lines.append(shown(unsaved.place, f"keeps no state of {name}.", "read"))
+        resumes = unsaved.fix
+    return Remedy(f"To begin a training, {begins}. To resume one, {resumes}.", tuple(lines), place)
+
+
+class _Unsaved(NamedTuple):
+    """The statement that gathers what is saved, without the optimizer's state, and how to keep and load that, too."""
+
+    place: Place
+    fix: str
+
+
+def _unsaved(found: Refusal, name: str) -> _Unsaved | None:
+    """Where the program keeps the state of something beside the optimizer, `{"model": self.model.state_dict()}`, and
+    none of the optimizer anywhere."""
+    owner, _, attribute = name.rpartition(".")
+    files = user_files(found.failure)
+    states = [dotted(callee(call)[0]) or "" for _, _, call in calls_of(*files) if callee(call)[1] == "state_dict"]
+    gathering = only(
+        (body, statement, node, dict(_states_in(node, owner)))
+        for body, statement in statements_of(*files)
+        for node in expressions(statement)
+        if isinstance(node, ast.Dict) and any(True for _ in _states_in(node, owner))
     )
+    if gathering is None or any(each.rpartition(".")[2] == attribute for each in states):
+        return None
+    body, statement, node, known = gathering
+    place, kept = body.place(statement), f"save the state of {name} as well, and load it before making this one"
+    loading = only(
+        (at.place(each), at.text(call.args[0].value))
+        for at, each, call in calls_of(*files)
+        if callee(call)[1] == "load_state_dict" and call.args and isinstance(call.args[0], ast.Subscript)
+        if isinstance(call.args[0].slice, ast.Constant)
+        if known.get(str(call.args[0].slice.value)) == dotted(callee(call)[0])
+    )
+    text = body.text(node)
+    whole = f'{text[:-1].rstrip(", ")}, "{attribute}": {name}.state_dict()}}'
+    new = rewritten(body, statement, {node: whole}) if "…" not in text and f'"{attribute}"' not in text else ""
+    if loading is None or not new:
+        return _Unsaved(place, kept)
+    at, loaded = loading
+    load = f'{name}.load_state_dict({loaded}["{attribute}"])'
+    return _Unsaved(
+        place,
+        f"save the state of {name} as well: on line {place.line}, write `{new}`, and put `{load}` below line "
+        f"{at.line}, so that it is loaded before this scheduler is made",
+    )
+
+
+def _states_in(node: ast.Dict, owner: str) -> Iterator[tuple[str, str]]:
+    """The keys of a dictionary under which it has states of what the same object owns, each with whose state it is."""
+    for key, value in zip(node.keys, node.values, strict=True):
+        receiver, method = callee(value) if isinstance(value, ast.Call) else (None, "")
+        whose = dotted(receiver) or ""
+        if method == "state_dict" and isinstance(key, ast.Constant) and whose.rpartition(".")[0] == owner:
+            yield str(key.value), whose
 
 
 def _argument(found: Refusal, name: str) -> _Argument | None:

@@ -183,21 +183,7 @@ def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
     if not odd or any(needs_gradient(each) for each in odd):
         return None
     casts = (cast_at(level, odd, CASTS[weight.dtype]) for level in reversed(found.failure.users))
-    return next((each for each in casts if each is not None), None) or _cast_here(found, odd, CASTS[weight.dtype])
-
-
-def _cast_here(found: Refusal, odd: list[torch.Tensor], cast: str) -> Remedy | None:
-    """The failing statement with each of these tensors cast."""
-    body, statement = found.level.body, found.level.statement
-    named = [text for text, each in found.tensors if any(each is one for one in odd)]
-    read = {node: body.text(node) for node in expressions(statement)} if body is not None else {}
-    nodes = [next((node for node, text in read.items() if text == name), None) for name in named]
-    if body is None or statement is None or not all(nodes):
-        return None
-    line = rewritten(body, statement, {node: f"{simple(read[node])}.{cast}()" for node in nodes if node is not None})
-    dtypes = listed(sorted({str(each.dtype).removeprefix("torch.") for each in odd}), 3)
-    are = "is" if len(named) == 1 else "are"
-    return Remedy(f"{listed(named, 3)} {are} {dtypes}: on line {statement.lineno}, write `{line}`.") if line else None
+    return next((each for each in casts if each is not None), None)
 
 
 def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
@@ -236,19 +222,6 @@ def _targets(statement: ast.stmt) -> list[str]:
     inside = (node for each in targets for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
     flat = (node for each in inside for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
     return [each.id for each in flat if isinstance(each, ast.Name)]
-
-
-@remedy(r"view size is not compatible with input tensor's size and stride")
-def _not_contiguous(found: Refusal, match: Match) -> Remedy | None:
-    """view() of what transpose() and the like gave: reshape(), which copies where it has to."""
-    call, body, statement = found.expression, found.level.body, found.level.statement
-    if not isinstance(call, ast.Call) or callee(call)[1] != "view" or body is None or statement is None:
-        return None
-    receiver = callee(call)[0]
-    line = rewritten(body, statement, {call.func: f"{body.text(receiver)}.reshape"}) if receiver is not None else ""
-    return (
-        Remedy(f"On line {statement.lineno}, write `{line}`: it copies where a view cannot be had.") if line else None
-    )
 
 
 @remedy(r"[Tt]arget size \(torch\.Size\(\[([\d, ]*)\]\)\).* input size \(torch\.Size\(\[([\d, ]*)\]\)\)")

@@ -12,8 +12,7 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body
-from backsight.source.bindings import uses
-from backsight.source.body import callee, calls_in, dotted, keyword, statements
+from backsight.source.body import callee, dotted, keyword, statements
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -148,31 +147,6 @@ def _sizes(value: Any) -> list[int]:
     return [shape[0] for each in held if (shape := shape_of(each))]
 
 
-@remedy(r"Expected f\(\*args\) to return a scalar|[Ee]xpected .*grad.* to return a scalar|grad.*to return a scalar")
-def _not_a_number(found: Refusal, match: Match) -> Remedy | None:
-    """The function that torch.func.grad differentiates returns several numbers: its return, with their mean."""
-    for call in calls_in(found.level.statement):
-        asked = callee(call)[1] in ("grad", "grad_and_value") and call.args
-        body = source_of(found.level, call.args[0]) if asked else None
-        if body is None:
-            continue
-        returns = [each for each in statements(body.node) if isinstance(each, ast.Return)]
-        if len(returns) != 1 or returns[0].value is None:
-            return None
-        value = returns[0].value
-        value = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
-        line = rewritten(body, returns[0], {value: f"{simple(body.text(value))}.mean()"})
-        place = body.place(returns[0])
-        lines = (shown(place, "returns several numbers."),)
-        return Remedy(
-            f"Return one number: on line {place.line}, write `{line}`. For the derivative of each of them, use "
-            "torch.func.jacrev instead.",
-            lines,
-            place,
-        )
-    return None
-
-
 @remedy(r"[Oo]utput (?P<output>\d+|\S+) of the user-provided function .*independent of input (?P<input>\d+)")
 def _independent(found: Refusal, match: Match) -> Remedy | None:
     """strict=True refuses an output that does not depend on an input."""
@@ -241,24 +215,3 @@ def _tangent_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
         sizes = [shape_of(value_of(level, each)) for each in pair]
         odd += [pair] if None in sizes or sizes[0] != sizes[1] else []
     return _in_shape(level, "tangent", *odd[0]) if len(odd) == 1 else None
-
-
-@remedy(r"Expected pytree structure of cotangents")
-def _one_for_each(found: Refusal, match: Match) -> Remedy | None:
-    """The function that vjp differentiates returns several results: a cotangent for each."""
-    call, body, statement = found.expression, found.level.body, found.level.statement
-    if not isinstance(call, ast.Call) or body is None or statement is None or len(call.args) != 1:
-        return None
-    match _vjp(body, call):
-        case each, ast.Tuple(elts=outputs):
-            names = [body.text(one) for one in outputs]
-            read = body.text(call.args[0])
-            meant = next((one for one in names if one in {use.name for use in uses(call.args[0])}), names[0])
-            new = [read if one == meant else f"torch.zeros_like({one})" for one in names]
-            line = rewritten(body, statement, {call.args[0]: f"({', '.join(new)})"})
-            return Remedy(
-                f"Give one cotangent for each of {listed(names, 3)}, zeros for what should not be differentiated: "
-                f"on line {statement.lineno}, write `{line}`.",
-                (shown(body.place(each), f"returns {listed(names, 3)}."),),
-            )
-    return Remedy("Give a tuple with one cotangent for each output of the function, zeros where none is wanted.")

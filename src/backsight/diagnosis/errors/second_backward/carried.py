@@ -60,9 +60,9 @@ def _title(found: Carrier) -> str:
                 f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones."
             )
         case "written":
-            inner = found.keeping.name if found.keeping else name
+            inner, passes = found.keeping.name if found.keeping else name, "iterations" if found.facts else "passes"
             return (
-                f"{inner}{kind} keeps the graphs of what earlier passes wrote into it, and backward() has freed them."
+                f"{inner}{kind} keeps the graphs of what earlier {passes} wrote into it, and backward() has freed them."
             )
         case "once" if found.when == "only in some iterations":
             return f"{name} is computed {found.when}: the others use a graph that backward() has freed."

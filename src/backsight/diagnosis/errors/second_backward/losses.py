@@ -14,19 +14,19 @@ from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perha
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, function_at, parsed, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, are_alternatives, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword
 from backsight.source.changes import changed_names
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import lines_of, run_again
 from backsight.story.case import Case, loops, names_read
-from backsight.story.failure import Level, function_of
+from backsight.story.failure import Level
 from backsight.story.fixes import on_lines
 from backsight.story.handed import handed
-from backsight.story.holders import below, border, made_in, node_of, results_held, results_in, structure, ways_into
+from backsight.story.holders import below, border, made_in, results_in, structure, ways_into
 from backsight.story.recomputing import along
 from backsight.story.stepping import Step, steps_in
 from backsight.tape import Graph, Node
@@ -223,11 +223,6 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             )
             fix += f" If {apart} should train it too, add the losses: {add.how}."
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
-    if not through and _steps_elsewhere(case, level, place, shared):
-        cut = _cut_where_computed(case, level, other, place, joints)
-        if cut:
-            evidence.append(f"The optimizer step after {other}.backward() does not update what both share.")
-            return explanation(_freed_title(other, loss, through), tuple(evidence), cut, str(place))
     if step := _trains_a_part(case, level, place, shared):
         part = f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
         evidence.append(part)
@@ -419,26 +414,6 @@ def _held(case: Case, level: Level, joints: set[tuple[int, int]]) -> str | None:
     names = [(level, name) for name in case.ancestors(level)]
     names += [(each, name) for each in case.failure.users for name in each.variables if not name.startswith("_")]
     return next((name for at, name in names if nodes & set(made_in(case.graph, at.value(name)))), None)
-
-
-def _cut_where_computed(case: Case, level: Level, other: str, place: Place, joints: set[tuple[int, int]]) -> str:
-    """What to write in the method that computes a loss from what an object keeps, `self.fake`: each detached."""
-    nodes = {i for i, key in enumerate(case.graph.identities) if key in joints}
-    held = ((node_of(case.graph, tensor), name.path) for tensor, name in results_held(case.failure.frames))
-    kept = {f"self.{path.rpartition('.')[2]}" for node, path in held if node in nodes and "." in path}
-    made = assignments(level.body, other, before=place.line)
-    statement = statement_at(level.body, *made[-1].position) if made else None
-    call = next(calls_in(statement), None)
-    function = function_of(level.value(dotted(call.func) or "")) if call is not None else None
-    body = function_at(function.__code__) if function is not None else None
-    edits = []
-    for each in statements(body.node) if body is not None else ():
-        read = [node for node in expressions(each) if dotted(node) in kept]
-        new = rewritten(body, each, {node: f"{dotted(node)}.detach()" for node in read}) if read and body else ""
-        edits += [f"on line {each.lineno}, write `{new}`"] if new else []
-    if not edits or not kept:
-        return ""
-    return f"Its optimizer does not train what computes {listed(sorted(kept))}: {'; '.join(edits)}."
 
 
 def _freed_title(other: str, loss: str, through: str | None) -> str:

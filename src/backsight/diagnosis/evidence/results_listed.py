@@ -1,0 +1,75 @@
+"""Results that a list keeps with their graphs: what computed them, what put them there, and the list without graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from backsight.diagnosis.wording import shown, sure_if
+from backsight.findings.evidence import Fact
+from backsight.snapshot import survey
+from backsight.source import Place, assignments, backward_roots, only
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.rewriting import rewritten, simple
+from backsight.story.failure import Level
+from backsight.story.memory import maker_of, needs_gradient
+from backsight.story.sections import methods_of
+from backsight.text import as_code
+from backsight.tracing import current
+
+
+def origins(level: Level, name: str, held: list[torch.Tensor]) -> Iterator[Fact]:
+    """Where the results in a list were computed, if a watch has seen it, and what put them into the list."""
+    every, computed = assignments(level.body, name, level.line), ""
+    watch, result = current(), next(each for each in held if needs_gradient(each))
+    if watch is not None and maker_of(result) is not None:
+        line = watch.line_of(survey((result,), frames=(level.frame,)).graph.roots[0])
+        if line is not None and line.text:
+            computed = str(line.place)
+            yield shown(line.place, "computes one of them, with its graph.")
+    if (kept := appended(level, name)) is not None and not every:
+        yield shown(kept.place, f"keeps them in {as_code(name)}.")
+    for place in (each for each in every[-1:] if str(each) != computed):
+        yield shown(place, f"keeps them in {as_code(name)}.", sure_if(len(every) == 1))
+
+
+class Appended(NamedTuple):
+    """The statement that puts the results into a list, and the same with each detached; `stepped` if backward has run
+    on each by then, so that no loss can be computed from what the list keeps."""
+
+    place: Place
+    detached: str
+    stepped: bool
+
+
+def appended(level: Level, name: str) -> Appended | None:
+    """The only statement that appends to a list of the function, or of the object whose method it is."""
+    owner = name.rpartition(".")[0]
+    bodies = [*methods_of(type(level.value(owner)))] if owner == "self" else [level.body] if not owner else []
+    found = only(
+        (body, each, call.args[0])
+        for body in bodies
+        if body is not None
+        for each in statements(body.node)
+        for call in calls_in(each)
+        if callee(call)[1] == "append" and dotted(callee(call)[0]) == name and len(call.args) == 1
+    )
+    if found is None:
+        return None
+    body, statement, value = found
+    new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
+    runs = [place for root, place in backward_roots(body) if root == body.text(value) and place.line < statement.lineno]
+    ended = bool(runs) and not any("retain_graph" in place.text for place in runs)
+    return Appended(body.place(statement), new, ended)
+
+
+def detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
+    """The statement with the list detached in it alone: a loss may still be computed from the list itself."""
+    moved = ".cpu()" if any(each.device.type != "cpu" for each in held) else ""
+    values = f"[each.detach(){moved} for each in {name}]"
+    nodes = [node for node in expressions(level.statement) if dotted(node) == name]
+    body, statement = level.body, level.statement
+    line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""
+    return f"write `{line}`" if line else f"write `{values}` in place of `{name}`"
