@@ -39,6 +39,8 @@ def test_a_change_in_place_is_written_as_a_new_tensor(
         ("y = x.exp_()", "y = x.exp()"),
         ("y = F.relu(x, inplace=True)", "y = F.relu(x)"),
         ("self.y = torch.relu_(x)", "self.y = torch.relu(x)"),
+        ("y = [x.squeeze_(0) for x in xs]", "y = [x.squeeze(0) for x in xs]"),
+        ("x = [x[i].relu_() for i in range(2)]", "x = [x[i].relu() for i in range(2)]"),
     ],
 )
 def test_a_result_that_had_a_name_keeps_it(body_of: Callable[..., Body], statement: str, instead: str) -> None:
@@ -57,6 +59,8 @@ def test_a_result_that_had_a_name_keeps_it(body_of: Callable[..., Body], stateme
         "nn.init.xavier_uniform_(x)",  # there is no nn.init.xavier_uniform, and nn.init is no tensor
         "x.requires_grad_()",  # which changes no values
         "torch.nn.utils.clip_grad_norm_(x, 1.0)",
+        "total = total + f(x.add_(1))",  # what reads x later may count on it
+        "[x.squeeze_(0) for x in xs]",  # whose results nothing takes
         "a, b = x.exp_(), y",
     ],
 )

@@ -424,11 +424,11 @@ def takes_no_part(case: Unused) -> Finding:
     one = len(case.names) == 1
     names = listed(case.names)
     again, idle = written_again(case), left_idle(case.failure, case.tensors)
-    instead, unled = idle.fix if idle else "", "its graph does not lead there."
+    unread = f"{names if one else 'they'} {'is' if one else 'are'} not used to compute it"
+    instead = idle.fix if idle else ""
     allows = "" if again or instead else allowed(case)
     return explanation(
-        f"{case.output} does not depend on {names}: "
-        + (f"{names if one else 'they'} {'is' if one else 'are'} not used to compute it." if again or idle else unled),
+        f"{case.output} does not depend on {names}: {unread if again or instead else 'its graph does not lead there'}.",
         (
             *(again.evidence if again else idle.evidence if idle else ()),
             *computed(case),
