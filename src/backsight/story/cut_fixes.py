@@ -38,7 +38,7 @@ from backsight.story.attached import (
     passed_through,
     probabilities,
     soft,
-    with_graph,
+    with_flag,
 )
 from backsight.story.cuts import CutOff, node_of, operands, unrecorded
 from backsight.story.enabling import computing, enabled
@@ -229,7 +229,7 @@ def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
         )
     body, node = cut.section.body, node_of(cut.section, cut.cut)
     statement = statement_at(body, *cut.cut.place.position)
-    new = with_graph(body, statement, node) if statement and isinstance(node, ast.Call) else ""
+    new = with_flag(body, statement, node, "create_graph") if statement and isinstance(node, ast.Call) else ""
     line = f"on line {cut.cut.place.line}"
     return Mend(
         f"O{line[1:]}, write `{new}`" if new else f"Pass create_graph=True where the gradient is computed {line}", why

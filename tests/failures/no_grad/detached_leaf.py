@@ -1,7 +1,7 @@
 # code: BS203
 # variable: w
 # cause: w = w.detach()
-# fix: so w stays a leaf
+# fix: Keep w a leaf: remove line 9
 # unsure: a leaf that is gone is known from the text alone
 import torch
 

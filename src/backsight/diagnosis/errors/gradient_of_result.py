@@ -33,8 +33,8 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
         fix += "" if here else _afterwards(read)
     else:
         fix = (
-            f"Call {read.name}.retain_grad() right after it is computed, before backward(){_keeping(origin)}. Or get "
-            f"the gradient directly: torch.autograd.grad(loss, {read.name})."
+            f"Call {read.name}.retain_grad() right after it is computed, before backward()"
+            f"{below(origin, 'retain_grad')}. Or get the gradient directly: torch.autograd.grad(loss, {read.name})."
         )
     return explanation(
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
@@ -54,12 +54,12 @@ def _afterwards(read: Read) -> str:
     return f" On line {read.place.line}, write `{new}`." if new else ""
 
 
-def _keeping(origin: Made | None) -> str:
-    """Where the tensor is told to keep its gradient: below the statement that computes it."""
+def below(origin: Made | None, method: str) -> str:
+    """Where the tensor is told to keep its gradient, or to require one: below the statement that computes it."""
     body, statement = read_at(origin.place if origin is not None and origin.name else None)
     if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
         return ""
-    return f": put `{origin.name}.retain_grad()` below line {statement.end_lineno}"
+    return f": put `{origin.name}.{method}()` below line {statement.end_lineno}"
 
 
 def _written(read: Read, origin: Made) -> str:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.gradient_of_result import of_result
+from backsight.diagnosis.errors.gradient_of_result import below, of_result
 from backsight.diagnosis.errors.gradient_returned import gradient_returned, returned_none
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.gradients import Made, Read, gone_through, gradient_read, holder_of, made
+from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.values_alone import values_alone
@@ -21,7 +21,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
-from backsight.source import Body, Place, backward_calls, backward_roots, read_at
+from backsight.source import Body, Place, backward_calls, backward_roots
 from backsight.source.bindings import spots, target_names
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.rewriting import rewritten
@@ -102,18 +102,10 @@ def _not_asked(read: Read) -> Finding:
     return explanation(
         f"{read.name}.grad is None: {read.name} does not require grad.",
         (*lines, _reading(read)),
-        f"Call {read.name}.requires_grad_() before computing anything from it{_asking(origin)}; backward() then sets "
-        "its .grad.",
+        f"Call {read.name}.requires_grad_() before computing anything from it{below(origin, 'requires_grad_')}; "
+        "backward() then sets its .grad.",
         source=str(origin.place if origin else read.place),
     )
-
-
-def _asking(origin: Made | None) -> str:
-    """Where a tensor is made to require grad: below the statement that creates it."""
-    body, statement = read_at(origin.place if origin is not None and origin.name else None)
-    if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
-        return ""
-    return f": put `{origin.name}.requires_grad_()` below line {statement.end_lineno}"
 
 
 def _untimely(failure: Failure, read: Read) -> Finding | None:

@@ -22,6 +22,7 @@ from backsight.source.changes import changed_names
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import lines_of, run_again
+from backsight.story.attached import with_flag
 from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level
 from backsight.story.fixes import on_lines
@@ -476,9 +477,4 @@ def keeping_graph(level: Level, assigned: Collection[str] = ()) -> str:
     asked = {use.name for each in calls[0].args[1:2] for use in uses(each)}
     if keyword(calls[0], "retain_graph", "create_graph") is not None or asked & {*assigned}:
         return ""
-    text = body.text(calls[0])
-    return (
-        rewritten(body, statement, {calls[0]: f"{text[:-1].rstrip(', ')}, retain_graph=True)"})
-        if "…" not in text
-        else ""
-    )
+    return with_flag(body, statement, calls[0], "retain_graph")
