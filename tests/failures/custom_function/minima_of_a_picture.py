@@ -1,7 +1,8 @@
 # code: BS200
 # variable: low.reshape(ctx.shape)
 # cause: return low.reshape(ctx.shape), None
-# fix: on line 25, write `return low.new_zeros(ctx.shape).view(-1).index_add_(0, where, low).view(ctx.shape), None`
+# fix: on line 26, write `return low.new_zeros(ctx.shape).view(-1).index_add_(0, where, low).view(ctx.shape), None`
+# unsure: that forward returns what it picks is read from its text
 import torch
 from torch import nn
 

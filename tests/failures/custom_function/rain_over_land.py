@@ -2,6 +2,7 @@
 # variable: (2 * grad).view(*land.shape)
 # cause: return (2 * grad).view(*land.shape), None
 # fix: write `return (2 * grad).new_zeros(*land.shape).masked_scatter(land, 2 * grad), None`
+# unsure: that forward returns what it picks is read from its text
 import torch
 from torch import nn
 

@@ -1,9 +1,10 @@
 # code: BS213
 # variable: slope is None
 # cause: return (noise < self.rate * x).float()
-# fix: On line 16, write `return torch.sigmoid(
+# fix: On line 17, write `return torch.sigmoid(
 # varied: _, slope = graded(loss_of, image)
 # or: _, slope = graded(lambda x: nn.functional.cross_entropy(net(x), label), image)
+# unsure: the variables of the function that returned are gone
 import torch
 from torch import nn
 

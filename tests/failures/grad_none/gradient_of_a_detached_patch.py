@@ -2,6 +2,7 @@
 # variable: grad is None
 # cause: patched[:, :2] = patch.detach()
 # fix: write `patched[:, :2] = patch`
+# unsure: the variables of the function that returned are gone
 import torch
 from torch import nn
 

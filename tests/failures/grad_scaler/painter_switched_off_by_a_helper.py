@@ -2,6 +2,7 @@
 # variable: painter is frozen
 # cause: trainable(painter, False)
 # fix: painter.requires_grad_(True) before the forward pass
+# unsure: it may be frozen on purpose
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # code: BS202
-# variable: block.act
+# variable: sigmoid had saved
 # cause: return y + self.act(y)
 # fix: Create that ELU without inplace=True
 import torch

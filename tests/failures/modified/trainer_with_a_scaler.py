@@ -2,7 +2,7 @@
 # variable: self.opt.step() changed self.net.2.weight
 # cause: self.scaler.step(self.opt)
 # line: 24
-# fix: again
+# fix: with a new forward pass
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: painter
 # cause: trainable(painter, False)
-# fix: Below line 21, `trainable(painter, False)`
+# fix: `trainable(painter, False)`, unfreeze what should be trained
 import torch
 from torch import nn
 

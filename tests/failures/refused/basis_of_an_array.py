@@ -1,7 +1,8 @@
 # code: BS200
 # variable: loss.backward()
 # cause: loss = nn.functional.huber_loss(curve, target)
-# fix: Or make basis.weights float32: on line 13, write `self.weights = torch.from_numpy(np.stack([1 - t, t], axis=1)).float()`
+# fix: Or make basis.weights float32: on line 14, write `self.weights = torch.from_numpy(np.stack([1 - t, t], axis=1)).float()`
+# unsure: that the attribute gave its dtype is read from the text
 import numpy as np
 import torch
 from torch import nn

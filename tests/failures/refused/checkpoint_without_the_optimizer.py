@@ -2,6 +2,7 @@
 # variable: param 'initial_lr' is not specified
 # cause: plan = torch.optim.lr_scheduler.StepLR(self.adam, 2, last_epoch=self.done - 1)
 # fix: write `torch.save({"net": self.net.state_dict(), "done": self.done, "adam": self.adam.state_dict()}, file)`
+# unsure: whether it is a training to resume is not known
 import io
 
 import torch

@@ -1,7 +1,8 @@
 # code: BS200
 # variable: param 'initial_lr' is not specified
-# cause: decay = torch.optim.lr_scheduler.ExponentialLR(sgd, 0.9, begun)
+# cause: begun = 3
 # fix: write `states = {"model": model.state_dict(), "sgd": sgd.state_dict()}`
+# unsure: whether it is a training to resume is not known
 import torch
 from torch import nn
 

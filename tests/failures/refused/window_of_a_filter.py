@@ -2,6 +2,7 @@
 # variable: loss.backward()
 # cause: loss = nn.functional.huber_loss(heard, clean)
 # fix: Or make self.window float32
+# unsure: that the attribute gave its dtype is read from the text
 import numpy as np
 import torch
 from torch import nn

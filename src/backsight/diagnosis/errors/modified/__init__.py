@@ -132,7 +132,11 @@ def _sharing(subject: Subject, changed: Changed) -> list[Fact]:
     if found:
         return [shown(found.place, f"returns {found.name} itself, or a view of its memory.")]
     body = changed.scene.section.body if changed.scene is not None else None
-    place = only(assignments(body, changed.name)) if body is not None and changed.name.isidentifier() else None
+    facts, line = loop_facts(body, changed.place.line), changed.place.line
+    loop = statement_at(body, *facts.loop.position) if facts is not None else None
+    last = (loop.end_lineno or line) if loop is not None else line  # what follows the loop gives it nothing here
+    every = assignments(body, changed.name, before=last + 1) if body is not None and changed.name.isidentifier() else ()
+    place = only(every)
     statement = statement_at(body, *place.position) if place is not None else None
     given = dotted(statement.value) if isinstance(statement, ast.Assign) else None
     if place is None or given is None or len(getattr(statement, "targets", ())) != 1:
