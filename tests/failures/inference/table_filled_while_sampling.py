@@ -1,5 +1,5 @@
 # code: BS214
-# variable: self.table
+# variable: model.table
 # cause: with torch.inference_mode():
 # fix: no_grad
 import torch

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: d_loss.backward
 # cause: g_loss.backward()
-# fix: Compute out again for g_loss
+# fix: put `out = discriminator(fake)` below line 21
 import torch
 from torch import nn
 
