@@ -112,11 +112,11 @@ def _conditional(section: Section) -> Iterator[Spot]:
         branch = next(((arm, label) for arm, label in reversed(spot.arms) if isinstance(arm, ast.If)), None)
         if branch is None or (branch[1] == "body" and branch[0].orelse):
             continue
-        if _grown(spot.node) & read:
+        if grown(spot.node) & read:
             yield spot
 
 
-def _grown(statement: ast.stmt) -> set[str]:
+def grown(statement: ast.stmt) -> set[str]:
     """The names that a statement adds to: `loss` of `loss += x` and `loss = loss + x`, `terms` of `terms["a"] = x`."""
     match statement:
         case ast.AugAssign(target=target, op=ast.Add()):
