@@ -106,8 +106,9 @@ def _holder(section: Section, iterated: ast.expr) -> tuple[Level, str] | None:
 def _fix(level: Level, names: Sequence[str]) -> str:
     """Leave the step out where there is nothing to learn from."""
     empty = " or ".join(names)
-    running = next((place for _, place in backward_roots(level.body)), None)
-    spot = next((each for each in spots(level.body.node) if level.body.place(each.node) == running), None)
+    body = level.body
+    running = next((place for _, place in backward_roots(body)), None)
+    spot = next((each for each in spots(body.node) if body.place(each.node) == running), None) if body else None
     loops = [arm for arm, _ in (spot.arms if spot else ()) if isinstance(arm, ast.For | ast.While)]
     if running is None or not any(covers(each, level.line) for each in loops):
         return f"Run backward() and what follows it in the step only `if {empty}:`."
