@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
@@ -102,9 +102,10 @@ def results_kept(level: Level, copied: str) -> list[Kept]:
 
 def _entries(value: object) -> list[tuple[str, object]]:
     """A value itself, or what a list, tuple or dict has in it, each with the index that leads there."""
-    if type(value) is dict:
+    if isinstance(value, dict) and type(value) is dict:
         return [(f"[{key!r}]", each) for key, each in value.items() if type(key) in (str, int)]
-    return [(f"[{k}]", each) for k, each in enumerate(value)] if type(value) in (list, tuple) else [("", value)]
+    listed = isinstance(value, list | tuple) and type(value) in (list, tuple)
+    return [(f"[{k}]", each) for k, each in enumerate(cast("list[object]", value))] if listed else [("", value)]
 
 
 def _is_users(value: object) -> bool:
