@@ -249,8 +249,8 @@ def _beside(section: Section, statement: ast.stmt, inside: Sequence[ast.expr]) -
 def _holds(section: Section, node: ast.expr) -> bool:
     """Whether an expression is complex, by what its variables hold."""
     match node:
-        case ast.Constant(value=value):
-            return isinstance(value, complex)
+        case ast.Constant():
+            return isinstance(node.value, complex)
         case ast.UnaryOp(operand=operand):
             return _holds(section, operand)
         case ast.BinOp(left=left, right=right):
