@@ -193,7 +193,7 @@ class Refused:
     def kept(self) -> list[Kept]:
         """Every result that it keeps, with the refused one among them."""
         found = results_kept(self.failure.user, self.copied) if self.failure.user else []
-        return found if any(each.path == self.name.partition("[")[0] for each in found) else []
+        return found if any(f"{self.name}[".startswith(f"{each.path}[") for each in found) else []
 
     @cached_property
     def is_pruned(self) -> bool:
