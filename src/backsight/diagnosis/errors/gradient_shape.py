@@ -132,12 +132,13 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
     variable = dotted(value)
     made = ancestors(body, variable, value.lineno).get(variable) if variable else None
     whole = [each for each in made.bound if variable in _bound_at(body, each)] if made else []
-    if not whole:  # what writes entries, `grad[:, 0] = ...`, leaves the shape as it is
+    if made is None or not whole:  # what writes entries, `grad[:, 0] = ...`, leaves the shape as it is
         return body, body.place(statement), value
     place = whole[0]
     assigned = statement_at(body, place.line)
-    is_last = isinstance(assigned, ast.Assign) and dotted(assigned.targets[0]) == variable and place == made.bound[0]
-    return body, place, assigned.value if is_last else value
+    if isinstance(assigned, ast.Assign) and dotted(assigned.targets[0]) == variable and place == made.bound[0]:
+        value = assigned.value
+    return body, place, value
 
 
 def _bound_at(body: Body, place: Place) -> set[str]:
