@@ -1,5 +1,5 @@
 # code: BS201
-# variable: net.blocks[0][1]
+# variable: net.blocks.0.1
 # cause: self.trace = 0.9 * self.trace + x
 # fix: net.blocks[1][1]): each.trace = each.trace.detach()
 import torch
