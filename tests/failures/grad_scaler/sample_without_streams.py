@@ -1,7 +1,7 @@
 # code: BS224
 # variable: self.model
 # cause: for name, pred in preds.items():
-# fix: put `if not preds: continue` above line 43
+# fix: put `if not preds: continue` above line 46
 import torch
 from torch import nn
 
@@ -30,9 +30,11 @@ class Trainer:
 
     def loss_of(self, preds, targets):
         loss = torch.tensor(0.0, requires_grad=True)
+        count = 0
         for name, pred in preds.items():
             loss = loss + (pred - targets[name]).square().mean()
-        return loss / max(len(preds), 1)
+            count += 1
+        return loss / max(count, 1)
 
     def run(self, samples):
         for streams, targets in samples:

@@ -41,7 +41,9 @@ def over_nothing(failure: Failure, parameters: Sequence[torch.Tensor]) -> tuple[
     wanted = {id(each) for each in parameters}
     if not held or any(not wanted.isdisjoint(leaves_of(each)) for each in held):
         return None
-    every = {each.name: each for section in followed(starts) for each in _empty(section)}
+    every: dict[str, _Empty] = {}
+    for each in (each for section in followed(starts) for each in _empty(section)):
+        every.setdefault(each.name, each)
     if not every:
         return None
     first, names = next(iter(every.values())), list(every)
@@ -79,7 +81,9 @@ def _empty(section: Section) -> Iterator[_Empty]:
     """The loops of a function over something empty, in which its result would have grown."""
     read = {name for goal, line in section.goals for name in ancestors(section.body, goal, line)}
     for spot in spots(section.body.node):
-        for loop in (arm for arm, label in spot.arms if label == "body" and grown(spot.node) & read):
+        counts = isinstance(spot.node, ast.AugAssign) and isinstance(spot.node.value, ast.Constant)  # n += 1
+        adds = not counts and grown(spot.node) & read
+        for loop in (arm for arm, label in spot.arms if label == "body" and adds):
             holder = _holder(section, loop.iter) if isinstance(loop, ast.For) else None
             if isinstance(loop, ast.For) and holder is not None:
                 yield _Empty(section, loop, spot.node, *holder)
