@@ -337,7 +337,7 @@ def _set(statement: ast.stmt | None) -> tuple[str, ast.expr | None]:
             return ast.unparse(target), value
         case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[holder, name, value])):
             return ast.unparse(holder) + (
-                f".{name.value}" if isinstance(name, ast.Constant) else ast.unparse(name)
+                f".{name.value!s}" if isinstance(name, ast.Constant) else ast.unparse(name)
             ), value
     return "", None
 
