@@ -78,7 +78,8 @@ def gradient_read(failure: Failure) -> Read | None:
 
 
 def made(held: Held) -> Made | None:
-    """Where the tensor was made, as far as the functions that still run show it, and its class's methods."""
+    """Where the tensor was made, as far as the functions that still run show it, and its class's methods: where it was
+    computed, if its gradient is read, else where it got the name."""
     if (again := _made_in_loop(held)) is not None:
         return again
     passed = None
@@ -92,11 +93,11 @@ def made(held: Held) -> Made | None:
                 rewritten = leaf_last(body, name, place.line) or element_last(statement)
                 if rewritten is None and held.is_result and asks_for_gradient(statement):
                     continue  # it makes a leaf
-                if other := _passed(statement, name):
+                if isinstance(held, Read) and (other := _passed(statement, name)):
                     passed = passed or Made(place, None, name, passed=True)
                     queue.insert(0, (body, other, place.line))
                     break
-                leaf = _lost_leaf(held, body, name, place)
+                leaf = _lost_leaf(held, body, name, place) if isinstance(held, Read) else None
                 cut = _cut_to_leaf(body, name, statement) if leaf is not None else None
                 return Made(place, rewritten or updated_by_hand(body, name, statement) or cut, name, leaf)
     if passed is not None:

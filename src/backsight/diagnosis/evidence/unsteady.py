@@ -359,8 +359,8 @@ def _assigned_at(body: Body, node: ast.expr, name: str, section: Section) -> Pla
 def _switches(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
     """Conditions on what may be switched between forward and backward: not on a module that is still being trained,
     where nothing around it switches modes."""
-    modes = {callee(call)[1] for body in around for each in statements(body.node) for call in calls_in(each)}
-    switched = not modes.isdisjoint(("train", "eval"))
+    called = (callee(call) for body in around for each in statements(body.node) for call in calls_in(each))
+    switched = any(receiver is not None and name in ("train", "eval") for receiver, name in called)
     for each in statements(section.body.node):
         if not isinstance(each, ast.If | ast.While):
             continue

@@ -17,7 +17,8 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Body, calls_of
+from backsight.source import Body, calls_of, statement_at
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.rewriting import rewritten, simple
@@ -293,6 +294,52 @@ class _Copy(NamedTuple):
     value: str
     text: str
     sure: bool
+
+
+@remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
+def _registered_by_an_assignment(found: Refusal, match: Match) -> Remedy | None:
+    """One parameter under two names: an assignment that was given the parameter itself has registered it again, as one
+    of what dropout computes in eval() does. A copy is no parameter."""
+    inside = found.below[-1].variables if found.below else {}
+    module, name, body = inside.get("self"), inside.get("name"), found.level.body
+    every = registered(module, "_parameters") if is_module(module) else {}
+    held = every.get(name) if isinstance(name, str) else None
+    first = next((each for each, value in every.items() if value is held and each != name), None)
+    if held is None or first is None or body is None:
+        return None
+    setting = [(each, _set(each)) for each in statements(body.node)]
+    failing = _set(found.level.statement)
+    same = [(each, value) for each, (target, value) in setting if value is not None and target == failing[0]]
+    known = [(each, value) for each, value in same if value_of(found.level, value) is held]
+    known = known or [(each, value) for each, value in same if each is found.level.statement]
+    why = f"{name} is the same parameter as {first}: an assignment was given {first} itself, and registered it again"
+    statement, value = known[0] if len(known) == 1 else (None, None)
+    text = body.text(value) if value is not None else ""
+    made = ancestors(body, text, statement.lineno).get(text) if statement is not None else None
+    bound = list(made.bound) if made is not None else []
+    dropped = next((each for each in bound if "dropout" in each.text and "training" in each.text), None)
+    given = [value, *(getattr(statement_at(body, *each.position), "value", None) for each in bound)]
+    arms = [arm for each in given for arm in ((each.body, each.orelse) if isinstance(each, ast.IfExp) else (each,))]
+    is_it = any(arm is not None and value_of(found.level, arm) is held for arm in arms)
+    if statement is None or value is None or not (dropped or is_it):
+        return Remedy(f"{why}. If that was not meant, assign {first}.clone() there, which is no parameter.")
+    new = rewritten(body, statement, {value: f"{simple(text)}.clone()"})
+    at = dropped or (body.place(statement) if statement is not found.level.statement else None)
+    says = f"returns its input, {first}, where training is False." if dropped else f"assigns {first} itself."
+    fix = f"{why}. A copy is no parameter: on line {statement.lineno}, write `{new}`."
+    return Remedy(fix, (shown(at, says),) if at is not None else (), at)
+
+
+def _set(statement: ast.stmt | None) -> tuple[str, ast.expr | None]:
+    """What a statement sets an attribute of, as it is written, and the value: `m.w = w` and `setattr(m, "w", w)`."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute() as target], value=value):
+            return ast.unparse(target), value
+        case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[holder, name, value])):
+            return ast.unparse(holder) + (
+                f".{name.value!s}" if isinstance(name, ast.Constant) else ast.unparse(name)
+            ), value
+    return "", None
 
 
 @remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
