@@ -1,7 +1,7 @@
 # code: BS219
 # variable: curves[k]
 # cause: print(rate, np.log10(curves[k])[-1])
-# fix: write `curve.append(loss.detach())`
+# fix: [each.detach() for each in curves[k]]
 import numpy as np
 import torch
 from torch import nn

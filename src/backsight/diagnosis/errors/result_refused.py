@@ -29,7 +29,7 @@ from backsight.diagnosis.errors.copied import (
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
-from backsight.diagnosis.evidence.results_listed import appended, detached_parts, is_spent, origins
+from backsight.diagnosis.evidence.results_listed import appended, detached_parts, origins, run_in_turn
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
@@ -378,10 +378,10 @@ class Refused:
                     )
                 if self.parts is not None and level is not None:
                     then = "" if beside else " If a loss depends on them, compute it in PyTorch instead."
-                    if kept is not None and kept.detached and is_spent(self.parts[1]):
+                    if kept is not None and kept.detached and run_in_turn(self.parts[1]):
                         then = (
-                            f" Or, as backward() has run by now, keep no graphs in {kept.name}: on line "
-                            f"{kept.place.line}, write `{kept.detached}`."
+                            f" Or, if backward() runs on each by itself, keep no graphs in {kept.name}: on "
+                            f"line {kept.place.line}, write `{kept.detached}`."
                         )
                     return f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}.{then}"
                 if self._runs_model and level is not None:

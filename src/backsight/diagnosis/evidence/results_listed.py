@@ -78,10 +78,15 @@ def _given(level: Level, place: Place) -> ast.expr | None:
     return next((each.args[0] for each in every), None)
 
 
-def is_spent(held: list[torch.Tensor]) -> bool:
-    """Whether a backward has gone through the graph of each result."""
-    every = [survey((each,)).graph.nodes for each in held if needs_gradient(each)]
-    return all(any(node.freed for node in nodes) for nodes in every)
+def run_in_turn(held: list[torch.Tensor]) -> bool:
+    """Whether a watch has seen a backward between the last two results of a list, and backward has freed both."""
+    watch, last = current(), [each for each in held if needs_gradient(each)][-2:]
+    graphs = [survey((each,)).graph for each in last]
+    if watch is None or watch.level == "calls" or len(last) < 2:
+        return False
+    first, second = (max((node.sequence or 0 for node in each.nodes), default=0) for each in graphs)
+    ran = any(first < each.mark <= second for each in watch.backwards if each is not None and each.freed)
+    return ran and all(any(node.freed for node in each.nodes) for each in graphs)
 
 
 def detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
