@@ -222,6 +222,27 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
     where = f" on line {case.built.line}" if case.built else ""
     order = f"of {as_code(case.model[0])}.parameters()" if ordered and sure else "in which it was saved"
     until = f", once {its} parameters require grad again" if frozen else ""
+    added = _added_empty(case, len(absent)) if frozen else None
+    called = case.called(absent)
+    if added is not None and all(is_module(case.found.level.value(each)) for each in called):
+        adding, at = added
+        turning = "; ".join(f"{each}.requires_grad_(True)" for each in called)
+        return case.told(
+            f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: the group "
+            f"of {names} is empty.",
+            (
+                *(
+                    shown(each, f"sets requires_grad, which is False in {names}.", sure_if(len(freezing) == 1))
+                    for each in freezing[:1]
+                ),
+                shown(adding, f"adds an empty group to {case.name}."),
+                shown(at, f"runs that while {names} is frozen.") if at != adding else None,
+            ),
+            f"Unfreeze {names} before its group is added: put `{turning}` above line {at.line}. Without line {line}, "
+            f"it would run, and train on without {names}.",
+            at,
+            exact=sure,
+        )
     return case.told(
         f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: it lacks "
         f"{names}.",
@@ -238,6 +259,27 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
         case.built,
         exact=sure,
     )
+
+
+def _added_empty(case: _Case, absent: int) -> tuple[Place, Place] | None:
+    """The only statement that adds a group to the optimizer, and the one of the failing function that runs it, where
+    that group is empty and was saved with all that is absent."""
+    given: Any = case.found.below[-1].variables["state_dict"]
+    sizes = [
+        (len(own["params"]), len(then["params"]))
+        for own, then in zip(groups(case.optimizer), given["param_groups"], strict=False)
+    ]
+    calls = calls_of(*user_files(case.found.failure))
+    added = only((body, body.place(each)) for body, each, call in calls if callee(call)[1] == "add_param_group")
+    level = case.found.level
+    if added is None or level.body is None or [each for each in sizes if each[0] != each[1]] != [(0, absent)]:
+        return None
+    inner, place = added
+    if inner.node is level.body.node:
+        return place, place
+    above = [each for each in statements(level.body.node) if each.lineno < level.line]
+    runs = [each for each in above if any(callee(call)[1] == inner.name for call in calls_in(each))]
+    return (place, level.body.place(runs[-1])) if runs else None
 
 
 def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:

@@ -29,7 +29,7 @@ from backsight.diagnosis.errors.copied import (
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
-from backsight.diagnosis.evidence.results_listed import appended, detached_parts, origins
+from backsight.diagnosis.evidence.results_listed import appended, detached_parts, origins, run_in_turn
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
@@ -39,7 +39,7 @@ from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
 from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
-from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -103,6 +103,9 @@ class Refused:
         read = {name: level.value(name) for name in names if not any(each.startswith(f"{name}.") for each in names)}
         if any(is_module(each) or (is_tensor(each) and needs_gradient(each)) for each in read.values()):
             return None
+        if level.body is not None:
+            parts = [node for node in expressions(level.statement) if isinstance(node, ast.Subscript)]
+            read |= {level.body.text(node): value_of(level, node) for node in parts}
         lists = {name: list(value) for name, value in read.items() if type(value) is list or type(value) is tuple}
         every = {name: each for name, each in lists.items() if each and all(is_tensor(one) for one in each)}
         if self.name:  # as PyTorch's frames tell
@@ -374,10 +377,13 @@ class Refused:
                         "does not go through the list, which would keep every graph in memory."
                     )
                 if self.parts is not None and level is not None:
-                    return (
-                        f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}."
-                        f"{'' if beside else ' If a loss depends on them, compute it in PyTorch instead.'}"
-                    )
+                    then = "" if beside else " If a loss depends on them, compute it in PyTorch instead."
+                    if kept is not None and kept.detached and run_in_turn(self.parts[1]):
+                        then = (
+                            f" Or, if backward() runs on each by itself, keep no graphs in {kept.name}: on "
+                            f"line {kept.place.line}, write `{kept.detached}`."
+                        )
+                    return f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}.{then}"
                 if self._runs_model and level is not None:
                     block = f"put line {level.place.line} inside `with torch.no_grad():`"
                     return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"

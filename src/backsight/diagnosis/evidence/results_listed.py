@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import torch
 from backsight.diagnosis.wording import shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, backward_roots, only
+from backsight.source import Place, assignments, backward_roots, only, statement_at
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
@@ -30,22 +31,28 @@ def origins(level: Level, name: str, held: list[torch.Tensor]) -> Iterator[Fact]
             computed = str(line.place)
             yield shown(line.place, "computes one of them, with its graph.")
     if (kept := appended(level, name)) is not None and not every:
-        yield shown(kept.place, f"keeps them in {as_code(name)}.")
+        yield shown(kept.place, f"keeps them in {as_code(kept.name)}.")
     for place in (each for each in every[-1:] if str(each) != computed):
         yield shown(place, f"keeps them in {as_code(name)}.", sure_if(len(every) == 1))
 
 
 class Appended(NamedTuple):
-    """The statement that puts the results into a list, and the same with each detached; `stepped` if backward has run
-    on each by then, so that no loss can be computed from what the list keeps."""
+    """The statement that puts the results into a list, as it calls that, and the same with each detached; `stepped` if
+    backward has run on each by then, so that no loss can be computed from what the list keeps."""
 
+    name: str
     place: Place
     detached: str
     stepped: bool
 
 
 def appended(level: Level, name: str) -> Appended | None:
-    """The only statement that appends to a list of the function, or of the object whose method it is."""
+    """The only statement that appends to a list of the function, or of the object whose method it is; of an element of
+    such a list, `losses[k]`, to the list that was appended there."""
+    if name.endswith("]"):
+        outer = appended(level, name.partition("[")[0])
+        inner = dotted(_given(level, outer.place)) if outer is not None else None
+        return appended(level, inner) if inner else None
     owner = name.rpartition(".")[0]
     bodies = [*methods_of(type(level.value(owner)))] if owner == "self" else [level.body] if not owner else []
     found = only(
@@ -62,14 +69,31 @@ def appended(level: Level, name: str) -> Appended | None:
     new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
     runs = [place for root, place in backward_roots(body) if root == body.text(value)]
     ended = bool(runs) and not any("retain_graph" in place.text for place in runs)
-    return Appended(body.place(statement), new, ended)
+    return Appended(name, body.place(statement), new, ended)
+
+
+def _given(level: Level, place: Place) -> ast.expr | None:
+    """What a statement of the function appends to a list."""
+    every = (each for each in calls_in(statement_at(level.body, *place.position)) if callee(each)[1] == "append")
+    return next((each.args[0] for each in every), None)
+
+
+def run_in_turn(held: list[torch.Tensor]) -> bool:
+    """Whether a watch has seen a backward between the last two results of a list, and backward has freed both."""
+    watch, last = current(), [each for each in held if needs_gradient(each)][-2:]
+    graphs = [survey((each,)).graph for each in last]
+    if watch is None or watch.level == "calls" or len(last) < 2:
+        return False
+    first, second = (max((node.sequence or 0 for node in each.nodes), default=0) for each in graphs)
+    ran = any(first < each.mark <= second for each in watch.backwards if each is not None and each.freed)
+    return ran and all(any(node.freed for node in each.nodes) for each in graphs)
 
 
 def detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
     """The statement with the list detached in it alone: a loss may still be computed from the list itself."""
     moved = ".cpu()" if any(each.device.type != "cpu" for each in held) else ""
     values = f"[each.detach(){moved} for each in {name}]"
-    nodes = [node for node in expressions(level.statement) if dotted(node) == name]
     body, statement = level.body, level.statement
+    nodes = [node for node in expressions(statement) if body is not None and body.text(node) == name]
     line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""
     return f"write `{line}`" if line else f"write `{values}` in place of `{name}`"

@@ -16,7 +16,12 @@ from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.errors.unused_input.copies import of_copies, rebound_in_loop
-from backsight.diagnosis.errors.unused_input.late import computed_before_loop, enabled_late, enabling
+from backsight.diagnosis.errors.unused_input.late import (
+    computed_before_loop,
+    enabled_late,
+    enabling,
+    entry_enabled_late,
+)
 from backsight.diagnosis.errors.unused_input.replaced import replaced
 from backsight.diagnosis.errors.unused_input.rows import of_row
 from backsight.diagnosis.evidence.idle import left_idle, parameter_at
@@ -468,6 +473,7 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     ignored,
     another_model,
     copied,
+    entry_enabled_late,
     takes_no_part,
 )
 

@@ -13,11 +13,14 @@ from backsight.diagnosis.errors.unused_input.case import Unused, computed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming import search
-from backsight.source import Body, Place, loop_facts
+from backsight.naming.plain import namespace
+from backsight.source import Body, Place, loop_facts, only
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.memory import is_tensor, needs_gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +158,72 @@ def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
 def _part(late: Late, statement: ast.stmt) -> str:
     """The statement as text."""
     return ast.unparse(statement) if statement.end_lineno != statement.lineno else late.body.text(statement)
+
+
+# What an entry or an attribute is turned on for was computed from it by a function that has returned.
+
+
+def entry_enabled_late(case: Unused) -> Finding | None:
+    """Name the statement that computed another entry, or attribute, from the input before its gradient was turned on:
+    `data["shift"] = data["pos"] - center`."""
+    for level in case.failure.users if len(case.tensors) == 1 else ():
+        for statement in statements(level.body.node) if level.body is not None else ():
+            receivers = (callee(each)[0] for each in calls_in(statement) if callee(each)[1] == "requires_grad_")
+            own = next((each for each in receivers if value_of(level, each) is case.tensors[0]), None)
+            if level.body is None or own is None or _key(own) is None or statement.lineno > level.line:
+                continue
+            early = only(_computed_from_entry(level, str(_key(own))))
+            holder = value_of(level, getattr(own, "value", None))
+            held = holder if type(holder) is dict else namespace(holder) or {}
+            other = held.get(early[1]) if early is not None else None
+            if early is None or not is_tensor(other) or not other.is_floating_point() or needs_gradient(other):
+                return None
+            first, _, place, at, turning = early
+            turned = level.body.place(statement)
+            return explanation(
+                f"{case.output} does not depend on {case.name}: {first} was computed from it before its gradient was "
+                "turned on.",
+                (
+                    shown(place, f"computes {first} from it, without a gradient."),
+                    shown(turned, "turns it on, which does not change what was computed before."),
+                    case.asked,
+                ),
+                f"Put `{turning}.requires_grad_()` above line {at.line}: on line {turned.line} it is too late.",
+                source=str(turned),
+            )
+    return None
+
+
+def _key(node: ast.AST | None) -> str | None:
+    """The entry or the attribute that an expression reads or assigns."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str(key))) | ast.Attribute(attr=key):
+            return key
+    return None
+
+
+def _computed_from_entry(level: Level, key: str) -> Iterator[tuple[str, str, Place, Place, str]]:
+    """For each function that computes entries from one: the first of them, its key, the statement, and where it
+    reads that one first, as it calls it."""
+    for body in functions(level.place.file):
+        own, reads = set[str](), list[tuple[Place, str]]()
+        for each in statements(body.node):
+            value = getattr(each, "value", None)
+            read = next((n for n in expressions(value) if _key(n) == key and not _is_called(n, value)), None)
+            if read is not None:
+                reads.append((body.place(each), body.text(read)))
+            named = {use.name for use in uses(value) if not use.binds} & own
+            target = each.targets[0] if isinstance(each, ast.Assign) and (read is not None or named) else None
+            if isinstance(target, ast.Name):
+                own.add(target.id)
+            elif target is not None and _key(target) not in (None, key) and reads:
+                yield body.text(target), str(_key(target)), body.place(each), *reads[0]
+                break
+
+
+def _is_called(node: ast.expr, value: ast.AST | None) -> bool:
+    """Whether an attribute is what a call runs, `.pos()`."""
+    return any(each.func is node for each in ast.walk(value) if isinstance(each, ast.Call)) if value else False
 
 
 # The output was computed before a loop, from a value of a variable that each iteration replaces.
