@@ -371,7 +371,7 @@ class Refused:
                 if kept is not None and kept.stepped and kept.detached:
                     return (
                         f"Keep the values alone: on line {kept.place.line}, write `{kept.detached}`. backward() "
-                        "has run by then, and the list would keep every graph in memory."
+                        "does not go through the list, which would keep every graph in memory."
                     )
                 if self.parts is not None and level is not None:
                     return (

@@ -48,6 +48,11 @@ def _title(found: Carrier) -> str:
     match found.kind:
         case "carried" if found.dropped is not None:
             return f"{found.inner} carries the graph of one {span} into the next: its detached copy is thrown away."
+        case "carried" if len(found.alike) > 1:
+            attribute, objects = name.rpartition(".")[2], listed(found.alike, 4)
+            objects = objects if _is_exact(found) else objects.replace(" and ", " or ")
+            carries = f"carries the graph of one {span} into the next"
+            return f"{attribute} of {objects} {carries}, and backward() has freed that graph."
         case "carried":
             of = f" of {found.level.function}()" if found.waits else ""
             return (
