@@ -51,28 +51,29 @@ def lines_of(body: Body, places: Collection[Place]) -> str:
     return f"line{'s' * (len(told) > 1 or ' ' in told[0])} {listed(told, len(told))}"
 
 
-def each_detached(body: Body | None, expression: str, line: int, name: str) -> dict[int, str]:
-    """Every statement through which an expression is computed from a variable, by its line, with that detached; empty
-    where one cannot be written so."""
+def each_detached(body: Body | None, expression: str, line: int, *names: str) -> dict[int, str]:
+    """Every statement through which an expression is computed from any of these variables, by its line, with those
+    detached; empty where one cannot be written so."""
     every = {place.line: place for each in ancestors(body, expression, line).values() for place in each.bound}
-    found = {at: _detached(*read_at(place), name) for at, place in sorted(every.items())}
+    found = {at: _detached(*read_at(place), names) for at, place in sorted(every.items())}
     edits = {at: new for at, new in found.items() if new is not None}
-    return edits if all(edits.values()) and Use(name, False) not in uses(parsed(expression)) else {}
+    itself = {Use(each, False) for each in names} & {*uses(parsed(expression))}
+    return edits if all(edits.values()) and not itself else {}
 
 
-def _detached(body: Body | None, statement: ast.stmt | None, name: str) -> str | None:
-    """A statement with a variable detached wherever it reads more than a size of it; None where it reads nothing of it,
-    and empty where it computes several results."""
+def _detached(body: Body | None, statement: ast.stmt | None, names: Collection[str]) -> str | None:
+    """A statement with some variables detached wherever it reads more than a size of them; None where it reads nothing
+    of them, and empty where it computes several results."""
     every = [*expressions(statement)]
     sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
-    read = [node for node in every if dotted(node) == name and id(node) not in sizes]
+    read = [node for node in every if dotted(node) in names and id(node) not in sizes]
     read = [node for node in read if not isinstance(getattr(node, "ctx", None), ast.Store)]
     if body is None or statement is None or not read:
         return None
     value = statement.value if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) else None
     if value is None or isinstance(value, ast.Tuple | ast.List | ast.Dict):
         return ""
-    return rewritten(body, statement, dict.fromkeys(read, f"{name}.detach()"))
+    return rewritten(body, statement, {node: f"{dotted(node)}.detach()" for node in read})
 
 
 _SIZES = frozenset({"size", "shape", "ndim", "dim", "dtype", "device", "numel"})

@@ -27,7 +27,7 @@ from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level
 from backsight.story.fixes import on_lines
 from backsight.story.handed import handed
-from backsight.story.holders import below, border, made_in, results_in, structure, ways_into
+from backsight.story.holders import below, border, leaves_below, made_in, results_in, structure, ways_into
 from backsight.story.recomputing import along
 from backsight.story.stepping import Step, steps_in
 from backsight.tape import Graph, Node
@@ -175,6 +175,8 @@ def _run_on(level: Level, expression: str, place: Place) -> list[torch.Tensor]:
 def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Graph, shared: set[int]) -> Finding:
     assert level.body is not None
     loss = case.loss if level is case.failure.user else "this loss"
+    if (found := _each_for_itself(case, level, place, other, loss, shared)) is not None:
+        return found
     common = {node.index for node in theirs.shared(case.graph)}
     weighed = (*_weighed(case, other, theirs, common), *_weighed(case, loss, case.graph, shared))
     joints = {each.joint for each in weighed} or {_key(case.graph, i) for i in border(case.graph, shared)}
@@ -189,7 +191,8 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         (other, place.line, _steps_elsewhere(case, level, place, shared)),
         (loss, level.line, _is_for_another(case, level, place, shared)),
     ):
-        seen = next((each for each in weighed if each.loss == apart), None)
+        those = (each for each in weighed if each.loss == apart)
+        seen = next((each for each in those if _held(case, level, {each.joint}) == through), None)
         read = ancestors(level.body, apart, line).get(through) if through else None
         where = read.read if read else seen.line.place if seen and seen.line else None
         if not through or not (seen or (stands and where)):
@@ -244,6 +247,60 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     elif add.how == add.call and _steps_between(level, place):
         fix += " Step the optimizers after that."
     return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+
+
+def _each_for_itself(case: Case, level: Level, place: Place, other: str, loss: str, shared: set[int]) -> Finding | None:
+    """Each loss has its own optimizer, and reads what only the optimizer of another one trains: detached there, none
+    of it is shared."""
+    cuts = _of_the_other(case, level, place, other, loss, shared)
+    lines = {other: place.line, loss: level.line}
+    edits = [each_detached(level.body, each, lines[each], *names) for each, names in cuts.items()]
+    if not edits or not all(edits):
+        return None
+    reads = {each: ancestors(level.body, each, lines[each]) for each in cuts}
+    every = listed([*dict.fromkeys(name for names in cuts.values() for name in names)], _FEW)
+    computed = [
+        shown(reads[each][names[0]].read, f"computes {each} from {listed(names, _FEW)}, still attached to its graph.")
+        for each, names in cuts.items()
+    ]
+    return explanation(
+        _freed_title(other, loss, every),
+        (
+            *computed,
+            shown(place, f"frees {counted(len(shared), 'operation')} behind {every} that {other} and {loss} share."),
+            shown(level.place, "needs them again."),
+            f"Each has its own optimizer: the step after {other}.backward() does not update what computes "
+            f"{listed(cuts[other], _FEW)}, and the one after {loss}.backward() not what computes "
+            f"{listed(cuts[loss], _FEW)}.",
+        ),
+        f"Detach in each loss what its own optimizer does not train: {on_lines({**edits[0], **edits[1]})}.",
+        str(reads[other][cuts[other][0]].read),
+    )
+
+
+def _of_the_other(
+    case: Case, level: Level, place: Place, other: str, loss: str, shared: set[int]
+) -> dict[str, list[str]]:
+    """The variables that each of two losses is computed from and that only the optimizer of another one trains, if
+    both then share nothing; empty if not."""
+    graph, body = case.graph, level.body
+    between = next(_trained_between(level, place), None)
+    after = next((each for each in steps_in(level) if each.place.position > level.place.position), None)
+    if place.position > level.place.position or between is None or after is None:
+        return {}
+    owned = {each for step in steps_in(level) for each in step.trained}
+    cuts, left = {other: list[str](), loss: list[str]()}, {other: set[int](), loss: set[int]()}
+    for joint in border(graph, shared):
+        leaves = owned & {id(leaf.tensor()) for leaf in leaves_below(graph, joint)}
+        for apart, line, step in ((other, place.line, between), (loss, level.line, after)):
+            if leaves & step.trained:
+                left[apart].update(below(graph, [joint]))
+                continue
+            names = (each for each in ancestors(body, apart, line) if [joint] == made_in(graph, level.value(each)))
+            if not leaves or (name := next(names, None)) is None:
+                return {}
+            cuts[apart].append(name)
+    return cuts if all(cuts.values()) and not left[other] & left[loss] & set(graph.saved) else {}
 
 
 def _beside(
@@ -384,8 +441,8 @@ def _weighed(case: Case, loss: str, graph: Graph, shared: set[int]) -> Iterator[
                 own = not any(each.index in shared for each in beside)
                 meetings += [graph.nodes[i]] if beside else []
                 products |= {joint: graph.nodes[i]} if beside and is_product and own and len(meetings) == 1 else {}
-    others = {_key(graph, joint) for joint in joints if joint not in products}
     for joint, product in products.items():
+        others = {_key(graph, each) for each in joints if each != joint}
         line = case.watch.line_of(product) if case.watch else None
         yield _Weighed(loss, _key(graph, joint), line, others)
 
