@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.parameter_groups import in_two_groups
 from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
@@ -24,7 +25,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.snapshot import groups
-from backsight.source import Body, Place, statements_of
+from backsight.source import Body, Place, calls_of, statements_of
 from backsight.source.bindings import assigned, target_names
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, is_constant, is_text, statements
 from backsight.source.imports import meaning
@@ -312,16 +313,45 @@ def _dense(case: _Case) -> Finding | None:
     table = next((each for each in dense if id(each) in looked_up), None)
     if table is not None:
         return _used_otherwise(case, dense, table, keep)
+    asked = list(_asked(case, *_ASKING))
     fix = (
         f"Give SparseAdam only what has a sparse gradient, torch.optim.SparseAdam({keep}), and the rest to an "
         "optimizer of its own, torch.optim.Adam; call zero_grad() and step() on both."
         if keep
         else "Make the embeddings with sparse=True, give their weights alone to SparseAdam, and the rest to "
         "torch.optim.Adam; call zero_grad() and step() on both. Or use torch.optim.Adam for everything."
+        if asked or _has_tables(case)
+        else f"Use torch.optim.Adam{_as_adam(case)}. SparseAdam is for embeddings made with sparse=True; here are none."
     )
+    built = made_at(case.found)
     return case.told(
-        f"{case.name} takes sparse gradients only, and {listed(names, _MOST)} {has}.", [], fix, case.found.level.place
+        f"{case.name} takes sparse gradients only, and {listed(names, _MOST)} {has}.",
+        [
+            *([shown(built, "makes it.")] if built else []),
+            "A gradient with many zeros is dense, too, unless it is stored as a sparse tensor, as that of an embedding "
+            "with sparse=True is.",
+        ],
+        fix,
+        built or case.found.level.place,
     )
+
+
+def _as_adam(case: _Case) -> str:
+    """The statement that makes a SparseAdam, the only one of the program, with Adam in place of it."""
+    calls = [each for each in calls_of(*user_files(case.found.failure)) if callee(each[2])[1] == case.kind]
+    body, statement, call = calls[0] if len(calls) == 1 else (None, None, None)
+    if body is None or statement is None or call is None:
+        return ""
+    if isinstance(call.func, ast.Name):
+        return ""  # Adam may not be imported
+    line = rewritten(body, statement, {call.func: f"{body.text(call.func).removesuffix(case.kind)}Adam"})
+    return f": on line {statement.lineno}, write `{line}`" if line else ""
+
+
+def _has_tables(case: _Case) -> bool:
+    """Whether the program has an embedding, which may be looked up sparsely."""
+    found = search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found
+    return any(isinstance(each, torch.nn.Embedding | torch.nn.EmbeddingBag) for each, _ in found)
 
 
 def _looked_up_sparsely(case: _Case) -> Iterator[torch.Tensor]:

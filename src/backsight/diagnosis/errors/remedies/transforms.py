@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body
+from backsight.source.bindings import spots
 from backsight.source.body import callee, dotted, keyword, statements
+from backsight.source.definitions import definitions
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, shape_of
+
+_Shapes: TypeAlias = list[tuple[int, ...] | None]
 
 
 @remedy(r"don't yet support saved tensor hooks")
@@ -51,8 +57,83 @@ def _shape_of_gradient(found: Refusal, match: Match) -> Remedy | None:
     if (of_vjp := _vjp(level.body, call)) is not None:
         output, position = of_vjp[1], 0
     given = keyword(call, "grad_outputs", "gradient", "grad_tensors") or next(iter(call.args[position:]), None)
-    pair = [_element(each, int(match[1])) for each in (output, given)]
-    return _in_shape(level, "gradient", *pair)
+    if output is not None and given is not None and (known := _of_each(level, call, output, given)) is not None:
+        return known
+    like, element = (_element(each, int(match[1])) for each in (output, given))
+    sizes = [tuple(map(int, re.findall(r"\d+", each))) for each in re.findall(r"Size\((.*?)\)", match.string)]
+    return _in_shape(level, "gradient", like, element, sizes[::-1])
+
+
+def _of_each(level: Level, call: ast.Call, outputs: ast.expr, given: ast.expr) -> Remedy | None:
+    """Every gradient in the shape of its own output, where two lists are given: ones anew, others reshaped."""
+    body, statement = level.body, level.statement
+    sizes = [_shapes_in(level, each) for each in (outputs, given)]
+    if body is None or statement is None or min(map(len, sizes)) < 1 or len(sizes[0]) != len(sizes[1]):
+        return None
+    name, text = dotted(given), body.text(outputs)
+    above = [each for each in spots(body.node) if each.node.lineno < level.line]
+    filled = [each for each in above if name and any(definitions(each, name))]
+    made = filled[-1].node if filled else statement
+    value = made.value if isinstance(made, ast.Assign) else given
+    ones = _all_ones(value)
+    read = {dotted(each) or "" for each in ast.walk(outputs) if isinstance(each, ast.expr)}
+    late = any(any(definitions(each, of)) for each in above if each.node.lineno > made.lineno for of in read)
+    if isinstance(outputs, ast.List | ast.Tuple) and isinstance(value, ast.List | ast.Tuple):
+        new = _listed_anew(body, outputs.elts, value.elts, *sizes)
+    elif ones:
+        new = f"[torch.ones_like(each) for each in {text}]"
+    elif all(a is not None and b is not None and math.prod(a) == math.prod(b) for a, b in zip(*sizes, strict=True)):
+        new = f"[each.reshape(of.shape) for each, of in zip({body.text(given)}, {text})]"
+    else:
+        new = ""
+    at, old = (made, value) if ones and not late else (statement, given)
+    line = rewritten(body, at, {old: new}) if new else ""
+    if not line:
+        return None
+    whole = rewritten(body, statement, {call: f"sum({text}).backward()"})
+    alone = isinstance(statement, ast.Expr) and len(call.args) + len(call.keywords) == 2
+    scalars = alone and ones and all(each is not None and math.prod(each) == 1 for each in sizes[0])
+    scalars &= callee(call)[1] == "backward"
+    adding = f" Or add them: on line {statement.lineno}, write `{whole}`." if scalars and whole else ""
+    says = f"makes gradients that do not have the shapes of {text}."
+    return Remedy(
+        f"Each gradient must have the shape of its own output: on line {at.lineno}, write `{line}`.{adding}",
+        (shown(body.place(made), says),) if made is not statement else (),
+        body.place(made),
+    )
+
+
+def _listed_anew(body: Body, outputs: list[ast.expr], given: list[ast.expr], due: _Shapes, got: _Shapes) -> str:
+    """A list with each gradient in the shape of its output; empty where one has another number of entries."""
+    if len(outputs) != len(given) or any(isinstance(each, ast.Starred) for each in (*outputs, *given)):
+        return ""
+    new = list[str]()
+    for of, each, shape, has in zip(outputs, given, due, got, strict=True):
+        text = body.text(each)
+        if shape is not None and has is not None and math.prod(shape) != math.prod(has):
+            return ""
+        anew = _like(each, body.text(of)) if isinstance(each, ast.Call) else ""
+        new.append(text if shape == has is not None else anew or f"{simple(text)}.reshape({body.text(of)}.shape)")
+    return f"[{', '.join(new)}]"
+
+
+def _shapes_in(level: Level, node: ast.expr) -> _Shapes:
+    """The shape of each tensor in a list, None for one that is made there; empty where there is no list."""
+    written = node.elts if isinstance(node, ast.List | ast.Tuple) else None
+    held: Any = value_of(level, node) if written is None else [value_of(level, each) for each in written]
+    return [shape_of(each) for each in held] if type(held) in (list, tuple) else []
+
+
+def _all_ones(value: ast.expr) -> bool:
+    """Whether a list is of ones alone: `[torch.ones(1) for _ in losses]`, `[torch.ones(1)] * 2`."""
+    match value:
+        case ast.List(elts) | ast.Tuple(elts):
+            return bool(elts) and all(map(_all_ones, elts))
+        case ast.ListComp(elt=each) | ast.BinOp(left=ast.List() as each, op=ast.Mult()):
+            return _all_ones(each)
+        case ast.Call():
+            return meaning(value.func) == "torch.ones"
+    return False
 
 
 def _vjp(body: Body, call: ast.Call) -> tuple[ast.stmt, ast.expr] | None:
@@ -65,8 +146,13 @@ def _vjp(body: Body, call: ast.Call) -> tuple[ast.stmt, ast.expr] | None:
     return None
 
 
-def _in_shape(level: Level, what: str, like: ast.expr | None, given: ast.expr | None) -> Remedy | None:
-    """Give what was passed the shape of a tensor: where it is made, or else where it is passed."""
+def _in_shape(
+    level: Level, what: str, like: ast.expr | None, given: ast.expr | None, sizes: Sequence[tuple[int, ...]] = ()
+) -> Remedy | None:
+    """Give what was passed the shape of a tensor: where it is made, or else where it is passed.
+
+    sizes: their shapes, where the message has them.
+    """
     if level.body is None or level.statement is None or like is None or given is None:
         return None
     text = level.body.text(like)
@@ -76,12 +162,13 @@ def _in_shape(level: Level, what: str, like: ast.expr | None, given: ast.expr | 
         line = rewritten(level.body, made[0], {made[1]: factory})
         place = level.body.place(made[0])
         return Remedy(f"{must}: on line {place.line}, write `{line}`.", (), place)
-    sizes = [shape_of(value_of(level, each)) for each in (like, given)]
-    if _broadcasts(sizes[1], sizes[0]):
-        new = f"{simple(level.body.text(given))}.expand_as({text})"
+    due, got = sizes if len(sizes) == 2 else [shape_of(value_of(level, each)) for each in (like, given)]
+    same = due is not None and got is not None and math.prod(due) == math.prod(got)
+    if same or _broadcasts(got, due):
+        new = f"{simple(level.body.text(given))}.{f'reshape({text}.shape)' if same else f'expand_as({text})'}"
         line = rewritten(level.body, level.statement, {given: new})
         return Remedy(f"{must}: on line {level.line}, write `{line}`.") if line else None
-    return Remedy(f"{must}: {shaped(sizes[0])}.") if sizes[0] else None
+    return Remedy(f"{must}: {shaped(due)}.") if due else None
 
 
 def _element(node: ast.expr | None, index: int) -> ast.expr | None:
