@@ -280,12 +280,13 @@ def _taken(section: Section, node: ast.expr | None) -> dict[str, list[object]]:
         if not isinstance(each, ast.ListComp | ast.GeneratorExp) or len(each.generators) != 1:
             continue
         target, name = each.generators[0].target, dotted(each.generators[0].iter) or ""
-        entries, at = section.value(name), None
+        entries = section.value(name)
+        at: int | None = None
         match each.elt:
-            case ast.Subscript(value=ast.Name(id=entry), slice=ast.Constant(value=int(at))) if dotted(target) == entry:
-                pass
+            case ast.Subscript(value=ast.Name(id=entry), slice=ast.Constant(value=int(k))) if dotted(target) == entry:
+                at = k
             case ast.Name() if isinstance(target, ast.Tuple):
-                at = next((k for k, one in enumerate(target.elts) if dotted(one) == dotted(each.elt)), None)
+                at = next((i for i, one in enumerate(target.elts) if dotted(one) == dotted(each.elt)), None)
         if at is not None and type(entries) is list and all(type(one) in (list, tuple) for one in entries):
             found.setdefault(name, []).extend(one[at] for one in entries if -len(one) <= at < len(one))
     return found
