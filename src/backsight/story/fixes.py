@@ -246,6 +246,13 @@ def _entry_anew(subject: Subject, changed: Changed) -> str | None:
     holder = scene.section.value(whole)
     if type(holder) is not tuple and (holder is not None or not subject.saved.requires_grad):
         return None
+    inside = [*ast.walk(scene.section.body.node)]
+    indexed = {
+        id(each.value) for each in inside if isinstance(each, ast.Subscript) and type(each.slice) is ast.Constant
+    }
+    read = [each for each in inside if isinstance(each, ast.expr) and dotted(each) == whole and _is_read(each)]
+    if holder is None and not all(id(each) in indexed for each in read):
+        return None  # a whole that is computed with is a tensor
     queue = [subject.node]  # a part of a tensor would be taken from it on the way to what has saved it
     for each in queue if holder is None else ():  # grows as we go
         if each.op == "Select":

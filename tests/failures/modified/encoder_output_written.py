@@ -1,5 +1,5 @@
 # code: BS202
-# variable: encoded[0]
+# variable: encoded | encoded[0]
 # cause: encoded[0][:, :, t] = self.blend(encoded[0][:, :, t])
 # fix: encoded = (encoded[0].clone(), *encoded[1:])
 import torch
