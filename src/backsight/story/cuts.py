@@ -265,11 +265,31 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> CutOff:
         return _unrecorded(section, cut, trained)
     cut = _first_within(section, cut)
     names = operands(section, cut)
-    held = {name: _carries(section, name, trained) for name in names}
+    taken = _taken(section, node_of(section, cut))
+    held = {n: trained.carries(taken[n]) is True if n in taken else _carries(section, n, trained) for n in names}
     operand = next((name for name, carries in held.items() if carries), "")
     known = [carries for carries in held.values() if carries is not None]
     verdict = True if operand else False if known else None
     return CutOff(section, cut, verdict, operand)
+
+
+def _taken(section: Section, node: ast.expr | None) -> dict[str, list[object]]:
+    """What an expression takes from each entry of a list: `[t[0] for t in memory]`, `[s for s, _ in memory]`."""
+    found: dict[str, list[object]] = {}
+    for each in ast.walk(node) if node is not None else ():
+        if not isinstance(each, ast.ListComp | ast.GeneratorExp) or len(each.generators) != 1:
+            continue
+        target, name = each.generators[0].target, dotted(each.generators[0].iter) or ""
+        entries = section.value(name)
+        at: int | None = None
+        match each.elt:
+            case ast.Subscript(value=ast.Name(id=entry), slice=ast.Constant(value=int(k))) if dotted(target) == entry:
+                at = k
+            case ast.Name() if isinstance(target, ast.Tuple):
+                at = next((i for i, one in enumerate(target.elts) if dotted(one) == dotted(each.elt)), None)
+        if at is not None and type(entries) is list and all(type(one) in (list, tuple) for one in entries):
+            found.setdefault(name, []).extend(one[at] for one in entries if -len(one) <= at < len(one))
+    return found
 
 
 def _carries(section: Section, name: str, trained: Trained) -> bool | None:

@@ -31,6 +31,7 @@ from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, shared_at, stale, works_in_place
 from backsight.story.files import made_in_place
+from backsight.story.holders import given
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
 from backsight.story.parts import fills, fills_in_order, in_a_list, reads
 from backsight.story.sections import results_of
@@ -139,6 +140,10 @@ def _as_it_was(
             f"Compute with a copy of it, created with .clone(), wherever line {changed.place.line} modifies it later."
         )
     copied = _spelled(subject, changed)
+    if (entry := _entry_anew(subject, changed)) is not None:
+        if entry:
+            return _Copy("Modify a copy:", f"put `{entry}` before line {_above(changed)}")
+        copied = ""
     if not copied:
         return f"Modify a copy of it, created with .clone() before line {changed.before.line}."
     return _Copy("Modify a copy:", f"put {copied} = {copied}.clone() before line {_above(changed)}")
@@ -222,6 +227,39 @@ def _variable(changed: Changed) -> str:
     inside = ast.walk(changed.scene.section.body.node)
     loops = [each.target for each in inside if isinstance(each, ast.For | ast.comprehension)]
     return "" if name in target_names(*loops) else ast.unparse(node)
+
+
+def _entry_anew(subject: Subject, changed: Changed) -> str | None:
+    """A new tuple with a copy of the entry that is changed, `out[0]`; empty where that may be a
+    part of a tensor, and None where it is no entry, or one of a list or dict, which takes another tensor."""
+    node, scene = parsed(changed.name), changed.scene
+    statement = statement_at(scene.section.body, changed.place.line) if scene else None
+    if not isinstance(node, ast.Subscript) and isinstance(statement, ast.Assign | ast.AugAssign):
+        node = statement.target if isinstance(statement, ast.AugAssign) else statement.targets[0]
+        node = node.value if isinstance(node, ast.Subscript) else node  # of `out[0][:, t] = x`, what is written into
+        while isinstance(node, ast.Subscript) and dotted(node.value) != changed.name:
+            node = node.value
+    whole = dotted(node.value) if isinstance(node, ast.Subscript) else None
+    at = node.slice.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) else None
+    if whole is None or type(at) is not int or scene is None or scene.call:
+        return None
+    holder = scene.section.value(whole)
+    if type(holder) is not tuple and (holder is not None or not subject.saved.requires_grad):
+        return None
+    inside = [*ast.walk(scene.section.body.node)]
+    indexed = {
+        id(each.value) for each in inside if isinstance(each, ast.Subscript) and type(each.slice) is ast.Constant
+    }
+    read = [each for each in inside if isinstance(each, ast.expr) and dotted(each) == whole and _is_read(each)]
+    if holder is None and not all(id(each) in indexed for each in read):
+        return None  # a whole that is computed with is a tensor
+    queue = [subject.node]  # a part of a tensor would be taken from it on the way to what has saved it
+    for each in queue if holder is None else ():  # grows as we go
+        if each.op == "Select":
+            return ""
+        queue += [one for one in given(each) if each is subject.node or len(each.inputs) == 1]
+    before, after = (f"*{whole}[:{at}], " if at else ""), f"*{whole}[{at + 1}:]"
+    return f"{whole} = ({before}{whole}[{at}].clone(), {after})"
 
 
 def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:

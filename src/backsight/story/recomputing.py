@@ -27,7 +27,7 @@ from backsight.story.failure import Level
 from backsight.story.fixes import every_time, on_lines
 from backsight.story.holders import below, made_in, results_in, terms, ways_into
 from backsight.story.joints import is_of_this_pass, joint_of, passes_before
-from backsight.story.memory import is_module, is_tensor
+from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.ratios import ratio_of_one
 from backsight.story.sections import methods_of
 from backsight.story.stepping import optimizer_steps, steps_in
@@ -332,6 +332,8 @@ def _inside_loop(found: Carrier) -> str:
         return again
     own = made is not None and level.body is not None and made.file == level.body.file
     own = own and any(each.lineno == made.line for each in statements(level.body.node))  # type: ignore[union-attr]
+    if own and made is not None and (values := _values_of_held(found, made)):
+        return values
     inside = _into_loop(level, facts.loop, name, made if own else None)
     if not own and made is not None and "." in name and made == (again_at := stored_at(case, name)):
         inside = f"compute {name} inside the loop, as line {again_at.line} does"
@@ -342,6 +344,33 @@ def _inside_loop(found: Carrier) -> str:
     if added := _added(case, level, facts.loop):
         return f"{added} Or {inside}."
     return f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
+
+
+def _values_of_held(found: Carrier, made: Place) -> str:
+    """What to do where the loop reads an old result only out of what was built from it, a dataset, a list: that would
+    keep it, though it be computed again."""
+    level, facts, graph, (body, statement) = found.level, found.facts, found.case.graph, read_at(made)
+    loop = statement_at(level.body, *facts.loop.position) if facts is not None else None
+    computed = {made.line: found.name} if is_tensor(level.value(found.name)) else _computed_along(level, made)
+    new = {line: as_values(body, statement_at(body, line)) for line in computed}
+    direct = (
+        [level.value(use.name) for use in uses(statement)] if statement is not None and made.line not in new else []
+    )
+    direct = [each for each in direct if is_tensor(each) and needs_gradient(each) and each.is_leaf]
+    if not isinstance(loop, ast.For | ast.While) or not new or not all(new.values()) or direct:
+        return ""
+    after = _after(level, sorted(new), loop.lineno)
+    built = sorted(each for one in after for each in _bound(one) if not _is_data(level.value(each)))
+    named = set(computed.values()).union(*(_bound(each) for each in after)).difference(built)
+    read = {use.name for each in ast.walk(loop) if isinstance(each, ast.stmt) for use in uses(each) if not use.binds}
+    if named & read or not read.intersection(built):
+        return ""
+    leaves = [leaf.label for leaf in graph.leaves if leaf.node in below(graph, found.nodes)]
+    name, why = listed([*computed.values()]), f"{listed(leaves, 3)} require{'s' * (len(leaves) == 1)} grad"
+    return (
+        f"To use its values only, {on_lines(new)}: {name} {'has' if len(new) == 1 else 'have'} a graph because {why}. "
+        f"To compute {name} again would not do, because {listed(built, 2)} keep{'s' * (len(built) == 1)} the old graph."
+    )
 
 
 def each_again(level: Level | None, loss: str) -> str:

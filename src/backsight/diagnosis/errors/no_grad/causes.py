@@ -91,10 +91,17 @@ def _of_first(scene: Scene, among: Sequence[CutOff], proven: list[CutOff]) -> Fi
 
 
 def _is_meant(scene: Scene, cut: CutOff) -> int:
-    """How likely a cut is no mistake: of labels, around a target, or of what may have no gradient anyway."""
+    """How likely a cut is no mistake: of labels, around a target, or of what may have no gradient anyway. Of
+    two as likely ones, `.detach()` is written on purpose, and results are not copied into a new tensor on purpose."""
     is_block = cut.cut.kind == "no_grad" and not cut.cut.place.text.startswith("@")
     leads_on = cut.arrives or any(each.before and each.before[-1] == cut.cut for each in scene.suspects)
-    return 4 * (not leads_on) + 2 * (not cut.cut.always) + is_block
+    is_asked_for = cut.cut.kind == "detach" and any(_copies_results(each) for each in scene.suspects)
+    return 8 * (not leads_on) + 4 * (not cut.cut.always) + 2 * is_block + is_asked_for
+
+
+def _copies_results(cut: CutOff) -> bool:
+    """Whether a new tensor is made of results that a gradient goes into, and that it comes to by no other cut."""
+    return cut.cut.kind == "copy" and cut.verdict is True and not cut.before
 
 
 def cut_as_seen(scene: Scene) -> Finding | None:
