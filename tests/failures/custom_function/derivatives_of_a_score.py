@@ -15,7 +15,7 @@ class Score(torch.autograd.Function):
     def backward(ctx, grad_output):
         x, scale = ctx.saved_tensors
         again = (x * scale).tanh().sum()
-        again.requires_grad_()
+        again.requires_grad = True
         along_x = torch.autograd.grad(again, x, grad_output, allow_unused=True)
         along_scale = torch.autograd.grad(again, scale, grad_output, allow_unused=True)
         return along_x, along_scale

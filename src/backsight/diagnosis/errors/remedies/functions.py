@@ -193,6 +193,9 @@ def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) 
     computed = [computing(body, at) for at, _ in asking]
     if not switches(body):
         edits += dict.fromkeys(enabled(lines, body) for lines in computed)
+        flags = {f"{_root(body, call)}.requires_grad" for _, call in asking}  # of a result they cannot be set
+        flagged = (each for each in statements(body.node) if isinstance(each, ast.Assign))
+        edits += [removed(body.place(each)) for each in flagged if dotted(each.targets[0]) in flags]
     for (at, call), (_, after) in itertools.pairwise(asking):
         if _root(body, call) == _root(body, after) and keyword(call, "retain_graph", "create_graph") is None:
             new = rewritten(body, at, {call: f"{body.text(call)[:-1].rstrip(', ')}, retain_graph=True)"})
