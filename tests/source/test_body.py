@@ -9,7 +9,16 @@ import warnings
 
 import pytest
 
-from backsight.source.body import Body, Place, function_at, is_shared, one_line, statement_at, statements
+from backsight.source.body import (
+    Body,
+    Place,
+    function_at,
+    functions,
+    is_shared,
+    one_line,
+    statement_at,
+    statements,
+)
 
 NESTED = "x = " + "(" * 5000 + "1" + ")" * 5000 + "\n"
 UNPARSABLE = ["not Python", "null byte", "nested too deeply", "not a character"]
@@ -93,6 +102,19 @@ class TestFunctionAt:
         assert [body.text(each) for each in statements(body.node)] == ["x.detach()"]
 
     @pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects do not keep columns")
+    def test_a_lambda_is_one_of_its_file_however_many_others_were_read_since(self, tmp_path):
+        file = tmp_path / "train.py"
+        file.write_text("f = lambda x: x.detach()\n")
+        code = next(each for each in compile(file.read_text(), str(file), "exec").co_consts if hasattr(each, "co_code"))
+        assert function_at(code) is not None
+        for number in range(300):
+            other = tmp_path / f"other{number}.py"
+            other.write_text(f"x = {number}\n")
+            assert len([*functions(str(other))]) == 1
+        (module,) = functions(str(file))
+        held = [node.args for node in ast.walk(module.node) if isinstance(node, ast.Lambda)]
+        assert any(each is function_at(code).node.args for each in held)
+
     def test_of_several_lambdas_on_a_line_the_one_that_ran(self):
         texts = ["x.sum()", "x.mean()", "lambda y: y + 1", "y + 1"]
         code = compile("f = (lambda x: x.sum(), lambda x: x.mean(), lambda x: lambda y: y + 1)\n", "<lambdas>", "exec")

@@ -121,7 +121,7 @@ def function_at(code: types.CodeType) -> Body | None:
     if name == "<module>" or name.startswith("<cell line"):  # IPython renames the code object of a cell
         node = scopes.get(("<module>", 0))
     elif name == "<lambda>":
-        node = _lambda("".join(lines), code)
+        node = _lambda(scopes, code)
     elif name in _COMPREHENSIONS:
         node = max((scope for scope in scopes.values() if _covers(scope, line)), key=_first, default=None)
     else:
@@ -129,9 +129,9 @@ def function_at(code: types.CodeType) -> Body | None:
     return None if node is None else Body(code.co_filename, node, lines)
 
 
-def _lambda(source: str, code: types.CodeType) -> ast.FunctionDef | None:
+def _lambda(scopes: _Scopes, code: types.CodeType) -> ast.FunctionDef | None:
     """The lambda that `code` was compiled from: the one on its line, which of several its instructions lie in."""
-    found = _lambdas(source, _others(code.co_filename)).get(code.co_firstlineno, ())
+    found = scopes.lambdas.get(code.co_firstlineno, ())
     if len(found) > 1 and sys.version_info >= (3, 11):
         spans = [(line, start) for line, _, start, _ in code.co_positions() if line is not None and start is not None]
         spans = [(line, start) for line, start in spans if line and start]  # those of its beginning have column 0
@@ -142,16 +142,6 @@ def _lambda(source: str, code: types.CodeType) -> ast.FunctionDef | None:
 
 def _spans(node: ast.stmt, line: int, column: int) -> bool:
     return (node.lineno, node.col_offset) <= (line, column) < _end(node)
-
-
-@functools.lru_cache(maxsize=32)
-def _lambdas(source: str, others: tuple[str, ...]) -> dict[int, tuple[ast.FunctionDef, ...]]:
-    """Every lambda by its line, each as the function that it stands for."""
-    module, found = _scopes(source, others).get(("<module>", 0)), dict[int, tuple[ast.FunctionDef, ...]]()
-    for node in ast.walk(module) if module else ():
-        if isinstance(node, ast.Lambda):
-            found[node.lineno] = (*found.get(node.lineno, ()), as_function(node))
-    return found
 
 
 def as_function(node: ast.Lambda) -> ast.FunctionDef:
@@ -416,14 +406,26 @@ def _lines(file: str) -> tuple[str, ...]:
         return ()
 
 
-@functools.lru_cache(maxsize=32)
-def _scopes(source: str, others: tuple[str, ...]) -> dict[tuple[str, int], Scope]:
+class _Scopes(dict[tuple[str, int], Scope]):
     """Every scope by name and first line: of its first decorator (as `co_firstlineno` has it) and of its `def`."""
+
+    @functools.cached_property
+    def lambdas(self) -> dict[int, tuple[ast.FunctionDef, ...]]:
+        """Every lambda of the same tree by its line, each as the function that it stands for."""
+        module, found = self.get(("<module>", 0)), dict[int, tuple[ast.FunctionDef, ...]]()
+        for node in ast.walk(module) if module else ():
+            if isinstance(node, ast.Lambda):
+                found[node.lineno] = (*found.get(node.lineno, ()), as_function(node))
+        return found
+
+
+@functools.lru_cache(maxsize=128)  # nodes are told by identity: a file that is read again is another
+def _scopes(source: str, others: tuple[str, ...]) -> _Scopes:
     tree = _tree(source)
     if tree is None:
-        return {}
+        return _Scopes()
     note_meanings(tree, {name: means for each in reversed(others) for name, means in _imports(each).items()})
-    found: dict[tuple[str, int], Scope] = {("<module>", 0): tree}
+    found = _Scopes({("<module>", 0): tree})
     stack: list[Scope] = [tree]
     while stack:
         for statement in statements(stack.pop()):

@@ -18,8 +18,9 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     'error = output - target'
 
     Of a compound statement it returns the first line alone, of one that shares its line with others, as the body of a
-    lambda does, all of that line.
+    lambda does, all of that line. A target stays where what replaces it cannot be assigned to.
     """
+    changes = {node: new for node, new in changes.items() if not _is_bound(node) or isinstance(parsed(new), _TARGETS)}
     if any(True for _ in blocks(statement)):
         text = _unparsed(without_blocks(statement), changes)
     elif statement.lineno == statement.end_lineno:
@@ -27,6 +28,13 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     else:
         text = _unparsed(statement, changes)
     return text if len(text) <= _WIDEST else ""
+
+
+_TARGETS = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.List)
+
+
+def _is_bound(node: ast.expr) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
 
 
 def simple(expression: str) -> str:

@@ -106,6 +106,8 @@ def soft(suspect: CutOff) -> tuple[str, str]:
     """A comparison as the step of a sigmoid, with what takes its result for a condition; empty where the text does not
     show what the result is for. And what of it stays."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    if statement is not None and isinstance(node, ast.Compare) and (chosen := _chosen(body, statement, node)):
+        return chosen
     if isinstance(statement, ast.Return) and isinstance(node, ast.Compare):
         return _stepped(body, statement, node)
     if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Compare) or type(node.ops[0]) not in _ORDER:
@@ -128,6 +130,42 @@ def soft(suspect: CutOff) -> tuple[str, str]:
     edits = [f"On line {statement.lineno}, write `{rewritten(body, statement, {_as_float(statement, node): new})}`"]
     edits += [f"on line {line}, write `{new}`" for line, new in _conditions(body, statement, name)]
     return "; ".join(edits), ""
+
+
+def _chosen(body: Body, statement: ast.stmt, node: ast.Compare) -> tuple[str, str] | None:
+    """What chooses by a comparison as a weighted sum of both choices; what selects entries by one or several, in
+    words. None for any other statement."""
+    value, weight = getattr(statement, "value", None), _weight(body, node)
+    for call in calls_in(statement):
+        if callee(call)[1] == "where" and len(call.args) == 3 and call.args[0] is node and weight:
+            a, b = (simple(body.text(each)) for each in call.args[1:])
+            mixed = f"{b} + {weight} * ({a} - {b})"
+            new = rewritten(body, statement, {call: mixed if value is call else f"({mixed})"})
+            return (f"On line {statement.lineno}, write `{new}`", "") if new else None
+    if not isinstance(value, ast.expr):
+        return None
+    names = bound(statement) if any(each is node for each in ast.walk(value)) else set[str]()
+    reading = [statement, *(later for name in names for later in _later(body, statement, name))]
+    for mask in (each for later in reading for each in expressions(later) if isinstance(each, ast.Subscript)):
+        chosen = value if dotted(mask.slice) in names else mask.slice
+        if any(each is node for each in ast.walk(chosen)) and (weight := _weight(body, chosen)):
+            return (
+                f"Weigh all entries instead of selecting some by {body.text(chosen)}: with `weight = {weight}`, a mean "
+                f"over {body.text(mask)} becomes `(weight * values).sum() / weight.sum()`, where values has every entry"
+            ), ""
+    return None
+
+
+def _weight(body: Body, node: ast.expr) -> str:
+    """A comparison as the step of a sigmoid, and of several that all have to hold, their product; else empty."""
+    match node:
+        case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
+            one, other = _weight(body, left), _weight(body, right)
+            return f"{one} * {other}" if one and other else ""
+        case ast.Compare(left=left, ops=[order], comparators=[right]) if type(order) in _ORDER:
+            one, other = (simple(body.text(each)) for each in (left, right))
+            return f"torch.sigmoid({_ORDER[type(order)].format(one, other)})"
+    return ""
 
 
 def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str, str]:

@@ -16,13 +16,25 @@ import torch
 
 from backsight.source import Cut, Place, statement_at
 from backsight.source.bindings import spots, uses
-from backsight.source.body import SCOPES, Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import (
+    SCOPES,
+    Body,
+    blocks,
+    body_around,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    given_to,
+    statements,
+)
 from backsight.source.cut_rules import Kind, carriers, rule_of
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
+from backsight.story.memory import is_leaf, needs_gradient
 from backsight.story.modes import Disabled, disabled_by, enabled_within, in_force, is_sure
-from backsight.story.sections import Section, section_of
+from backsight.story.sections import Section, followed, section_of
 from backsight.story.trained import Trained
 from backsight.tape import Graph
 from backsight.tracing import Line, Severed, current, met
@@ -99,7 +111,11 @@ class CutOff:
         """What it cuts off: the parts of its expression; of a block, what the statements inside compute."""
         body = self.section.body
         if self.cut.kind == "no_grad":
-            inside = (getattr(each, "value", None) for each in unrecorded(self.section, self.cut))
+            inside = (
+                getattr(each, "value", None)
+                for each in unrecorded(self.section, self.cut)
+                if not _updates(self.section, each)
+            )
             return [(body.text(each), each.lineno) for each in inside if isinstance(each, ast.expr)]
         node = node_of(self.section, self.cut)
         parts = [each for each, _ in carriers(node)] if node is not None else []
@@ -176,6 +192,28 @@ def _with(cut: CutOff, every: Sequence[CutOff]) -> Iterator[CutOff]:
     here = [each for each in here if cut.cut not in each.before and each.cut not in cut.before]
     sure = {each.cut.expression: each for each in here if each.verdict is cut.verdict}
     return (each for expression, each in sure.items() if expression != cut.cut.expression)
+
+
+def choices(failure: Failure, starts: Sequence[Section], of: Sequence[torch.Tensor]) -> Iterator[CutOff]:
+    """Yield the comparisons that choose what a value is computed from, `x[norms < limit]`, and read one of these
+    tensors: no gradient goes there, so `cuts` does not come to them."""
+    for section in followed(list(starts)):
+        for line in dict.fromkeys(section.lines()):
+            statement = statement_at(section.body, line)
+            if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Return):
+                continue
+            for node in expressions(statement):
+                rule = rule_of(node)
+                if rule is None or rule.kind != "comparison":
+                    continue
+                cut = Cut("comparison", section.body.place(statement), section.body.text(node), rule.why)
+                found = CutOff(section, cut, True)
+                sides = [*given_to(node), callee(node)[0]] if isinstance(node, ast.Call) else []
+                read = found.read or [(section.body.text(each), node.lineno) for each in sides if each is not None]
+                for each in read:
+                    if comes_of(failure, section, [each], of):
+                        yield replace(found, operand=each[0])
+                        break
 
 
 def _is_skipped(section: Section, cut: Cut) -> bool:
@@ -317,10 +355,27 @@ def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tu
             continue
         if isinstance(statement, ast.AugAssign) and trained.carries(section.value(dotted(statement.target) or "")):
             continue  # an update of what is trained, which belongs there
+        if _updates(section, statement):
+            continue
         for name in _read(section, statement):
             if trained.carries(section.value(name)):
                 yield section.body.place(statement), name
                 break
+
+
+def _updates(section: Section, statement: ast.stmt) -> bool:
+    """Whether a statement changes a leaf by its gradient, or that gradient: nothing that a loss reads is lost there."""
+    match statement:
+        case ast.AugAssign(target=target):
+            name = dotted(target) or ""
+        case ast.Expr(value=ast.Call() as call) if callee(call)[1].endswith("_"):
+            name = dotted(callee(call)[0]) or ""
+        case _:
+            return False
+    name = name.removesuffix(".data")
+    leaf = section.value(name.removesuffix(".grad"))
+    by_gradient = name.endswith(".grad") or any(use.name == f"{name}.grad" for use in uses(statement))
+    return by_gradient and (leaf is None or (is_leaf(leaf) and needs_gradient(leaf)))
 
 
 def unrecorded(section: Section, cut: Cut) -> list[ast.stmt]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+import torch
+
 from backsight.source import (
     Place,
     lets_through,
@@ -27,7 +29,10 @@ from backsight.story.holders import (
     structure,
 )
 from backsight.story.joints import Joint, assigned, joint_of, passed_on, stored
+from backsight.story.memory import is_module
 from backsight.story.stores import Store, apart, default_of, emptied, first_read, held_as, spellings, stores
+from backsight.tape import NO_SEQUENCE
+from backsight.tape.modules import module_of
 
 
 def by_object(case: Case) -> Iterator[Carrier]:
@@ -35,12 +40,9 @@ def by_object(case: Case) -> Iterator[Carrier]:
     it."""
     found: dict[str, tuple[Place, Place, bool]] = {}
     alike: dict[str, type] = {}
-    for tensor, path in attributes_held(case.failure.frames):
-        variable, _ = apart(path)
+    for variable in _joining(case):
         owner, _, _ = variable.rpartition(".")
         held = held_as(case.failure, owner)
-        if held is None or not case.graph.shared(structure(tensor)) or not case.is_joint(tensor):
-            continue
         kept = _passed_between(case, variable)
         if kept is not None and type(held) is next(iter(alike.values()), type(held)):
             alike[owner] = type(held)
@@ -53,6 +55,31 @@ def by_object(case: Case) -> Iterator[Carrier]:
         read, place, own = found[next(iter(found))]
         level = case.level
         yield Carrier(case, "carried", level, (*found,), read, place, span="call", own=own, alike=(*alike,))
+
+
+def _joining(case: Case) -> list[str]:
+    """The attributes that hold results of this graph: of the modules in which it joins an older one, if any is, else
+    those that reach that, as what begins anew in each pass does not."""
+    every = [(tensor, apart(path)[0]) for tensor, path in attributes_held(case.failure.frames)]
+    every = [(tensor, path) for tensor, path in every if held_as(case.failure, path.rpartition(".")[0]) is not None]
+    every = [pair for pair in every if case.graph.shared(structure(pair[0])) and case.is_joint(pair[0])]
+    modules = {f".{module_of(case.graph.nodes[each])}." for each in case.joints} - {".."}
+    of_joints = [pair for pair in every if any(_is_of(case, pair[1].rpartition(".")[0], module) for module in modules)]
+    return [path for _, path in of_joints or [pair for pair in every if _reaches(case, pair[0])] or every]
+
+
+def _is_of(case: Case, owner: str, module: str) -> bool:
+    """Whether a module, `.blocks.0.1.`, is an object of the program's, `net.blocks[0][1]`, or is inside it."""
+    ends = [each.end() for each in re.finditer(r"\w+\]?", owner)]
+    root = next((end for end in ends if is_module(held_as(case.failure, owner[:end]))), len(owner))
+    every = (re.findall(r"\w+", part) for part in (owner, owner[root:]))
+    return any(module.startswith("." + "".join(f"{each}." for each in parts)) for parts in every)
+
+
+def _reaches(case: Case, tensor: torch.Tensor) -> bool:
+    """Whether a result was computed from what an earlier pass has made."""
+    made = structure(tensor).columns.sequence.tolist()
+    return case.mark is not None and any(each != NO_SEQUENCE and each < case.mark for each in made)
 
 
 def _passed_between(case: Case, variable: str) -> tuple[Place, Place, bool] | None:

@@ -24,7 +24,7 @@ from backsight.story.joints import joint_of
 from backsight.story.memory import is_tensor
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import methods_of
-from backsight.story.stepping import optimizer_steps
+from backsight.story.stepping import optimizer_steps, steps_of_pass
 from backsight.story.stores import apart, held_as, stores
 from backsight.text import listed
 from backsight.tracing import Line
@@ -130,14 +130,19 @@ def _after_step(found: Carrier) -> str:
     inner = (
         within is not None and (facts is None or within.loop != facts.loop) and not _covers(within.loop, level.place)
     )
+    within_pass, every = steps_of_pass(level, facts), optimizer_steps(level)
+    is_failing = level is found.case.failure.user
+    but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
+    often = "backward()" if is_failing and every and not within_pass else "step"  # which comes after the loop
     if not inner and not found.own and not found.name.startswith("self."):
-        if level is found.case.failure.user or optimizer_steps(level):
+        if within_pass or (is_failing and not every):
             return f"Detach after each step: {detached(found)}."
         last = max(filter(None, (level.place, place)), key=lambda each: each.line)  # the step is made within
-        return f"Detach after each step: put `{detached(found)}` below line {last.end or last.line}."
-    steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
-    but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
-    return f"Detach once per step, after line {steps[0].line}, {steps[0].text}{but}: {detached(found)}."
+        return f"Detach after each {often}: put `{detached(found)}` below line {last.end or last.line}."
+    after = next((each for each in within_pass if each.line >= level.line), level.place)
+    if often != "step":
+        return f"Detach after each {often}: put `{detached(found)}` below line {after.end or after.line}{but}."
+    return f"Detach once per step, after line {after.line}, {after.text}{but}: {detached(found)}."
 
 
 def _covers(loop: Place, place: Place) -> bool:
@@ -282,7 +287,7 @@ def _of_container(found: Carrier) -> str:
         return _put_detached(found, container, keeping) + _too(found, container)
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
-        steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
+        steps = [each for each in steps_of_pass(level) if each.line >= level.line] or [level.place]
         put = _cut_in(found, keeping) if not _trains_all(case, container) else ""
         other = f" Or write `{put}`, if no step should train through it." if put else ""
         held = held_as(case.failure, container)
@@ -324,7 +329,7 @@ def _clearing(level: Level | None, container: str) -> str:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
     if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in inside):
         return ""
-    after = next((each for each in optimizer_steps(level) if each.line >= level.line), level.place)
+    after = next((each for each in steps_of_pass(level) if each.line >= level.line), level.place)
     return f": put `{container}.clear()` below line {after.line}"
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 import torch
 
-from backsight.source import Body, Place
+from backsight.source import Body, LoopFacts, Place, loop_facts, statement_at
 from backsight.source.body import callee, expressions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
@@ -75,6 +75,15 @@ def steps_in(function: Function) -> Iterator[Step]:
 
 def optimizer_steps(function: Function) -> tuple[Place, ...]:
     return tuple(step.place for step in steps_in(function))
+
+
+def steps_of_pass(level: Level, facts: LoopFacts | None = None) -> tuple[Place, ...]:
+    """The steps between the line at which a level is and the same line in the next pass: those in the loop of `facts`,
+    or else in the innermost one around the line; all of a function's where there is no loop."""
+    facts = facts or loop_facts(level.body, level.line)
+    loop = statement_at(level.body, *facts.loop.position) if facts is not None else None
+    every = optimizer_steps(level)
+    return tuple(each for each in every if loop is None or loop.lineno <= each.line <= (loop.end_lineno or 0))
 
 
 def is_optimizer(value: object) -> bool:

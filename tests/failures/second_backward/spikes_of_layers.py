@@ -1,5 +1,5 @@
 # code: BS201
-# variable: net.0.v
+# variable: v of net.0
 # cause: self.v = 0.8 * self.v + self.i
 # fix: for each in (net[0], net[1], net[2]): each.v = each.v.detach()
 import torch

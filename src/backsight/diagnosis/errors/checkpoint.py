@@ -72,7 +72,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{name} computed something different when checkpoint reran it for backward.",
         tuple(evidence),
-        (_outside(failure, function, cause) or cause.fix) if cause else _FIX,
+        (_afterwards(failure, function, cause) or _outside(failure, function, cause) or cause.fix) if cause else _FIX,
         source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
         exact=seen,
     )
@@ -85,7 +85,7 @@ def _outside(failure: Failure, function: object, cause: Unsteady) -> str:
     body = function_at(run.__code__) if run is not None else None
     given = found[0].args[0] if found and found[0].args else None
     held = dotted(given)
-    if not cause.counted or found is None or held is None or body is None:
+    if not cause.counted or cause.kept or found is None or held is None or body is None:
         return ""
     inside = body.file == cause.place.file and any(each.lineno == cause.place.line for each in statements(body.node))
     owner = held if is_module(function) else held.rpartition(".")[0]
@@ -93,6 +93,20 @@ def _outside(failure: Failure, function: object, cause: Unsteady) -> str:
         return ""
     counted = re.sub(r"\bself\.", f"{owner}.", cause.counted)
     return f"Count outside: {removed(cause.place)}, and put `{counted}` before line {found[1].line}."
+
+
+def _afterwards(failure: Failure, function: object, cause: Unsteady) -> str:
+    """Where a buffer is changed with what each run computes: below backward, in all modules that have kept it."""
+    level, root = failure.user, names_of(failure, [function])[0].partition(".")[0]
+    if not cause.kept or level is None or level.statement is None or not is_module(level.value(root)):
+        return ""
+    due = cause.kept.partition(" = ")[0].removeprefix("self.")
+    changed = re.sub(r"\bself\.", "each.", cause.counted)
+    return (
+        f"Change it after the second run: on line {cause.place.line}, write `{cause.kept}`, and below line "
+        f'{level.statement.end_lineno}, put `for each in [m for m in {root}.modules() if hasattr(m, "{due}")]: '
+        f"{changed}`."
+    )
 
 
 def _leads_to(cause: Place, parting: Line) -> bool:

@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
@@ -14,10 +14,11 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import is_plain
 from backsight.diagnosis.evidence.spoken import called, passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, failing, shown
+from backsight.diagnosis.wording import described, failing, listed, shown
 from backsight.findings.evidence import Evidence
 from backsight.snapshot import survey
-from backsight.source import Place, statement_at
+from backsight.source import Place, assignments, only, statement_at
+from backsight.source.bindings import bound
 from backsight.source.body import callee, dotted, expressions, given_to, last_name
 from backsight.source.definitions import values_of
 from backsight.source.rewriting import rewritten, simple
@@ -42,7 +43,7 @@ def complex_output(failure: Failure) -> Finding:
     return explanation(
         f"{name or 'The tensor'} is {what}, but {call} must start from one real number.",
         (
-            *((shown(square.place, square.does),) if square else _origins(failure, root)),
+            *((*square.others(), shown(square.place, square.does)) if square else _origins(failure, root)),
             *passed(handed(failure, root)),
             *failing(failure, f"starts from {name or 'it'}."),
         ),
@@ -69,14 +70,23 @@ class _Square(NamedTuple):
     """Where complex values are squared, what they are called, and the statement with their magnitude instead.
 
     by_conjugate: whether they are multiplied by their own conjugates, so that only the dtype is complex.
-    casts: later statements that ask for a complex dtype again, each with its line and without that.
+    later: later statements that ask for a complex dtype again, or multiply by a complex number, each with its line and
+        without that.
+    beside: what the square is computed with on the way that is complex, too, and the statement that made it.
     """
 
     place: Place
     operand: str
     mended: str
     by_conjugate: bool
-    casts: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    beside: tuple[tuple[str, Place | None], ...] = ()
+
+    def others(self) -> Iterator[Evidence]:
+        """The statements that make what else is complex."""
+        for name, made in self.beside:
+            if made is not None:
+                yield shown(made, f"makes {name}, which is complex, too.")
 
     @property
     def does(self) -> str:
@@ -94,7 +104,16 @@ def _fix(name: str, square: _Square | None) -> str:
         )
     line = square.place.line
     how = f"write `{square.mended}`" if square.mended else f"square the magnitude of {square.operand} instead"
-    how += "".join(f", and {each}" for each in square.casts)
+    how += "".join(f", and {each}" for each in square.later)
+    names = listed([name for name, _ in square.beside])
+    if square.beside and not square.mended:
+        return f"On line {line}, {how}, and make {names} real, too: otherwise the loss stays complex."
+    if square.beside:
+        return (
+            f"On line {line}, {how}: the squared magnitude is real, and so is the magnitude of {names}. Leave {names} "
+            f"out if the error does not need {'them' if len(square.beside) > 1 else 'it'}. {name}.real and "
+            f"{name}.abs() would silence the error, but minimize something else."
+        )
     if square.by_conjugate:
         return f"On line {line}, {how}: the squared magnitude is the same number, as a real one."
     return (
@@ -176,24 +195,70 @@ def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]
         whole, base = pairs[0]
         text = section.body.text(base)
         real = {each: _magnitude(section, each, base) for each, base in pairs}
+        others = list(_beside(section, statement, [*real]))
+        real |= {each: f"abs({section.body.text(each)})" for each, _ in others}
         casts = {each: _without_cast(section, each, real) for each in _casts(section, statement, {*real})}
         mended = rewritten(section.body, statement, casts | real)
-        later = tuple(_cast_later(section, line))
-        yield _Candidate(
-            _Square(section.body.place(statement), text, mended, _is_by_conjugate(whole), later), is_complex
-        )
+        later, after = _later(section, statement)
+        others += after
+        mended = mended if all(is_factor for _, is_factor in others) else ""
+        names = dict.fromkeys(section.body.text(each) for each, _ in others)
+        beside = tuple((each, only(assignments(section.body, each, before=line))) for each in names)
+        place = section.body.place(statement)
+        yield _Candidate(_Square(place, text, mended, _is_by_conjugate(whole), later, beside), is_complex)
 
 
-def _cast_later(section: Section, line: int) -> Iterator[str]:
-    """How later statements on the way to the loss are written where they ask for a complex dtype."""
-    for later in sorted(each for each in section.lines() if each > line):
-        statement = statement_at(section.body, later)
+def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tuple[ast.expr, bool]]]:
+    """How later statements on the way to the loss are written where they ask for a complex dtype, or compute with
+    complex numbers, and these."""
+    found, others, names = list[str](), list[tuple[ast.expr, bool]](), {*bound(square)}
+    for line in sorted(each for each in section.lines() if each > square.lineno):
+        statement = statement_at(section.body, line)
+        reads = [each for each in expressions(statement) if dotted(each) in names] if statement is not None else []
         if statement is None:
             continue
-        changes: dict[ast.expr, str] = {each: _without_cast(section, each) for each in _casts(section, statement)}
+        names |= {*bound(statement)} if reads else set()
+        beside = list(_beside(section, statement, reads))
+        real = {each: f"abs({section.body.text(each)})" for each, _ in beside}
+        changes = real | {each: _without_cast(section, each, real) for each in _casts(section, statement)}
         new = rewritten(section.body, statement, changes) if changes else ""
-        if new:
-            yield f"on line {later}, write `{new}`"
+        found += [f"on line {line}, write `{new}`"] if new else []
+        others += beside
+    return tuple(found), others
+
+
+def _beside(section: Section, statement: ast.stmt, inside: Sequence[ast.expr]) -> Iterator[tuple[ast.expr, bool]]:
+    """What a statement combines these with that is complex, too, and whether it is a factor; nothing where a real
+    number is made of the result."""
+    around = {id(one): each for each in ast.walk(statement) for one in ast.iter_child_nodes(each)}
+    own, seen = {*map(id, inside)}, set[int]()
+    for each in inside:
+        node, found = cast("ast.AST", each), list[tuple[ast.expr, bool]]()
+        while (outer := around.get(id(node))) is not None:
+            if isinstance(outer, ast.Call) and callee(outer)[1] in _REAL:
+                found = []
+                break
+            other = (outer.left if node is outer.right else outer.right) if isinstance(outer, ast.BinOp) else None
+            if isinstance(outer, ast.BinOp) and other is not None and own.isdisjoint(map(id, ast.walk(other))):
+                found += [(other, isinstance(outer.op, ast.Mult | ast.Div))] if _holds(section, other) else []
+            node = outer
+        yield from ((other, is_factor) for other, is_factor in found if id(other) not in seen)
+        seen |= {id(other) for other, _ in found}
+
+
+def _holds(section: Section, node: ast.expr) -> bool:
+    """Whether an expression is complex, by what its variables hold."""
+    match node:
+        case ast.Constant():
+            return isinstance(node.value, complex)
+        case ast.UnaryOp(operand=operand):
+            return _holds(section, operand)
+        case ast.BinOp(left=left, right=right):
+            return _holds(section, left) or _holds(section, right)
+        case ast.Call() as call if callee(call)[1] not in _REAL and hasattr(torch.Tensor, callee(call)[1]):
+            return any(_holds(section, each) for each in given_to(call))
+    value = section.value(dotted(node) or "")
+    return isinstance(value, complex) or (is_tensor(value) and value.is_complex())
 
 
 def _casts(section: Section, statement: ast.stmt, around: Collection[ast.expr] = ()) -> Iterator[ast.Call]:

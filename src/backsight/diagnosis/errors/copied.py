@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
-from backsight.naming.plain import class_name, mro, namespace
+from backsight.naming.plain import class_dict, class_name, mro, namespace
+from backsight.naming.roots import is_user_class
 from backsight.source.body import Body, callee, calls_in, expressions, functions, last_name, parsed, statements
 from backsight.source.rewriting import rewritten
-from backsight.story.failure import Failure, Level
+from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of
 from backsight.tape import modules_in, registered
@@ -54,11 +55,15 @@ def argument(level: Level, function: str) -> str:
 
 
 class Kept(NamedTuple):
-    """A result with a graph that an object keeps under a name: a tensor, or a list or dict with some."""
+    """A result with a graph that an object keeps under a name: a tensor, or a list or dict with some.
+
+    by_module: whether it is one of the modules of what is copied that keeps it.
+    """
 
     owner: str
     name: str
     kind: type
+    by_module: bool = False
 
     @property
     def path(self) -> str:
@@ -76,19 +81,37 @@ class Kept(NamedTuple):
 
 
 def results_kept(level: Level, copied: str) -> list[Kept]:
-    """The results that what is copied keeps, as attributes and buffers of its modules or of itself: each one would be
-    refused."""
+    """The results that what is copied keeps, as attributes and buffers of its modules, of itself, or of the user's
+    objects that it holds: each one would be refused."""
     held = level.value(copied) if copied else None
-    own: list[tuple[str, object]] = [] if held is None or is_module(held) else [(copied, held)]
-    models: list[tuple[str, object]] = [(copied, held)] if is_module(held) else []
-    models += [(f"{path}.{name}", each) for path, one in own for name, each in (namespace(one) or {}).items()]
-    pairs = [(path, one) for name, model in models if is_module(model) for path, one in modules_in(model, name)]
-    return [
-        Kept(path, name, kind)
-        for path, one in (*own, *pairs)
-        for name, value in _attributes(one)
-        if (kind := _kind(value)) is not None
-    ]
+    queue: list[tuple[str, object]] = [(copied, held)] if held is not None else []
+    modules = {id(each) for _, each in modules_in(held)} if is_module(held) else set()
+    found, seen = list[Kept](), {id(held)}
+    for path, one in queue:  # grows as we go
+        attributes = list(_attributes(one))
+        kinds = [(name, kind) for name, value in attributes if (kind := _kind(value)) is not None]
+        found += [Kept(path, name, kind, id(one) in modules) for name, kind in kinds]
+        inside: list[tuple[str, object]] = list(modules_in(one, path)) if is_module(one) else []
+        inside += [(f"{path}.{name}{entry}", each) for name, value in attributes for entry, each in _entries(value)]
+        for at, each in inside:
+            if id(each) not in seen and (is_module(each) or _is_users(each)):
+                seen.add(id(each))
+                queue.append((at, each))
+    return found
+
+
+def _entries(value: object) -> list[tuple[str, object]]:
+    """A value itself, or what a list, tuple or dict has in it, each with the index that leads there."""
+    if isinstance(value, dict) and type(value) is dict:
+        return [(f"[{key!r}]", each) for key, each in value.items() if type(key) in (str, int)]
+    listed = isinstance(value, list | tuple) and type(value) in (list, tuple)
+    return [(f"[{k}]", each) for k, each in enumerate(cast("list[object]", value))] if listed else [("", value)]
+
+
+def _is_users(value: object) -> bool:
+    """Whether it is an object of the user's that is copied attribute by attribute."""
+    kind = type(value)
+    return is_user_class(class_dict(kind).get("__module__")) and method(kind, "__deepcopy__") is None
 
 
 def kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
@@ -155,7 +178,7 @@ def _kind(value: object) -> type | None:
 def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
     """The statements that detach all of these; `beside` is an attribute that only their modules have, and not on every
     pass: before it is pruned, a weight is a parameter, to which no result can be assigned."""
-    parts = []
+    parts, together = list[str](), dict[str, list[str]]()
     for attribute in dict.fromkeys(each.name for each in kept):
         alike = [each for each in kept if each.name == attribute]
         if len(alike) == 1 or any(each.kind is not torch.Tensor for each in alike):
@@ -163,10 +186,12 @@ def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
             parts += [f"{when}{each.detached}" for each in alike]
             continue
         every = f"({', '.join(each.owner for each in alike)})"
-        if beside or len(alike) > _MOST:
-            among = f"{copied}.modules()" if len(alike) > _MOST else every
+        many = len(alike) > _MOST and all(each.by_module for each in alike)
+        if beside or many:
+            among = f"{copied}.modules()" if many else every
             every = f"(m for m in {among} if hasattr(m, '{beside or attribute}'))"
-        parts.append(f"for each in {every}: each.{attribute} = each.{attribute}.detach()")
+        together.setdefault(every, []).append(f"each.{attribute} = each.{attribute}.detach()")
+    parts += [f"for each in {every}: {'; '.join(cuts)}" for every, cuts in together.items()]
     joint = " and " if any(each.startswith("for ") for each in parts) else "; "
     return joint.join(parts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,11 +18,12 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, inherits, is_class, mro, namespace
-from backsight.source import Place, assignments, loop_facts, statement_at
+from backsight.source import Place, assignments, loop_facts, read_at, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
 from backsight.source.freezing import freezing_of, freezings
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -277,23 +278,30 @@ def _above(given: Given, code: str) -> str:
 
 def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
     for name, module in given.modules if not _have_parameters(given) else ():
-        for path, inner in modules_in(module):
-            own = {key: v for key, v in (namespace(inner) or {}).items() if is_tensor(v) and v.is_floating_point()}
-            learnt = {key: v for key, v in own.items() if needs_gradient(v)} if asked else own
-            if not learnt:
-                continue
-            attribute = next(iter(learnt))
-            place = _assigned(inner, attribute)
-            owner = f"{name}.{path}" if path else name
-            every = [f"{owner}.{each}" for each in learnt]
-            plain = "is a plain tensor" if len(every) == 1 else "are plain tensors"
-            return explanation(
-                f"{listed(every, 3)} {plain}, and {name}.parameters() lists nn.Parameter only.",
-                (*((shown(place, f"assigns a {described(learnt[attribute])}."),) if place else ()), given.asked),
-                f"Make {'it a parameter' if asked else 'what should be trained a parameter'}: "
-                f"{_as_parameter(attribute, inner, place)}.",
-                source=str(place) if place else given.failure.source,
-            )
+        own = [(path, inner, *each) for path, inner in modules_in(module) for each in (namespace(inner) or {}).items()]
+        learnt = [each for each in own if _may_learn(*each[2:], asked=asked)]
+        if not learnt:
+            continue
+        _, inner, attribute, held = learnt[0]
+        place = _assigned(inner, attribute)
+        every = [f"{name}.{path}.{attribute}" if path else f"{name}.{attribute}" for path, _, attribute, _ in learnt]
+        held_in = next((class_name(type(each)) for *_, each in learnt if not is_tensor(each)), "")
+        plain = f"is a plain {held_in} of tensors" if held_in else "is a plain tensor"
+        if len(learnt) > 1:
+            plain = "hold plain tensors" if held_in else "are plain tensors"
+        does = (
+            described(held)
+            if is_tensor(held)
+            else f"{class_name(type(held))} of {counted(len(_items(held)), 'tensor')}"
+        )
+        them = "it a parameter" if len(every) == 1 else "them parameters"
+        what = them if asked else "what should be trained a parameter"
+        return explanation(
+            f"{listed(every, 4)} {plain}, and {name}.parameters() lists nn.Parameter only.",
+            (*((shown(place, f"assigns a {does}."),) if place else ()), given.asked),
+            f"Make {what}: {listed(_as_parameters(given, [each[1:] for each in learnt]), 6)}.",
+            source=str(place) if place else given.failure.source,
+        )
     return None
 
 
@@ -491,9 +499,52 @@ def _wrapped(module: torch.nn.Module, attribute: str, place: Place | None, wante
     return f"self.{attribute} = {wanted}({'' if value in ('[]', '{}', 'list()', 'dict()') else value or '...'})"
 
 
-def _as_parameter(attribute: str, module: torch.nn.Module, place: Place | None) -> str:
-    value = re.sub(r",?\s*requires_grad=True|\.requires_grad_\((True)?\)", "", _value_at(module, place))
-    return f"self.{attribute} = nn.Parameter({value or '...'})"
+def _may_learn(attribute: str, held: Any, *, asked: bool) -> bool:
+    """Whether an attribute is a weight, or a plain container of nothing else; `asked`: one that requires grad."""
+    plain = type(held) in (list, tuple, dict) and not attribute.startswith("_")
+    every = (list(held.values()) if type(held) is dict else held) if plain else [held]
+    real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every[:_SMALL])
+    return real and (not asked or any(needs_gradient(each) for each in every[:_SMALL]))
+
+
+def _as_parameters(given: Given, learnt: Sequence[tuple[torch.nn.Module, str, object]]) -> list[str]:
+    """What to write for each of some attributes of modules so that it is a parameter, one entry a statement."""
+    nn = "nn" if given.level.value("nn") is torch.nn else "torch.nn"
+    parts: dict[Place, dict[str, str]] = {}
+    unplaced: list[str] = []
+    for module, attribute, held in learnt:
+        kind = "" if is_tensor(held) else "Dict" if type(held) is dict else "List"
+        if place := _assigned(module, attribute):
+            parts.setdefault(place, {})[attribute] = f"{nn}.Parameter{kind}"
+        else:
+            unplaced.append(f"write `self.{attribute} = {nn}.Parameter{kind}(...)` where it is set")
+    told: list[str] = []
+    for place, kinds in parts.items():
+        body, statement = read_at(place)
+        values = {each: _part(statement, each) for each in kinds}
+        changes = {
+            node: f"{kinds[each]}({_constant(body.text(node))})" for each, node in values.items() if node and body
+        }
+        new = rewritten(body, statement, changes) if body and statement and len(changes) == len(kinds) else ""
+        wrapped = [f"put `self.{each} = {kinds[each]}(self.{each})` below line {place.line}" for each in kinds]
+        told += [f"on line {place.line}, write `{new}`"] if new else wrapped
+    return [*told, *dict.fromkeys(unplaced)]
+
+
+def _constant(text: str) -> str:
+    """A value without the request for a gradient."""
+    return re.sub(r",?\s*requires_grad=True|\.requires_grad_\((True)?\)", "", text)
+
+
+def _part(statement: ast.stmt | None, attribute: str) -> ast.expr | None:
+    """What a statement assigns to an attribute: of `self.w, self.b = w, b`, the part that goes there."""
+    value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    if not isinstance(target, ast.Tuple | ast.List):
+        return value
+    at = next((k for k, each in enumerate(target.elts) if dotted(each) == f"self.{attribute}"), None)
+    paired = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+    return value.elts[at] if isinstance(value, ast.Tuple | ast.List) and paired and at is not None else None
 
 
 def _asks(value: ast.expr, attribute: str) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.errors.scaler_calls import Call, Misused, is_scaler, misused_in
+from backsight.diagnosis.errors.scaler_calls import Call, Misused, has_run, is_scaler, misused_in
 from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_of, replaced
 from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.evidence.left_out import detached, left_out
+from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -33,7 +33,6 @@ from backsight.story.memory import gradient_of, is_module, needs_gradient
 from backsight.story.scenes import called_function
 from backsight.tape import modules_in, parameters_in
 from backsight.text import as_code
-from backsight.tracing import current
 from backsight.tracing.steps import parameters
 
 _ORDER = (
@@ -426,7 +425,9 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     owner = owner_of(misused)
     held = owner or f"the parameters of {argument}"
     skipped = _skipped(misused)
-    reason = detached(misused.failure, misused.parameters) if skipped is None or _has_run(skipped[1]) else None
+    nothing = over_nothing(misused.failure, misused.parameters) if skipped is None else None
+    ended = nothing is None and (skipped is None or has_run(skipped[1]))
+    reason = nothing[1] if nothing else detached(misused.failure, misused.parameters) if ended else None
     alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
     stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
     where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
@@ -437,7 +438,9 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     )
     if reason is not None:
         because = "it ran with gradients disabled" if reason.sometimes else "its result is detached from the loss"
-        or_not = "" if alone else f" If it should not learn from this loss, leave {name}.step({argument}) out."
+        because = nothing[0] if nothing else because
+        apart = not alone and nothing is None
+        or_not = f" If it should not learn from this loss, leave {name}.step({argument}) out." if apart else ""
         return misused.told(
             f"{name}.step({argument}): {held} got no gradient in this step, as {because}.",
             reason.place,
@@ -460,7 +463,7 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
         skipping
         if skipped or out or not alone
         else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
-        "and torch.no_grad(). To skip the step would train nothing.",
+        f"and torch.no_grad(). Skip backward(), step() and {name}.update() only in a step with nothing to train.",
         exact=skipped is not None or (out is not None and out.sure),
     )
 
@@ -477,16 +480,6 @@ def _skipped(misused: Misused) -> tuple[Place, Place] | None:
         return None
     (condition,) = conditions.values()
     return ran[0].section.body.place(condition), ran[0].place
-
-
-def _has_run(place: Place) -> bool:
-    """Whether a watch has noted a backward at a place since the last optimizer step of this thread."""
-    watch, thread = current(), threading.get_ident()
-    last = watch.steps.marks.get(thread, -1) if watch is not None else -1
-    return watch is not None and any(
-        each.line is not None and (each.line.file, each.line.line) == (place.file, place.line) and each.mark > last
-        for each in watch.backwards
-    )
 
 
 def _only_if(call: Call, here: Call | None) -> ast.If | None:

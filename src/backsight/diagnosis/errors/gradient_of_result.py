@@ -27,7 +27,12 @@ def gradient_of_result(failure: Failure, match: re.Match[str]) -> Finding:
 def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     """How it came about, and how to have a gradient in it."""
     here = origin is not None and origin.place.position == read.place.position  # of the pass before
-    says = f"computes {read.name}, {tensor_of(shape_of(read.tensor))}{', for the next iteration' if here else ''}."
+    what = tensor_of(shape_of(read.tensor))
+    if other := _other_name(read, origin):
+        says = f"computes {other}, {what}, which is {read.name} here."
+    else:
+        verb = "assigns" if origin and origin.passed else "computes"
+        says = f"{verb} {read.name}, {what}{', for the next iteration' if here else ''}."
     if origin and origin.rewritten:
         fix = f"Make it a leaf by setting requires_grad last: {_written(read, origin)}."
         fix += "" if here else _afterwards(read)
@@ -39,12 +44,20 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     return explanation(
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
         (
+            *([shown(origin.leaf, "creates a leaf: backward() sets its .grad.")] if origin and origin.leaf else []),
             *([shown(origin.place, says)] if origin else []),
             *([] if here else [shown(read.place, f"reads {read.text}.grad, which is None.")]),
         ),
         fix,
         source=str(source),
     )
+
+
+def _other_name(read: Read, origin: Made | None) -> str:
+    """What the tensor is called where it is computed, if another statement gave it the name by which it is read."""
+    name = "" if origin is None or origin.passed else origin.name
+    own = {name} & {read.name, read.text} or read.name.startswith(f"{name}[")
+    return "" if own or name.rpartition(".")[2] == read.name.rpartition(".")[2] else name
 
 
 def _afterwards(read: Read) -> str:

@@ -14,11 +14,11 @@ from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shaped, shown
+from backsight.diagnosis.wording import failing, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import parameters_of, uses
+from backsight.source.bindings import bound, parameters_of, uses
 from backsight.source.body import Body, callee, dotted, expressions, keyword, statement_at, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
@@ -55,6 +55,8 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
         body, value = None, None
     lines.append(f"{name} has shape {shaped(due)}; its gradient must have the same shape.")
     part = part_read(found, name, got, due)
+    chosen = size_chosen(body, statement_at(body, computed[1].line), name, got, due) if body and computed else None
+    lines += chosen.evidence if chosen is not None else ()
     if part is not None:
         lines.append(shown(part.place, f"reads only {part.text} of {name}: the gradient of the rest is 0."))
     mixed = sizes_mixed(body, value, name, got, due) if body is not None and value is not None else ""
@@ -62,6 +64,7 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
         _of_part(part, name, body, value)
         or _swapped(found, name, got)
         or mixed
+        or (chosen.fix if chosen is not None else "")
         or _fix(found, name, got, due, body, value)
     )
     return explanation(
@@ -128,12 +131,19 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
     value = elements(statement)[found.arguments.index(name)]
     variable = dotted(value)
     made = ancestors(body, variable, value.lineno).get(variable) if variable else None
-    if made is None or not made.bound:
+    whole = [each for each in made.bound if variable in _bound_at(body, each)] if made else []
+    if made is None or not whole:  # what writes entries, `grad[:, 0] = ...`, leaves the shape as it is
         return body, body.place(statement), value
-    place = made.bound[0]
+    place = whole[0]
     assigned = statement_at(body, place.line)
-    right = assigned.value if isinstance(assigned, ast.Assign) and dotted(assigned.targets[0]) == variable else value
-    return body, place, right
+    if isinstance(assigned, ast.Assign) and dotted(assigned.targets[0]) == variable and place == made.bound[0]:
+        value = assigned.value
+    return body, place, value
+
+
+def _bound_at(body: Body, place: Place) -> set[str]:
+    statement = statement_at(body, *place.position)
+    return bound(statement) if statement is not None else set()
 
 
 def _fix(
@@ -152,10 +162,10 @@ def _fix(
     if math.prod(got) == math.prod(due):
         shaping = _reshaping(name, due, body)
         kept = _shape_kept(found, name) if shaping.startswith(".reshape(ctx.") else ""
-        return (
-            f"The gradient has as many entries as {name}. If they are in the same order, reshape it: "
-            f"{_write(body, value, _then(body, value, shaping))}{kept}."
-        )
+        why = f"The gradient has as many entries as {name}. If they are in the same order, reshape it"
+        if not math.prod(due):
+            why = f"{name} has no entries in this call, and neither has its gradient: give it the same shape"
+        return f"{why}: {_write(body, value, _then(body, value, shaping))}{kept}."
     total = _total(value)
     whole, summed = _before_sum(found, total, got) if total is not None else (value, got)
     how = _summing(found, name, summed, due)
@@ -459,6 +469,41 @@ def sizes_mixed(body: Body, value: ast.expr, name: str, got: Sequence[int], due:
             why = "; ".join(dict.fromkeys(told))
             return f"{why[0].upper()}{why[1:]}: on line {value.lineno}, write `{line}`."
     return ""
+
+
+class SizeChosen(NamedTuple):
+    """The statements that give a size another value than in other calls, and what to write instead of the size."""
+
+    evidence: tuple[Fact, ...]
+    fix: str
+
+
+def size_chosen(
+    body: Body, statement: ast.stmt | None, name: str, got: Sequence[int], due: Sequence[int]
+) -> SizeChosen | None:
+    """Zeros that take a size from a variable which has a number of its own in some calls: `m = 0`, above `if n > 0:
+    m = x.size(1)`. The zeros of the argument's own shape are right in all."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    receiver, called = callee(value) if isinstance(value, ast.Call) else (None, "")
+    known = any(use.name == name and use.binds for each in statements(body.node) for use in uses(each))
+    parts = next(_dimensions(value, len(due)), ()) if value is not None else ()
+    wrong = [k for k in range(len(due)) if got[k] != due[k]] if len(got) == len(due) and parts else []
+    if called != "zeros" or receiver is None or not known or not wrong:
+        return None
+    evidence, told = list[Fact](), list[str]()
+    for k in wrong:
+        size = dotted(parts[k])
+        given = [each for each in statements(body.node) if size and size in bound(each)]
+        here = [each for each in given if isinstance(each, ast.Assign) and _number(each.value) == got[k]]
+        if len(given) < 2 or len(here) != 1:
+            return None
+        others = [each.value for each in given if isinstance(each, ast.Assign) and each is not here[0]]
+        sure = len(others) == len(given) - 1 and all(_size(each, name) in (k, k - len(due)) for each in others)
+        says = f"sets {size}, the size of dimension {k}, to {got[k]}."
+        evidence.append(shown(body.place(here[0]), says, sure_if(sure)))
+        told.append(f"{size} is {got[k]} in this call, and not {due[k]}")
+    write = _write(body, value, f"{body.text(receiver)}.zeros_like({name})")
+    return SizeChosen(tuple(evidence), f"{'; '.join(told)}: {write}, which has the shape of {name} in every call.")
 
 
 def _sizes_by_name(body: Body, name: str, rank: int) -> dict[str, int]:

@@ -16,6 +16,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
+from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, tensor_of
@@ -181,7 +182,8 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     """The loss was not computed from it."""
     others = _have_some(_siblings(failure, read))
     bare = [read.tensor, *(each for each in _siblings(failure, read) if gradient_of(each) is None)]
-    reason = detached(failure, bare)
+    nothing = over_nothing(failure, bare)
+    reason = nothing[1] if nothing else detached(failure, bare)
     reason = reason and _for_one_of_several(failure, read, reason)
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters have one." if others else ""

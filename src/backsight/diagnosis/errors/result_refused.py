@@ -193,7 +193,7 @@ class Refused:
     def kept(self) -> list[Kept]:
         """Every result that it keeps, with the refused one among them."""
         found = results_kept(self.failure.user, self.copied) if self.failure.user else []
-        return found if any(each.path == self.name.partition("[")[0] for each in found) else []
+        return found if any(f"{self.name}[".startswith(f"{each.path}[") for each in found) else []
 
     @cached_property
     def is_pruned(self) -> bool:
@@ -371,7 +371,7 @@ class Refused:
                 if kept is not None and kept.stepped and kept.detached:
                     return (
                         f"Keep the values alone: on line {kept.place.line}, write `{kept.detached}`. backward() "
-                        "has run by then, and the list would keep every graph in memory."
+                        "does not go through the list, which would keep every graph in memory."
                     )
                 if self.parts is not None and level is not None:
                     return (

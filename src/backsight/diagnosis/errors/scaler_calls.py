@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.scenes import called_function
 from backsight.story.sections import MOST, Section, section_of
+from backsight.tracing import current
 from backsight.tracing.steps import parameters
 
 
@@ -156,3 +158,13 @@ def _is_alternative(one: Call, other: Call) -> bool:
     """Whether a single pass runs only one of the two."""
     same = one.section.body.node is other.section.body.node
     return same and are_alternatives(one.section.body, one.place, other.place)
+
+
+def has_run(place: Place) -> bool:
+    """Whether a watch has noted a backward at a place since the last optimizer step of this thread."""
+    watch, thread = current(), threading.get_ident()
+    last = watch.steps.marks.get(thread, -1) if watch is not None else -1
+    return watch is not None and any(
+        each.line is not None and (each.line.file, each.line.line) == (place.file, place.line) and each.mark > last
+        for each in watch.backwards
+    )

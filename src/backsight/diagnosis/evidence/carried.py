@@ -8,7 +8,7 @@ from threading import get_ident
 
 from backsight.diagnosis.wording import if_known, listed, shown, tensor_of
 from backsight.findings.evidence import Certainty, Fact
-from backsight.source import Place
+from backsight.source import Place, assignments, only, read_at
 from backsight.story.carrier import Carrier
 from backsight.story.holders import results_in
 from backsight.story.joints import joint_of
@@ -50,6 +50,10 @@ def _carried(found: Carrier) -> Iterator[Fact | None]:
     else:
         yield if_known(found.read, f"{reads}.", certainty)
         yield if_known(found.stored, f"assigns it for the next {span}.", certainty)
+    body, _ = read_at(found.stored)
+    for other in map(found.called, found.names[1:]):
+        place = only(assignments(body, other)) if found.dropped is None else None
+        yield if_known(place, f"assigns {other} for the next {span}, too.") if place != found.stored else None
     yield if_known(found.waits, f"waits here while the backward runs, and keeps {found.name}.")
 
 

@@ -20,6 +20,7 @@ from backsight.source.bindings import assigned, target_names, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, keyword
 from backsight.source.imports import library
 from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import gradient_of, is_module, is_tensor, maker_of
@@ -61,11 +62,14 @@ class Read(Held):
 @dataclass(frozen=True)
 class Made:
     """Where a variable was given its value; `rewritten`: the same so that it makes a leaf, where that is plain; `name`:
-    what the variable is called there, where that is known."""
+    what the variable is called there, where that is known; `leaf`: what made the leaf that the name stood for before,
+    and which nothing else holds; `passed`: whether the statement only gives another name to it."""
 
     place: Place
     rewritten: str | None
     name: str = ""
+    leaf: Place | None = None
+    passed: bool = False
 
 
 def gradient_read(failure: Failure) -> Read | None:
@@ -77,18 +81,55 @@ def made(held: Held) -> Made | None:
     """Where the tensor was made, as far as the functions that still run show it, and its class's methods."""
     if (again := _made_in_loop(held)) is not None:
         return again
-    for body, name in _candidates(held):
-        before = held.level.line if body is held.level.body else None
+    passed = None
+    here = held.level.body
+    queue = [(body, name, held.level.line if body is here else None) for body, name in _candidates(held)]
+    while queue:
+        body, name, before = queue.pop(0)
         for place in reversed(assignments(body, name, before=before)):
             statement = statement_at(body, *place.position)
             if statement is not None and _may_make(statement, name, held.is_result):
                 rewritten = leaf_last(body, name, place.line) or element_last(statement)
                 if rewritten is None and held.is_result and asks_for_gradient(statement):
                     continue  # it makes a leaf
-                return Made(place, rewritten or updated_by_hand(body, name, statement), name)
-    here, failing = held.level.body, held.level.statement
+                if other := _passed(statement, name):
+                    passed = passed or Made(place, None, name, passed=True)
+                    queue.insert(0, (body, other, place.line))
+                    break
+                leaf = _lost_leaf(held, body, name, place)
+                cut = _cut_to_leaf(body, name, statement) if leaf is not None else None
+                return Made(place, rewritten or updated_by_hand(body, name, statement) or cut, name, leaf)
+    if passed is not None:
+        return passed
+    failing = held.level.statement
     updated = updated_by_hand(here, held.text, failing) if here and failing else None
     return Made(held.level.place, updated) if updated else None
+
+
+def _passed(statement: ast.stmt, name: str) -> str:
+    """The other name that an assignment passes on, `image` of `self.image = image`."""
+    given = dotted(_given(statement, name)) if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+    return given if given and given != name else ""
+
+
+def _lost_leaf(held: Held, body: Body, name: str, place: Place) -> Place | None:
+    """The statement that asked for a gradient of what the name stood for before, `x = torch.tensor(y,
+    requires_grad=True)` above `x = x.float()`, where the result comes from this leaf alone, and no name has it now."""
+    statement, before = statement_at(body, *place.position), assignments(body, name, before=place.line)
+    first = statement_at(body, *before[-1].position) if before else None
+    reads = statement is not None and any(use.name == name and not use.binds for use in uses(statement))
+    if not held.is_result or first is None or not reads or not asks_for_gradient(first):
+        return None
+    leaves = survey((held.tensor,), frames=held.failure.frames).graph.leaves
+    alone = len(leaves) == 1 and leaves[0].kind not in ("parameter", "variable")
+    return before[-1] if alone else None
+
+
+def _cut_to_leaf(body: Body, name: str, statement: ast.stmt) -> str | None:
+    """An assignment of a result, so that it leaves a leaf."""
+    given = next((value for target, value in assigned(statement) if body.text(target) == name), None)
+    value = body.text(given) if given is not None else "…"
+    return f"{name} = {simple(value)}.detach().requires_grad_()" if "…" not in value else None
 
 
 def updated_by_hand(body: Body, name: str, statement: ast.stmt) -> str | None:

@@ -18,7 +18,7 @@ from backsight.source.bindings import Spot, bound, parameters_of, spots, targets
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
 from backsight.story.cut_fixes import mended
-from backsight.story.cuts import CutOff, cuts, node_of, why
+from backsight.story.cuts import CutOff, choices, cuts, node_of, why
 from backsight.story.failure import Failure, follow, function_of
 from backsight.story.memory import is_module
 from backsight.story.sections import Section, followed, function_called, losses, passed
@@ -64,7 +64,8 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
 
 def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | None:
     """Return what ends the way from what the program runs backward on to parameters, none of which got a gradient."""
-    found = cuts(failure, trained(failure), parameters, losses(failure.users))
+    starts = losses(failure.users)
+    found = cuts(failure, trained(failure), parameters, starts) or list(choices(failure, starts, parameters))
     if not found:
         return None
     places = {each.cut.place: each for each in found}
@@ -111,11 +112,11 @@ def _conditional(section: Section) -> Iterator[Spot]:
         branch = next(((arm, label) for arm, label in reversed(spot.arms) if isinstance(arm, ast.If)), None)
         if branch is None or (branch[1] == "body" and branch[0].orelse):
             continue
-        if _grown(spot.node) & read:
+        if grown(spot.node) & read:
             yield spot
 
 
-def _grown(statement: ast.stmt) -> set[str]:
+def grown(statement: ast.stmt) -> set[str]:
     """The names that a statement adds to: `loss` of `loss += x` and `loss = loss + x`, `terms` of `terms["a"] = x`."""
     match statement:
         case ast.AugAssign(target=target, op=ast.Add()):

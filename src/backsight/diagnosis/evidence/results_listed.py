@@ -60,7 +60,7 @@ def appended(level: Level, name: str) -> Appended | None:
         return None
     body, statement, value = found
     new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
-    runs = [place for root, place in backward_roots(body) if root == body.text(value) and place.line < statement.lineno]
+    runs = [place for root, place in backward_roots(body) if root == body.text(value)]
     ended = bool(runs) and not any("retain_graph" in place.text for place in runs)
     return Appended(body.place(statement), new, ended)
 

@@ -12,14 +12,14 @@ from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, class_name, is_class, mro, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at, statement_at
-from backsight.source.bindings import bound, parameters_of, spots, targets, uses
+from backsight.source.bindings import are_alternatives, bound, parameters_of, spots, targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import method
 from backsight.story.fixes import every_time
-from backsight.story.memory import is_tensor, maker_of
+from backsight.story.memory import is_tensor, maker_of, needs_gradient
 from backsight.story.sections import Section
 
 _DRAWING_MODULES = frozenset({"random", "numpy.random", "secrets", "uuid"})
@@ -31,21 +31,26 @@ _MODULE_OF: Any = type.__dict__["__module__"]  # past any metaclass
 @dataclass(frozen=True)
 class Unsteady:
     """A statement whose effect changes from run to run, why, and what to do; `within`: the statement in the function
-    that it has an effect on, where it is another; `counted`: the statement that may as well run outside, once."""
+    that it has an effect on, where it is another; `counted`: the statement that may as well run outside, once; `kept`:
+    what is written in its place, if that has to be computed inside."""
 
     place: Place
     why: str
     fix: str
     within: Place | None = None
     counted: str = ""
+    kept: str = ""
 
 
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
     """Yield what may differ from run to run, the surest first; `around` are the functions that run it."""
     every = list(sections)
-    for find in (_draws, _advances, _counts):
+    for find in (_draws, _advances):
         for section in every:
             yield from find(section)
+    for section in every:
+        yield from _buffers(section, every)
+        yield from _counts(section)
     for section in every:
         yield from _switches(section, around)
     for section in every:
@@ -188,6 +193,8 @@ def _counts(section: Section) -> Iterator[Unsteady]:
         filled = {dotted(callee(call)[0]) or "" for call in calls if callee(call)[1] in FILLING}
         elsewhere = {use.name for other in every if other is not each for use in uses(other)}
         changed |= {name for name in filled & elsewhere if name.startswith("self.") or name not in section.own - outer}
+        if isinstance(each, ast.AugAssign):
+            changed -= {name for name in changed if is_tensor(section.value(name))}  # is told by _buffers
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),
@@ -196,6 +203,64 @@ def _counts(section: Section) -> Iterator[Unsteady]:
                 or f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
                 counted=section.body.text(each) if isinstance(each, ast.AugAssign) else "",
             )
+
+
+def _buffers(section: Section, every: Sequence[Section]) -> Iterator[Unsteady]:
+    """Tensors of a module's own that a statement changes in place, and that the run reads elsewhere, not in the other
+    arm of a condition. What only overwrites one counts if it is read before."""
+    for each in statements(section.body.node):
+        name, calls = _changed_in_place(each)
+        value = section.value(name) if name.startswith("self.") else None
+        if not is_tensor(value):
+            continue
+        place, own = section.body.place(each), section.value("self")
+        overwrites = bool(calls) and callee(calls[-1])[1] in ("copy_", "zero_", "fill_")
+        reads = (
+            (other, node)
+            for other in every
+            if other is section or other.value("self") is own
+            for node in statements(other.body.node)
+            if node is not each and name in _read(node)
+        )
+        if not any(
+            other is not section
+            or (
+                (node.lineno < each.lineno or not overwrites)
+                and not are_alternatives(section.body, place, section.body.place(node))
+            )
+            for other, node in reads
+        ):
+            continue
+        plain = len(calls) == 1 and len(calls[0].args) == 1 and not calls[0].keywords
+        operand = each.value if isinstance(each, ast.AugAssign) else calls[0].args[0] if plain else None
+        text = section.body.text(operand) if operand is not None else "…"
+        later = f"{name}_due"
+        changed = rewritten(section.body, each, {operand: later}) if operand is not None else ""
+        alone = isinstance(each, ast.AugAssign) and _read(each.value).isdisjoint(section.own - {"self"})
+        whole = "…" not in text and not needs_gradient(value) and not alone
+        yield Unsteady(
+            place,
+            f"changes {name} in place, so the second run reads a different value.",
+            f"Change {name} only after backward(), outside the checkpointed function.",
+            counted=section.body.text(each) if alone else changed if whole else "",
+            kept=f"{later} = {text}" if whole and changed else "",
+        )
+
+
+def _changed_in_place(statement: ast.stmt) -> tuple[str, list[ast.Call]]:
+    """The name of what a statement changes in place, with the calls that do, the last first; empty for another."""
+    target = statement.target if isinstance(statement, ast.AugAssign) else getattr(statement, "value", None)
+    calls = list[ast.Call]()
+    while isinstance(statement, ast.Expr) and isinstance(target, ast.Call):
+        calls.append(target)
+        target, called = callee(target)
+        if not called.endswith("_") or called.endswith("__"):
+            return "", []
+    return (dotted(target) or "" if calls or isinstance(statement, ast.AugAssign) else ""), calls
+
+
+def _read(node: ast.stmt | ast.expr) -> set[str]:
+    return {use.name for use in uses(node) if not use.binds}
 
 
 def _each_time(section: Section, statement: ast.stmt, name: str) -> str:
@@ -260,7 +325,7 @@ def _outside(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
             name = dotted(node.value) if isinstance(node, ast.Subscript) else dotted(node)
             if not name or name.split(".")[0] in section.own or not isinstance(getattr(node, "ctx", None), ast.Load):
                 continue
-            change = next((place for body in around if (place := _assigned_at(body, node, name))), None)
+            change = next((place for body in around if (place := _assigned_at(body, node, name, section))), None)
             if change is not None and type(section.value(name)) in _CHANGING:
                 text = section.body.text(node)
                 yield Unsteady(
@@ -273,9 +338,16 @@ def _outside(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
 _CHANGING = (dict, list, int, float, bool, str)
 
 
-def _assigned_at(body: Body, node: ast.expr, name: str) -> Place | None:
-    """The last statement of a function, in a loop or not, that assigns to the same item, or the same variable."""
-    found = None
+def _assigned_at(body: Body, node: ast.expr, name: str, section: Section) -> Place | None:
+    """The last statement of a function that assigns to the same item, or again to the same variable."""
+    found, every = None, spots(body.node)
+    given = [each for each in every if name in bound(each.node)]
+    if not isinstance(node, ast.Subscript) and given:
+        declared = any(name in each.node.names for each in every if isinstance(each.node, ast.Global | ast.Nonlocal))
+        around = isinstance(body.node, ast.Module) or any(each is section.body.node for each in ast.walk(body.node))
+        again = len(given) > 1 or any(isinstance(arm, ast.For | ast.While) for arm, _ in given[0].arms)
+        if not declared and not (around and again):
+            return None  # a variable of its own, or what is assigned once
     for each in statements(body.node):
         for target, _, _ in targets(each):
             is_item = isinstance(target, ast.Subscript) and dotted(target.value) == name

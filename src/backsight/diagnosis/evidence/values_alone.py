@@ -11,15 +11,16 @@ import torch
 from backsight.diagnosis.evidence.idle import Reason, parameter_at, trainable
 from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.wording import shown
-from backsight.source import Place
-from backsight.source.bindings import assigned, uses
+from backsight.source import Body, Place
+from backsight.source.bindings import assigned, prefixes, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, statements
 from backsight.source.changes import changed_memory
 from backsight.source.rewriting import rewritten
+from backsight.story.behind import comes_of
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.fixes import removed
-from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, storage_of
 from backsight.story.routes import leaves_of
 from backsight.story.sections import Section, called_by, section_of
 from backsight.tape import parameters_in, tensors_in
@@ -46,12 +47,82 @@ def values_alone(failure: Failure, leaves: Sequence[torch.Tensor], wanted: torch
     every = (each for section in _running(failure) for each in _writes(section, leaves, wanted))
     found = list({each.place: each for each in every}.values())
     if not found:
-        return None
+        return _cut_up(failure, leaves, wanted)
     shows = (
         shown(each.place, f"gives {each.text} the values of {each.source}, detached from its graph.")
         for each in found[:3]
     )
     return Reason(tuple(shows), found[0].place, _fix(found), held=all(map(_has_run, found)))
+
+
+def _cut_up(failure: Failure, leaves: Sequence[torch.Tensor], wanted: torch.Tensor) -> Reason | None:
+    """Return why leaves have the memory of a tensor that is computed from `wanted`, as pieces of it that
+    `setattr(module, name, nn.Parameter(piece))` and `vector_to_parameters(w, model.parameters())` have put there."""
+    for level in failure.users:
+        for name, whole in level.variables.items():
+            if not is_tensor(whole) or maker_of(whole) is None or id(wanted) not in leaves_of(whole):
+                continue
+            held = [each for each in leaves if storage_of(each) is not None and storage_of(each) == storage_of(whole)]
+            section = section_of(level)
+            if not held or section is None:
+                continue
+            before = (each for each in statements(section.body.node) if each.lineno < level.line)
+            reading = [each for each in before if isinstance(each, ast.Expr) and _reads(each, name)]
+            inside = {each: list(_wrapping(failure, section, each, wanted)) for each in reading}
+            giving = [each for each in reading if inside[each]] or [e for e in reading if _names_module(section, e)]
+            places = [p for each in giving for p in inside[each] or [section.body.place(each)]]
+            if places:
+                lines = (
+                    shown(each, f"makes leaves of the values of {name}, detached from its graph.") for each in places
+                )
+                fix = _in_pieces(section, giving[0], name, whole, held) if len(giving) == 1 else ""
+                return Reason(tuple(lines), places[0], fix or _GENERAL, held=True)
+    return None
+
+
+def _reads(statement: ast.stmt, name: str) -> bool:
+    return any(use.name == name and not use.binds for use in uses(statement))
+
+
+def _names_module(section: Section, statement: ast.stmt) -> bool:
+    return any(is_module(section.value(part)) for use in uses(statement) for part in prefixes(use.name))
+
+
+def _wrapping(failure: Failure, section: Section, giving: ast.stmt, wanted: torch.Tensor) -> Iterator[Place]:
+    """The statements of a function that is called, which make a parameter of what is computed from `wanted`."""
+    for called in (each for call in calls_in(giving) for each in called_by(section, call, [section.body.node])):
+        for statement in statements(called.body.node):
+            for call in calls_in(statement) if not any(True for _ in blocks(statement)) else ():
+                read = [(called.body.text(each), call.lineno) for each in call.args[:1]]
+                if callee(call)[1] == "Parameter" and comes_of(failure, called, read, [wanted]):
+                    yield called.body.place(statement)
+
+
+def _in_pieces(section: Section, giving: ast.stmt, name: str, whole: torch.Tensor, held: Sequence[torch.Tensor]) -> str:
+    """Call the module with the pieces themselves, if its parameters are those, one after the other."""
+    wanted, body = {id(each) for each in held}, section.body
+    inside = list(statements(body.node))
+    for statement, call, module in _called_below(section, giving.lineno):
+        at = whole.storage_offset()
+        if not wanted <= {id(each) for each in module.parameters()}:
+            continue
+        for each in module.parameters():
+            if id(each) not in wanted or each.storage_offset() != at or not each.is_contiguous():
+                break
+            at += each.numel()
+        else:
+            model, flat = body.text(call.func), name if whole.dim() == 1 else f"{name}.flatten()"
+            sizes = f"{flat}.split([p.numel() for p in {model}.parameters()])"
+            values = f"{{n: parts[n].view_as(p) for n, p in {model}.named_parameters()}}"
+            new = f"torch.func.functional_call({model}, {values}, {_inputs(body, call)})"
+            first = f"parts = dict(zip(dict({model}.named_parameters()), {sizes}))"
+            if (line := rewritten(body, statement, {call: new})) and not any(_reads(s, "parts") for s in inside):
+                return f"On line {giving.lineno}, write `{first}`, and on line {statement.lineno}, write `{line}`."
+    return ""
+
+
+def _inputs(body: Body, call: ast.Call) -> str:
+    return f"({body.text(call.args[0])},)" if len(call.args) == 1 else f"({', '.join(map(body.text, call.args))})"
 
 
 def _running(failure: Failure) -> Iterator[Section]:
@@ -128,26 +199,30 @@ def _value(section: Section, statement: ast.stmt) -> str:
 
 def _fix(writes: Sequence[_Write]) -> str:
     """Call the module with what is computed, instead of what it was written into."""
-    for section, statement, call, module in _calls(writes):
+    section, line = writes[-1].section, writes[-1].statement.lineno
+    for statement, call, module in _called_below(section, line):
         text, held = section.body.text, {id(parameter_at(module, path)): path for path in trainable(module)}
         if all(each.value and each.section is section and id(each.leaf) in held for each in writes):
             given = ", ".join(f'"{held[id(each.leaf)]}": {each.value}' for each in writes)
-            inputs = f"({text(call.args[0])},)" if len(call.args) == 1 else f"({', '.join(map(text, call.args))})"
-            new = f"torch.func.functional_call({text(call.func)}, {{{given}}}, {inputs})"
-            if line := rewritten(section.body, statement, {call: new}):
-                return f"On line {statement.lineno}, write `{line}`, and {removed(*(each.place for each in writes))}."
-    return (
-        "Compute with the tensor itself, which has a graph: torch.func.functional_call(model, {name: tensor}, (x,)) "
-        "runs a model with other weights than its own."
-    )
+            new = f"torch.func.functional_call({text(call.func)}, {{{given}}}, {_inputs(section.body, call)})"
+            if written := rewritten(section.body, statement, {call: new}):
+                return (
+                    f"On line {statement.lineno}, write `{written}`, and {removed(*(each.place for each in writes))}."
+                )
+    return _GENERAL
 
 
-def _calls(writes: Sequence[_Write]) -> Iterator[tuple[Section, ast.stmt, ast.Call, torch.nn.Module]]:
-    """The calls of a module that has the leaves, below the statements that write into them."""
-    section = writes[-1].section
+_GENERAL = (
+    "Compute with the tensor itself, which has a graph: torch.func.functional_call(model, {name: tensor}, (x,)) "
+    "runs a model with other weights than its own."
+)
+
+
+def _called_below(section: Section, line: int) -> Iterator[tuple[ast.stmt, ast.Call, torch.nn.Module]]:
+    """The calls of a module below a line."""
     for statement in statements(section.body.node):
-        for call in calls_in(statement) if statement.lineno > writes[-1].statement.lineno else ():
+        for call in calls_in(statement) if statement.lineno > line else ():
             module = value_of(section, call.func)
             plain = not call.keywords and not any(isinstance(each, ast.Starred) for each in call.args)
             if isinstance(module, torch.nn.Module) and plain:
-                yield section, statement, call, module
+                yield statement, call, module

@@ -22,7 +22,7 @@ from backsight.source.body import dotted, expressions
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
-from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.memory import is_module, is_tensor, needs_gradient, storage_of
 from backsight.story.sections import methods_of
 from backsight.tape import Node, registered
 from backsight.tracing import current
@@ -61,7 +61,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
     usual = f" Or {kept_in.fix}" if kept_in is not None else ""
     return Remedy(
         f"The backward of this operation needs one dtype. Convert {which} before it: {how}.{usual}",
-        (*took, *_origin(found, name, given.other), *(kept_in.evidence if kept_in is not None else ())),
+        (*took, *_origin(found, text or name, given.other), *(kept_in.evidence if kept_in is not None else ())),
         place,
     )
 
@@ -141,7 +141,7 @@ def _place(found: Refusal, given: _Given) -> Place | None:
         for each in _on_the_way(level):
             statement = statement_at(level.body, *each.position)
             held = [value_of(level, node) for node in expressions(statement)]
-            if any(value is given.other for value in held) and any(value is given.kept for value in held):
+            if all(any(_is_same(value, each) for value in held) for each in (given.other, given.kept)):
                 return each
     return None
 
@@ -152,12 +152,20 @@ def _on_the_way(level: Level) -> Iterator[Place]:
             yield from each.bound
 
 
+def _is_same(value: object, tensor: torch.Tensor) -> bool:
+    """Whether a value is a tensor, or what that is detached from."""
+    if value is tensor or not is_tensor(value) or storage_of(value) is None or storage_of(value) != storage_of(tensor):
+        return value is tensor
+    return (value.dtype, value.shape, value.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
+
+
 def _called(found: Refusal, body: Body | None, statement: ast.stmt | None, tensor: torch.Tensor) -> str:
     """What a statement calls a tensor, if its function still runs."""
     for level in found.failure.users:
         if body is not None and level.body is not None and level.body.node is body.node:
             return next(
-                (name for n in expressions(statement) if (name := dotted(n)) and value_of(level, n) is tensor), ""
+                (name for n in expressions(statement) if (name := dotted(n)) and _is_same(value_of(level, n), tensor)),
+                "",
             )
     return ""
 
@@ -165,7 +173,7 @@ def _called(found: Refusal, body: Body | None, statement: ast.stmt | None, tenso
 def _origin(found: Refusal, name: str, tensor: torch.Tensor) -> Iterator[Fact]:
     """What a tensor has its dtype from: the names of the same dtype that it was computed from, and nothing before."""
     for level in found.failure.users:
-        if level.body is None or level.value(name) is not tensor:
+        if level.body is None or not _is_same(level.value(name), tensor):
             continue
         every = ancestors(level.body, name, level.line)
         held = {each: value for each in every if each != name and is_tensor(value := level.value(each))}

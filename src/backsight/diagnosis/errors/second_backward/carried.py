@@ -11,7 +11,7 @@ from backsight.diagnosis.evidence.carried import how, kind_of, older
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, operations_were, shown, unwatched
 from backsight.findings.evidence import Fact
-from backsight.source import statement_at
+from backsight.source import loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted
 from backsight.story.carrier import Carrier
@@ -21,7 +21,7 @@ from backsight.story.failure import Level
 from backsight.story.holders import results_in, structure
 from backsight.story.joints import joint_of
 from backsight.story.renewing import renewed
-from backsight.story.stepping import optimizer_steps
+from backsight.story.stepping import optimizer_steps, steps_of_pass
 
 
 def carried_over(case: Case) -> Finding | None:
@@ -37,7 +37,7 @@ def carried_over(case: Case) -> Finding | None:
     return explanation(
         _title(found),
         (*how(found), *_needed(found), *seen, *(() if _is_exact(found) else unwatched()), *doubts),
-        renewed(found, why_not_retain(case) if passes and found.kind == "carried" else ""),
+        renewed(found, why_not_retain(found) if passes and found.kind == "carried" else ""),
         source=str(found.dropped or found.stored or found.read or case.failure.source),
         exact=_is_exact(found) and not doubts,
     )
@@ -48,6 +48,11 @@ def _title(found: Carrier) -> str:
     match found.kind:
         case "carried" if found.dropped is not None:
             return f"{found.inner} carries the graph of one {span} into the next: its detached copy is thrown away."
+        case "carried" if len(found.alike) > 1:
+            attribute, objects = name.rpartition(".")[2], listed(found.alike, 4)
+            objects = objects if _is_exact(found) else objects.replace(" and ", " or ")
+            carries = f"carries the graph of one {span} into the next"
+            return f"{attribute} of {objects} {carries}, and backward() has freed that graph."
         case "carried":
             of = f" of {found.level.function}()" if found.waits else ""
             return (
@@ -147,10 +152,15 @@ def steps_seen(case: Case) -> tuple[str, ...]:
     )
 
 
-def why_not_retain(case: Case) -> str:
-    if any(optimizer_steps(level) for level in case.failure.users):
-        return "retain_graph=True won't help: the optimizer has since modified weights that graph saved."
-    return "retain_graph=True won't help: every iteration would backpropagate through all earlier ones."
+def why_not_retain(found: Carrier) -> str:
+    """What becomes of graphs that are kept, by whether an optimizer steps between two passes."""
+    for level in found.case.failure.users:  # innermost first
+        facts = found.facts if level is found.level else None
+        if steps_of_pass(level, facts):
+            return "retain_graph=True won't help: the optimizer has since modified weights that graph saved."
+        if facts or loop_facts(level.body, level.line):
+            break
+    return "With retain_graph=True, every iteration would backpropagate through all earlier ones."
 
 
 # Losses that share operations, each of which runs backward: those that a loop goes through.
