@@ -24,7 +24,7 @@ def run_by_engine(failure: Failure) -> Level | None:
     """Return the backward of a custom Function that ran without gradients, as autograd disables them there; None where
     its text may enable them, and with create_graph=True."""
     for level in failure.users:
-        if level.body is None or nearest_at(level.body, level.line) is not None or _switches(level.body):
+        if level.body is None or nearest_at(level.body, level.line) is not None or switches(level.body):
             return None
         given = next(iter(level.variables.values()), None)
         if level.frame.f_code.co_name == "backward" and issubclass(type(given), torch.autograd.function.FunctionCtx):
@@ -34,7 +34,7 @@ def run_by_engine(failure: Failure) -> Level | None:
     return None
 
 
-def _switches(body: Body) -> bool:
+def switches(body: Body) -> bool:
     """Whether a function enables gradients in a part of it, or for what follows."""
     calls = (node for each in statements(body.node) for node in calls_in(each))
     return any(callee(node)[1] in ("set_grad_enabled", "enable_grad") for node in calls)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.errors.optimizer_state import made_at
-from backsight.diagnosis.errors.parameter_groups import in_two_groups
+from backsight.diagnosis.errors.parameter_groups import in_two_groups, tied
 from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
@@ -365,7 +365,7 @@ def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor,
     """A table that is looked up sparsely, and used by something else, too, whose gradient is dense: so is their sum."""
     name, paths = case.named([table])[0], _paths_of(case, table)
     others = [as_code(each) for each in paths if as_code(each) != name]
-    uses = list(_ties(case)) if others else list(_reading(case, {each.split(".")[-2] for each in paths}))
+    uses = list(tied(case.found)) if others else list(_reading(case, {each.split(".")[-2] for each in paths}))
     says = "makes them one parameter." if others else "uses that weight, too."
     also = f"it is {listed(others, 3)} as well" if others else "something else uses it, too"
     whole = listed(case.named(dense), _MOST)
@@ -388,20 +388,6 @@ def _paths_of(case: _Case, tensor: torch.Tensor) -> list[str]:
     found = search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found
     owners = ((name.path, registered(each, "_parameters")) for each, name in found if is_module(each))
     return [f"{path}.{key}" for path, own in owners for key, held in own.items() if held is tensor]
-
-
-def _ties(case: _Case) -> Iterator[Place]:
-    """The statements that give a module the weight of another, `a.weight = b.weight`, or the same by setattr."""
-    for file in user_files(case.found.failure):
-        for body, each in statements_of(file):
-            given = [value for target, value in assigned(each) if getattr(target, "attr", "") == "weight"]
-            given += [
-                call.args[2]
-                for call in calls_in(each)
-                if callee(call)[1] == "setattr" and len(call.args) == 3 and is_text(call.args[1], "weight")
-            ]
-            if any(isinstance(value, ast.Attribute) and value.attr == "weight" for value in given):
-                yield body.place(each)
 
 
 def _reading(case: _Case, owners: set[str]) -> Iterator[Place]:

@@ -11,18 +11,19 @@ import torch
 
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_dict, mro
 from backsight.naming.roots import is_library, is_user_class
 from backsight.snapshot import groups
-from backsight.source import Place, function_at, only
-from backsight.source.bindings import spots
-from backsight.source.body import dotted, expressions, statements
+from backsight.source import Place, function_at, only, statements_of
+from backsight.source.bindings import assigned, spots
+from backsight.source.body import callee, calls_in, dotted, expressions, is_text, statements
 from backsight.source.definitions import definitions
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, follow
+from backsight.story.files import user_files
 from backsight.story.fixes import on_lines
 from backsight.story.memory import is_tensor
 from backsight.text import as_code
@@ -59,6 +60,8 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
     fills = {name: place for name in names if (place := _filled(found.level, name)) is not None}
     leaving = names[1] if out_of == len(before) else names[0]
     written = _written(found.level, leaving, next((each for each in names if each != leaving), ""))
+    shown_there, written = _displayed(found, earlier, len(before), out_of, written) if not fills else ([], written)
+    tying = list(tied(found)) if ties else []
     rest = ((name, _once(found.level, name, each)) for name, each in lists.items() if name not in names)
     also = "".join(f" {name} holds a parameter twice: {on_lines(once)}." for name, once in rest if once)
     return Finding(
@@ -67,7 +70,9 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         f"{what} {'is' if len(shared) == 1 else 'are'} in two parameter groups: {earlier} and {len(before)}.",
         (
             *(shown(place, f"puts it into {name}.") for name, place in fills.items()),
+            *shown_there,
             shown(found.level.place, "failed."),
+            *(shown(each, "makes them one parameter.", sure_if(len(tying) == 1)) for each in tying[:_MOST]),
             *ties[:3],
             *_by_property(found, shared),
         ),
@@ -77,6 +82,53 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
         source=str(fills.get(leaving, found.level.place)),
     )
+
+
+def tied(found: Refusal) -> Iterator[Place]:
+    """The statements that give a module the weight of another, `a.weight = b.weight`, or the same by setattr."""
+    for body, each in statements_of(*user_files(found.failure)):
+        given = [value for target, value in assigned(each) if getattr(target, "attr", "") == "weight"]
+        given += [
+            call.args[2]
+            for call in calls_in(each)
+            if callee(call)[1] == "setattr" and len(call.args) == 3 and is_text(call.args[1], "weight")
+        ]
+        if any(isinstance(value, ast.Attribute) and value.attr == "weight" for value in given):
+            yield body.place(each)
+
+
+def _displayed(found: Refusal, first: int, second: int, out_of: int, written: str) -> tuple[list[Fact], str]:
+    """Where two groups of the only list of groups that the program writes out are filled, and how to leave
+    out of one what the other has."""
+    every = [
+        (body, statement, [_params(each) for each in node.elts])
+        for body, statement in statements_of(*user_files(found.failure))
+        for node in expressions(statement)
+        if isinstance(node, ast.List) and len(node.elts) > 1 and all(isinstance(each, ast.Dict) for each in node.elts)
+    ]
+    body, statement, values = every[0] if len(every) == 1 else (None, None, [])
+    if (
+        body is None
+        or statement is None
+        or second >= len(values)
+        or not all(isinstance(values[k], ast.Name) for k in (first, second))
+    ):
+        return [], written
+    names = {k: dotted(values[k]) or "" for k in (first, second)}
+    above = [each for each in spots(body.node) if each.node.lineno < statement.lineno]
+    filling = {k: [each for each in above if any(definitions(each, name))][-1:] for k, name in names.items()}
+    lines: list[Fact] = [
+        shown(body.place(each.node), f"fills group {k}.", "read") for k, at in filling.items() for each in at
+    ]
+    leaving, other = names[out_of], names[first if out_of == second else second]
+    kept = f"[p for p in {leaving} if all(p is not each for each in {other})]"
+    put = f"put `{leaving} = {kept}` above line {statement.lineno}"
+    return lines, put if "p" not in names.values() else written
+
+
+def _params(group: ast.expr) -> ast.expr | None:
+    keys = group.keys if isinstance(group, ast.Dict) else []
+    return next((v for k, v in zip(keys, getattr(group, "values", []), strict=True) if is_text(k, "params")), None)
 
 
 def _lists(level: Level) -> dict[str, list[torch.Tensor]]:

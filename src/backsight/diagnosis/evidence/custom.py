@@ -96,15 +96,17 @@ class Applied:
 
 def applied(failure: Failure, node_name: str) -> Applied | None:
     """Return the custom Function in the graph whose node is called `node_name`, the nearest to the root."""
+    return next((each for each in every_applied(failure) if type(each.node).__name__ == node_name), None)
+
+
+def every_applied(failure: Failure) -> list[Applied]:
+    """Return the applications of custom Functions in the graph, those nearest to the root first."""
     with no_torch_function():
         if not any(needs_gradient(root) for root in failure.roots):
-            return None
+            return []
         nodes = walk([node for node, _ in root_edges(failure.roots)]).nodes
-    for node in nodes:
-        cls = forward_class(type(node))
-        if cls is not None and type(node).__name__ == node_name:
-            return Applied(node, cls)
-    return None
+    classes = ((node, forward_class(type(node))) for node in nodes)
+    return [Applied(node, cls) for node, cls in classes if cls is not None]
 
 
 def class_behind(tensor: object) -> type | None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
+from backsight.diagnosis.evidence.custom import body_of, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_name, is_class
-from backsight.source import Body, function_at
+from backsight.source import Body, function_at, only, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source.body import callee, calls_in, dotted, keyword, statements
 from backsight.source.changes import changed_names
-from backsight.source.imports import library
+from backsight.source.definitions import values_of
+from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten
+from backsight.story.enabling import computing, enabled, switches
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method
 from backsight.story.fixes import removed
@@ -158,3 +162,57 @@ def _without_underscore(body: Body, statement: ast.stmt) -> str:
             given = body.text(call)[len(body.text(call.func)) :]
             changes[call] = f"{body.text(receiver)}.{name[:-1]}{given}"
     return rewritten(body, statement, changes) if changes else ""
+
+
+@remedy(r"expected Variable or None \(got tuple\)")
+def _tuple_returned(found: Refusal, match: Match) -> Remedy | None:
+    """The backward of a custom Function returns what torch.autograd.grad() gave, a tuple, in place of a gradient."""
+    for each in every_applied(found.failure):
+        body = body_of(each.cls, each.backward)
+        for statement in returned(body) if body is not None else ():
+            every = [(node, _derivative(body, node, statement)) for node in elements(statement)]
+            odd = {node: call for node, call in every if call is not None}
+            if body is not None and odd and len(every) > 1:
+                return _unpacked(body, statement, odd)
+    return None
+
+
+def _derivative(body: Body | None, node: ast.expr, statement: ast.Return) -> ast.Call | None:
+    """The call of torch.autograd.grad() whose result is returned."""
+    value = only(values_of(body, node.id, statement.lineno)) if body and isinstance(node, ast.Name) else node
+    return value if isinstance(value, ast.Call) and is_gradient_call(value) else None
+
+
+def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) -> Remedy | None:
+    """Unpack each tuple, and record what is differentiated: backward runs with gradients disabled."""
+    line = rewritten(body, statement, {node: f"*{body.text(node)}" for node in odd})
+    asking = [(at, each) for each in odd.values() if (at := statement_at(body, each.lineno, each.col_offset))]
+    if not line or not asking:
+        return None
+    edits = [f"on line {statement.lineno}, write `{line}`"]
+    computed = [computing(body, at) for at, _ in asking]
+    if not switches(body):
+        edits += dict.fromkeys(enabled(lines, body) for lines in computed)
+        flags = {f"{_root(body, call)}.requires_grad" for _, call in asking}  # of a result they cannot be set
+        flagged = (each for each in statements(body.node) if isinstance(each, ast.Assign))
+        edits += [removed(body.place(each)) for each in flagged if dotted(each.targets[0]) in flags]
+    for (at, call), (_, after) in itertools.pairwise(asking):
+        if _root(body, call) == _root(body, after) and keyword(call, "retain_graph", "create_graph") is None:
+            new = rewritten(body, at, {call: f"{body.text(call)[:-1].rstrip(', ')}, retain_graph=True)"})
+            edits.append(f"on line {at.lineno}, write `{new}`, as line {after.lineno} needs that graph too")
+    disabled = "" if switches(body) else ", and backward runs with gradients disabled"
+    first = dict.fromkeys(lines[0] for lines in computed if not switches(body))
+    return Remedy(
+        f"torch.autograd.grad() returns a tuple, for one tensor too{disabled}: {'; '.join(edits)}.",
+        (
+            *(shown(body.place(each), "runs with gradients disabled, so it has no graph.") for each in first),
+            *(shown(body.place(at), "gets a tuple.") for at, _ in asking if at is not statement),
+            shown(body.place(statement), "returns a tuple where a gradient is due."),
+        ),
+        body.place(statement),
+    )
+
+
+def _root(body: Body, call: ast.Call) -> str:
+    node = next(iter(call.args), keyword(call, "outputs"))
+    return body.text(node) if node is not None else ""

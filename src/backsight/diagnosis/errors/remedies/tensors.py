@@ -382,9 +382,14 @@ def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
     attribute = target.rpartition(".")[2]
     name = next(each for each in (attribute, f"{attribute}_now", f"{attribute}_of_this_pass") if each not in taken)
     new: dict[ast.stmt, str] = {failing: rewritten(body, failing, {failing.targets[0]: name})}
+    owner = target.rpartition(".")[0]
     for each in after:
-        if read := [node for node in expressions(each) if dotted(node) == target]:
-            new[each] = rewritten(body, each, dict.fromkeys(read, name))
+        changes: dict[ast.expr, str] = {node: name for node in expressions(each) if dotted(node) == target}
+        changes |= {
+            call: _with_weight(body, call, attribute, name) for call in calls_in(each) if dotted(call.func) == owner
+        }
+        if changes:
+            new[each] = rewritten(body, each, changes) if all(changes.values()) else ""
     called = {callee(call)[1] for each in after for call in calls_in(each) if dotted(callee(call)[0]) == "self"}
     others = {each.name: list(map(uses, statements(each.node))) for each in functions(body.file) if each.name in called}
     given = [f"{at}()" for at, read in others.items() if any(use.name == target for each in read for use in each)]
@@ -394,8 +399,17 @@ def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
     written = listed([f"{text} on line {line}" for line, text in texts.items()], _MOST)
     shared = f", and pass {name} to {listed(given)}, which computes with it" if given else ""
     return Remedy(
-        f"Give the result a name of its own, and leave {target} as it is, to be trained: write {written}{shared}."
+        f"Give the result a name of its own, and leave {target} as it is, to be trained: write {written}{shared}.",
+        (f"What is assigned is computed from {target}: a result with a graph, and no nn.Parameter.",),
     )
+
+
+def _with_weight(body: Body, call: ast.Call, attribute: str, name: str) -> str:
+    """The call of a module, computed with something else in place of a parameter; empty where it has keywords."""
+    given = ", ".join(map(body.text, call.args)) + "," * (len(call.args) == 1)
+    if call.keywords:
+        return ""
+    return f"torch.func.functional_call({body.text(call.func)}, {{'{attribute}': {name}}}, ({given}))"
 
 
 def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Iterator[_Copy]:
