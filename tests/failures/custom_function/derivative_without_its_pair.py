@@ -1,5 +1,5 @@
 # code: BS200
-# variable: backward
+# variable: loss
 # cause: return torch.autograd.grad(again, x, grad_output), None
 # fix: return *torch.autograd.grad(again, x, grad_output), None
 import torch

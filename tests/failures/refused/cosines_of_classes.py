@@ -1,8 +1,8 @@
 # code: BS200
-# variable: self.classes.weight
-# cause: self.classes.weight = self.classes.weight / self.classes.weight.norm(dim=1, keepdim=True)
-# or: self.classes.weight = torch.nn.functional.normalize(self.classes.weight)
-# fix: torch.func.functional_call(self.classes, {'weight': weight}, (seen,))
+# variable: self.head.weight
+# cause: self.head.weight = self.head.weight / self.head.weight.norm(dim=1)[:, None]
+# or: self.head.weight = torch.nn.functional.normalize(self.head.weight)
+# fix: torch.func.functional_call(self.head, {'weight': weight}, (seen,))
 import torch
 
 
@@ -10,12 +10,12 @@ class Cosines(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.trunk = torch.nn.Linear(8, 4)
-        self.classes = torch.nn.Linear(4, 3, bias=False)
+        self.head = torch.nn.Linear(4, 3, bias=False)
 
     def forward(self, x):
         seen = torch.nn.functional.normalize(self.trunk(x))
-        self.classes.weight = self.classes.weight / self.classes.weight.norm(dim=1, keepdim=True)
-        return seen, 10 * self.classes(seen)
+        self.head.weight = self.head.weight / self.head.weight.norm(dim=1)[:, None]
+        return seen, 10 * self.head(seen)
 
 
 torch.manual_seed(0)

@@ -1,6 +1,7 @@
 # code: BS200
 # variable: model.words.weight
 # cause: optimizer = torch.optim.AdamW(groups, lr=1e-2)
+# unsure: the lists of another function are gone when the optimizer refuses its groups
 # fix: others = [p for p in others if all(p is not each for each in projections)]
 import torch
 

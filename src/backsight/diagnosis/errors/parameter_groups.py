@@ -81,6 +81,7 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         if left[out_of]
         else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
         source=str(fills.get(leaving, found.level.place)),
+        exact=not shown_there,
     )
 
 
