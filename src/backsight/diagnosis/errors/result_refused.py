@@ -155,24 +155,7 @@ class Refused:
             return None
         if self.made is not None and self._binds(self.made):
             return self.made
-        if self.filled is not None:
-            return self.filled[0]
-        return self._read if self._read is None or self._binds(self._read) else self._assigned or self._read
-
-    @property
-    def _assigned(self) -> Place | None:
-        """The only statement that assigns the attribute, but a constant: another may have computed what it holds."""
-        every = [
-            (body, each)
-            for file in user_files(self.failure)
-            for body in functions(file)
-            for each in statements(body.node)
-        ]
-        return only(
-            place
-            for body, each in every
-            if self._binds(place := body.place(each)) and not isinstance(getattr(each, "value", None), ast.Constant)
-        )
+        return self.filled[0] if self.filled is not None else self._read
 
     @cached_property
     def filled(self) -> tuple[Place, str] | None:
