@@ -145,7 +145,9 @@ def test_options_that_make_no_sense_are_refused(option):
 
 
 @pytest.mark.parametrize("as_a_model", [True, False])
-def test_a_distribution_that_checks_its_arguments_is_forecast_as_if_they_were_valid(as_a_model):
+def test_a_distribution_that_checks_its_arguments_is_forecast_as_if_they_were_valid(as_a_model, monkeypatch):
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)  # torch.compile turns it off for good
+
     class Policy(nn.Module):
         def __init__(self) -> None:
             super().__init__()
