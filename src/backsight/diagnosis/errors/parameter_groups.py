@@ -122,9 +122,8 @@ def _displayed(found: Refusal, first: int, second: int, out_of: int, written: st
         shown(body.place(each.node), f"fills group {k}.", "read") for k, at in filling.items() for each in at
     ]
     leaving, other = names[out_of], names[first if out_of == second else second]
-    kept = f"[p for p in {leaving} if all(p is not each for each in {other})]"
-    put = f"put `{leaving} = {kept}` above line {statement.lineno}"
-    return lines, put if "p" not in names.values() else written
+    kept = _without(leaving, other)
+    return lines, f"put `{leaving} = {kept}` above line {statement.lineno}" if kept else written
 
 
 def _params(group: ast.expr) -> ast.expr | None:
@@ -154,15 +153,21 @@ def _filled(level: Level, name: str) -> Place | None:
 
 def _written(level: Level, leaving: str, other: str) -> str:
     """The statement that makes a group of a list, which leaves out what another list has; empty where none shows."""
-    if level.body is None or not leaving or not other or "p" in (leaving, other):
+    new = _without(leaving, other)
+    if level.body is None or not new:
         return ""
-    new = f"[p for p in {leaving} if all(p is not each for each in {other})]"
     filled = [
         each.node.lineno for each in spots(level.body.node) for name in (leaving, other) if any(definitions(each, name))
     ]
     made = [each for each in statements(level.body.node) if max(filled, default=0) < each.lineno <= level.line]
     found = ((each.lineno, _with(level, each, leaving, new)) for each in reversed(made))
     return next((on_lines({line: text}) for line, text in found if text), "")
+
+
+def _without(leaving: str, other: str) -> str:
+    """A list without what another one holds; empty where one of them has no name, or that of an element here."""
+    is_clear = leaving and other and "p" not in (leaving, other)
+    return f"[p for p in {leaving} if all(p is not each for each in {other})]" if is_clear else ""
 
 
 def _once(level: Level, name: str, held: Sequence[object]) -> dict[int, str]:

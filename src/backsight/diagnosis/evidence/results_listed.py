@@ -38,7 +38,7 @@ def origins(level: Level, name: str, held: list[torch.Tensor]) -> Iterator[Fact]
 
 class Appended(NamedTuple):
     """The statement that puts the results into a list, as it calls that, and the same with each detached; `stepped` if
-    backward has run on each by then, so that no loss can be computed from what the list keeps."""
+    the program runs backward on each by itself, which frees its graph: no loss can be computed from the list."""
 
     name: str
     place: Place
@@ -68,8 +68,8 @@ def appended(level: Level, name: str) -> Appended | None:
     body, statement, value = found
     new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
     runs = [place for root, place in backward_roots(body) if root == body.text(value)]
-    ended = bool(runs) and not any("retain_graph" in place.text for place in runs)
-    return Appended(name, body.place(statement), new, ended)
+    stepped = bool(runs) and not any("retain_graph" in place.text for place in runs)
+    return Appended(name, body.place(statement), new, stepped)
 
 
 def _given(level: Level, place: Place) -> ast.expr | None:

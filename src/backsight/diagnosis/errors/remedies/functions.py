@@ -21,6 +21,7 @@ from backsight.source.definitions import values_of
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten
+from backsight.story.attached import with_flag
 from backsight.story.enabling import computing, enabled, switches
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method
@@ -198,7 +199,7 @@ def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) 
         edits += [removed(body.place(each)) for each in flagged if dotted(each.targets[0]) in flags]
     for (at, call), (_, after) in itertools.pairwise(asking):
         if _root(body, call) == _root(body, after) and keyword(call, "retain_graph", "create_graph") is None:
-            new = rewritten(body, at, {call: f"{body.text(call)[:-1].rstrip(', ')}, retain_graph=True)"})
+            new = with_flag(body, at, call, "retain_graph")
             edits.append(f"on line {at.lineno}, write `{new}`, as line {after.lineno} needs that graph too")
     disabled = "" if switches(body) else ", and backward runs with gradients disabled"
     first = dict.fromkeys(lines[0] for lines in computed if not switches(body))
