@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from backsight.findings.evidence import Evidence, doubt, evidence_of
+from backsight.source.edits import Alternative, alternatives, without_marks
 from backsight.text import PIPED, as_code
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class Finding:
     know: texts, and `Evidence` that knows its statement and how certain it is (`str()` gives the text of either); `fix`
     what to do; `source` where, as `file:line`, if that is known. `exact` is False for what is an inference. `nodes` are
     the indices, in the graph that was looked at, of what it is about. `since` is the optimizer step
-    since which it holds in a training that was watched, the first being step 0.
+    since which it holds in a training that was watched, the first being step 0. `edits` are what `fix` asks for as
+    data, a tuple for each alternative that can be applied as it stands: `backsight fix` tries them.
     """
 
     code: str
@@ -36,9 +38,11 @@ class Finding:
     exact: bool = True
     nodes: tuple[int, ...] = ()
     since: int | None = None
+    edits: tuple[Alternative, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fix", as_code(self.fix))
+        object.__setattr__(self, "edits", (*self.edits, *alternatives(self.fix)))
+        object.__setattr__(self, "fix", as_code(without_marks(self.fix)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from backsight.findings.printing.excerpt import shown_at

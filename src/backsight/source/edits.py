@@ -1,0 +1,345 @@
+"""A fix as data: what to write, move or remove in a program, carried by the sentence that says so, and applied to text.
+
+    f"Compute it from a copy: on line {at.line}, write `{new}`{write(at, new)}. {OR}Or remove line 4{remove(there)}."
+
+An edit in an f-string is a mark that no font shows. `Finding` takes the marks out: its `fix` is the text, its `edits`
+are what the text asks for, a tuple for each alternative.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+from backsight.source.body import Place
+from backsight.text import as_code
+
+Kind = Literal["write", "put", "remove", "unwrap", "wrap", "change", "move", "repeat", "import"]
+Where = Literal["above", "below", "beside", "end"]
+
+_FIRST = 0x100000  # a plane for private use, of which no program's text has any
+_END, OR = chr(_FIRST + 0x100), chr(_FIRST + 0x101)
+"""`OR` stands before the words of another alternative, and shows as little as an edit."""
+
+_MARK = re.compile(f"([{chr(_FIRST)}-{chr(_FIRST + 0xFF)}]+){_END}")
+
+
+class EditError(ValueError):
+    """A program has no place for an edit, or is none anymore with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change to the text of a file; lines are counted from 1, in the file as it was before any edit.
+
+    kind: what is done; `write`, `put` and the others below make one of each kind, and say what it does.
+    file: the file, as a `Place` has it.
+    lines: the lines that it is about.
+    code: what is written; several lines are indented as where they go, and among themselves as they are.
+    old: of a change, what `code` takes the place of.
+    where: of what is put, moved or repeated, where it goes: `above` or `below` a line, as the first of its block
+        where that begins there; `beside`, below all of its block; at the `end` of that block.
+    line: that line.
+    """
+
+    kind: Kind
+    file: str
+    lines: tuple[int, ...] = ()
+    code: str = ""
+    old: str = ""
+    where: Where = "below"
+    line: int = 0
+
+    def __str__(self) -> str:
+        """The mark."""
+        return "".join(chr(_FIRST + byte) for byte in json.dumps(asdict(self)).encode()) + _END
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+At = Place | Sequence[Place]
+
+
+def write(at: At, code: str) -> Edit:
+    """Write `code` instead of statements: of a compound one's head, if `code` is one; else all of it goes."""
+    return Edit("write", *_where(at), code)
+
+
+def put(code: str, where: Where, at: Place) -> Edit:
+    """Put `code` above or below a statement, beside a block, or at its end."""
+    return Edit("put", at.file, code=code, where=where, line=at.line)
+
+
+def remove(at: At) -> Edit:
+    """Remove statements, or decorators by their lines; of a compound statement the head alone: see `unwrap`."""
+    return Edit("remove", *_where(at))
+
+
+def unwrap(at: Place) -> Edit:
+    """Remove the head of a block, and dedent what is in it."""
+    return Edit("unwrap", *_where(at))
+
+
+def wrap(at: At, code: str) -> Edit:
+    """Put statements into a block of which `code` is the head."""
+    return Edit("wrap", *_where(at), code)
+
+
+def change(at: At, old: str, new: str) -> Edit:
+    """Write `new` for `old` on each of these lines: everywhere for a name, else where it comes first."""
+    return Edit("change", *_where(at), new, old)
+
+
+def move(at: At, where: Where, there: Place) -> Edit:
+    """Move statements."""
+    return Edit("move", *_where(at), where=where, line=there.line)
+
+
+def repeat(at: At, where: Where, there: Place) -> Edit:
+    """Run statements again elsewhere, as they are."""
+    return Edit("repeat", *_where(at), where=where, line=there.line)
+
+
+def importing(file: str, code: str) -> Edit:
+    """Import at the top of a file, for every alternative."""
+    return Edit("import", file, code=code)
+
+
+def lines_of(file: str, *lines: int) -> list[Place]:
+    """Return lines of a file as places."""
+    return [Place(file, line, "") for line in lines]
+
+
+def _where(at: At) -> tuple[str, tuple[int, ...]]:
+    places = [at] if isinstance(at, Place) else at
+    return places[0].file, tuple(place.line for place in places)
+
+
+Alternative = tuple[Edit, ...]
+
+
+def without_marks(text: str) -> str:
+    """Return a text as it is read."""
+    return _MARK.sub("", text).replace(OR, "")
+
+
+def alternatives(text: str) -> tuple[Alternative, ...]:
+    """Return the edits of each alternative of a fix that has some, in order."""
+    found = [[*_edits_in(part)] for part in text.split(OR)]
+    imports = [edit for edits in found for edit in edits if edit.kind == "import"]
+    every = ([edit for edit in edits if edit.kind != "import"] for edits in found)
+    return tuple(dict.fromkeys((*imports, *edits) for edits in every if edits))
+
+
+def _edits_in(text: str) -> Iterator[Edit]:
+    for mark in _MARK.findall(text):
+        data = json.loads(bytes(ord(char) - _FIRST for char in mark))
+        yield Edit(**{**data, "lines": tuple(data["lines"]), "code": as_code(data["code"])})
+
+
+def from_data(data: Mapping[str, object]) -> Edit:
+    """Return an edit that was written as JSON.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    lines = data.get("lines")
+    if (
+        data.get("kind") not in get_args(Kind)
+        or data.get("where") not in get_args(Where)
+        or not isinstance(lines, list)
+    ):
+        raise ValueError(f"expected an edit, not {data!r}.")
+    return Edit(**{**data, "lines": tuple(lines)})  # type: ignore[arg-type]  # of the types that were written
+
+
+def edited(edits: Iterable[Edit], texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the files that edits change, as they are then.
+
+    Args:
+        edits: those of one alternative.
+        texts: the text of each file that they name.
+
+    Raises:
+        EditError: if a file has no such place, or does not compile with them.
+    """
+    files: dict[str, _Text] = {}
+    for edit in edits:
+        if edit.file not in files:
+            if edit.file not in texts:
+                raise EditError(f"{edit.file} cannot be read.")
+            files[edit.file] = _Text(texts[edit.file])
+        files[edit.file].apply(edit)
+    after = {file: str(text) for file, text in files.items()}
+    for file, text in after.items():
+        try:
+            compile(text, file, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise EditError(f"{file} does not compile then: {error}.") from None
+    return after
+
+
+class _Text:
+    """A program that is being edited. Lines keep their numbers, whatever is put above and below them."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise EditError(f"it does not compile as it is: {error}.") from None
+        self._size = len(text.splitlines())
+        self._own = dict(enumerate(text.splitlines(), 1))
+        self._above: dict[int, list[str]] = {}
+        self._below: dict[int, list[str]] = {}
+        self._statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+        self._top = _first_statement(tree)
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for n in range(1, self._size + 1):
+            lines += [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+        return "\n".join(lines) + "\n"
+
+    def apply(self, edit: Edit) -> None:
+        if edit.kind == "write":
+            self._write(edit.lines, edit.code)
+        elif edit.kind == "put":
+            self._put(edit.line, edit.code, edit.where)
+        elif edit.kind == "remove":
+            self._remove(edit.lines)
+        elif edit.kind == "unwrap":
+            self._unwrap(edit.lines)
+        elif edit.kind == "wrap":
+            self._wrap(edit.lines, edit.code)
+        elif edit.kind == "change":
+            self._change(edit.lines, edit.old, edit.code)
+        elif edit.kind == "import":
+            self._above.setdefault(self._top, []).append(edit.code)
+        else:
+            self._repeat(edit.lines, edit.line, edit.where)
+            if edit.kind == "move":
+                for n in self._whole(edit.lines):
+                    del self._own[n]
+
+    def _at(self, line: int) -> ast.stmt:
+        """The statement with a line: a compound one with those of its head."""
+        for node in self._statements:
+            if _first(node) <= line <= _last_of_head(node):
+                return node
+        raise EditError(f"there is no statement on line {line}.")
+
+    def _line(self, n: int) -> str:
+        if n not in self._own:
+            raise EditError(f"line {n} is written anew and moved: remove it, and put the new one.")
+        return self._own[n]
+
+    def _whole(self, lines: Sequence[int]) -> list[int]:
+        """All lines of the statements with these lines."""
+        nodes = [self._at(line) for line in lines]
+        return sorted({n for node in nodes for n in range(_first(node), (node.end_lineno or 0) + 1)})
+
+    def _put(self, line: int, code: str, where: Where) -> None:
+        node = self._at(line)
+        if where == "above":
+            line = line if code.startswith("@") else _first(node)
+            self._above.setdefault(line, []).extend(_indented(code, node.col_offset))
+        elif where == "end":
+            if not _is_head(node):
+                raise EditError(f"no block begins on line {line}.")
+            self._below.setdefault(node.end_lineno or line, []).extend(_indented(code, _body(node)[0].col_offset))
+        elif where == "below" and _is_head(node):
+            first = _body(node)[0]
+            self._above.setdefault(_first(first), []).extend(_indented(code, first.col_offset))
+        else:
+            self._below.setdefault(node.end_lineno or line, []).extend(_indented(code, node.col_offset))
+
+    def _write(self, lines: Sequence[int], code: str) -> None:
+        node = self._at(lines[0])
+        if code.endswith(":") and _is_head(node) and len(lines) == 1:
+            old: Sequence[int] = range(node.lineno, _last_of_head(node) + 1)
+        else:
+            old = self._whole(lines)
+        for n in old:
+            self._own.pop(n, None)
+        self._below.setdefault(old[0], [])[:0] = _indented(code, node.col_offset)
+
+    def _remove(self, lines: Sequence[int]) -> None:
+        for n in lines:
+            node = self._at(n)
+            for each in range(n, (_last_of_head(node) if n == node.lineno else n) + 1):
+                self._own.pop(each, None)
+
+    def _unwrap(self, lines: Sequence[int]) -> None:
+        node = self._at(lines[0])
+        if not _is_head(node):
+            raise EditError(f"no block begins on line {lines[0]}.")
+        by = _body(node)[0].col_offset - node.col_offset
+        for n in range(_last_of_head(node) + 1, (node.end_lineno or 0) + 1):
+            if self._own.get(n, "")[:by].isspace():
+                self._own[n] = self._own[n][by:]
+        self._remove(lines)
+
+    def _wrap(self, lines: Sequence[int], code: str) -> None:
+        whole = self._whole(lines)
+        for n in whole:
+            if n - 1 not in whole:
+                self._above.setdefault(n, []).extend(_indented(code, _indent(self._line(n))))
+        for n in whole:
+            self._own[n] = f"    {self._line(n)}".rstrip()
+
+    def _change(self, lines: Sequence[int], old: str, new: str) -> None:
+        for n in lines:
+            line = self._line(n)
+            found, count = re.escape(old), 1
+            if old.isidentifier():
+                found, count = rf"(?<![\w.]){old}(?!\w)", 0
+            after, changed = re.subn(found, lambda _: new, line, count=count)
+            if not changed:
+                raise EditError(f"there is no {old} on line {n}.")
+            self._own[n] = after
+
+    def _repeat(self, lines: Sequence[int], line: int, where: Where) -> None:
+        texts = [self._line(n) for n in self._whole(lines)]
+        indent = _indent(texts[0])
+        self._put(line, "\n".join(text[min(indent, _indent(text)) :] for text in texts), where)
+
+
+def _first_statement(tree: ast.Module) -> int:
+    """The line of the first statement that something can be imported above."""
+    for k, node in enumerate(tree.body):
+        is_text = k == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not is_text and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            return _first(node)
+    raise EditError("there is no statement in it.")
+
+
+def _indented(code: str, indent: int) -> list[str]:
+    return [" " * indent + line if line else "" for line in code.split("\n")]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _first(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _body(node: ast.stmt) -> list[ast.stmt]:
+    body: list[ast.stmt] = getattr(node, "body", [])
+    return body
+
+
+def _is_head(node: ast.stmt) -> bool:
+    """Whether a statement has a block below it."""
+    return bool(_body(node)) and _body(node)[0].lineno > node.lineno
+
+
+def _last_of_head(node: ast.stmt) -> int:
+    return max(node.lineno, _first(_body(node)[0]) - 1) if _is_head(node) else node.end_lineno or node.lineno
