@@ -148,14 +148,17 @@ def from_data(data: Mapping[str, object]) -> Edit:
     Raises:
         ValueError: if it is none.
     """
-    lines = data.get("lines")
+    kind, lines, line, where = data.get("kind"), data.get("lines"), data.get("line"), data.get("where")
+    texts = [text for name in ("file", "code", "old") if isinstance(text := data.get(name), str)]
     if (
-        data.get("kind") not in get_args(Kind)
-        or data.get("where") not in get_args(Where)
+        kind not in get_args(Kind)
+        or where not in get_args(Where)
         or not isinstance(lines, list)
+        or not all(type(each) is int for each in (*lines, line))
+        or len(texts) < 3
     ):
         raise ValueError(f"expected an edit, not {data!r}.")
-    return Edit(**{**data, "lines": tuple(lines)})  # type: ignore[arg-type]  # of the types that were written
+    return Edit(kind, texts[0], tuple(lines), texts[1], texts[2], where, line)  # type: ignore[arg-type]  # as asked
 
 
 def edited(edits: Iterable[Edit], texts: Mapping[str, str]) -> dict[str, str]:
