@@ -272,7 +272,6 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument(
         "program", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script or module and its arguments"
     )
-    run.add_argument("--edited", help=argparse.SUPPRESS)  # for `fix`: texts to read instead of those of some files
     run.set_defaults(parser=run)
 
 
@@ -431,16 +430,13 @@ def _run(options: argparse.Namespace) -> int:
         options.parser.error("--values needs a trace: add --trace steps=0")
     if options.twice:
         return _twice(options)
-    from backsight.launch import Observer, Together, run_module, run_script
+    from backsight.launch import Observer, Together, overlay, run_module, run_script
     from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
     from backsight.launch.voice import of_several
 
     script, *rest = options.program
-    if options.edited:
-        from backsight.launch.overlay import overlay_from
-
-        overlay_from(options.edited, "" if options.module else script)
+    overlay.ask("" if options.module else script)
     as_lines.ask(script, stderr=options.json, file=options.json_to)
     of_several.ask()
     training = TrainingObserver(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from backsight.launch.overlay import EDITED
 from backsight.source.edits import Alternative, from_data
 
 _ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning|Stop\w*)\b.*", re.MULTILINE)
@@ -81,14 +82,14 @@ def run(words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *
     with tempfile.TemporaryDirectory(prefix="backsight-") as folder:
         said, edited, printed = (Path(folder, name) for name in ("said.jsonl", "edited.json", "printed.txt"))
         edited.write_text(json.dumps(dict(texts)), encoding="utf-8")
-        asked = ["run", "--json-to", str(said), *(["--edited", str(edited)] if texts else [])]
-        command = [sys.executable, "-m", "backsight", *asked, *words]
+        command = [sys.executable, "-m", "backsight", "run", "--json-to", str(said), *words]
+        given = {**os.environ, EDITED: str(edited)} if texts else None
         began = time.monotonic()
         if shown:
-            status: int | None = subprocess.call(command, stdout=_stderr())
+            status: int | None = subprocess.call(command, stdout=_stderr(), env=given)
         else:
             with printed.open("wb") as out:
-                status = _ended(subprocess.Popen(command, stdout=out, stderr=out, **_apart()), seconds)
+                status = _ended(subprocess.Popen(command, stdout=out, stderr=out, env=given, **_apart()), seconds)
         took = time.monotonic() - began
         faults, steps = _read(said)
         errors = _ERROR.findall(printed.read_text(encoding="utf-8", errors="replace")) if printed.exists() else []

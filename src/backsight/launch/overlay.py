@@ -16,9 +16,18 @@ from typing import Any
 
 from backsight.launch.program import _absolute
 
+EDITED = "BACKSIGHT_EDITED"
+"""The variable of the environment that names a file of JSON, the texts by path: the program does not find it there."""
 
-def overlay(files: Mapping[str, str], script: str) -> None:
-    """Let this process read `files`, by absolute path, as if they had these texts; `script` is the one that is run."""
+
+def ask(script: str) -> None:
+    """Put the texts over their files, if the environment names some; `script` is the one that will run."""
+    if file := os.environ.pop(EDITED, ""):
+        overlay(json.loads(Path(file).read_text(encoding="utf-8")), script)
+
+
+def overlay(files: Mapping[str, str], script: str = "") -> None:
+    """Let this process read `files`, by absolute path, as if they had these texts."""
     texts = {os.path.realpath(file): text for file, text in files.items()}
     loader: Any = importlib.machinery.SourceFileLoader
     get_data, path_stats = loader.get_data, loader.path_stats
@@ -37,8 +46,3 @@ def overlay(files: Mapping[str, str], script: str) -> None:
         text = texts.get(os.path.realpath(name))
         if text is not None:
             linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-
-
-def overlay_from(file: str, script: str) -> None:
-    """As `overlay`, with the files that a JSON file has."""
-    overlay(json.loads(Path(file).read_text(encoding="utf-8")), script)
