@@ -43,7 +43,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def ended(*faults: Fault, status: int | None = 0) -> Outcome:
-    return Outcome(1 if any(each.is_error for each in faults) else status, faults, "", 3, 1.0)
+    return Outcome(1 if any(each.is_error for each in faults) else status, faults, 3, "", 1.0)
 
 
 def line_of(found: Tried | None) -> str:

@@ -45,14 +45,15 @@ class Outcome:
     """How a run ended.
 
     status: its exit status; None where its time was over.
-    error: the last line of a traceback, where a run failed that has no explanation.
+    faults: what backsight said of it, but of errors that the program caught.
     steps: how many optimizer steps there were, if that is known.
+    error: the last line of a traceback that it has printed; empty if that was shown.
     """
 
     status: int | None
     faults: tuple[Fault, ...]
-    error: str
     steps: int | None
+    error: str
     seconds: float
 
     @property
@@ -80,20 +81,29 @@ def run(words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *
         shown: whether what it prints is shown, on stderr.
     """
     with tempfile.TemporaryDirectory(prefix="backsight-") as folder:
-        said, edited, printed = (Path(folder, name) for name in ("said.jsonl", "edited.json", "printed.txt"))
+        said, edited = Path(folder, "said.jsonl"), Path(folder, "edited.json")
         edited.write_text(json.dumps(dict(texts)), encoding="utf-8")
         command = [sys.executable, "-m", "backsight", "run", "--json-to", str(said), *words]
-        given = {**os.environ, EDITED: str(edited)} if texts else None
+        environment = {**os.environ, EDITED: str(edited)} if texts else dict(os.environ)
         began = time.monotonic()
-        if shown:
-            status: int | None = subprocess.call(command, stdout=_stderr(), env=given)
-        else:
-            with printed.open("wb") as out:
-                status = _ended(subprocess.Popen(command, stdout=out, stderr=out, env=given, **_apart()), seconds)
+        status, printed = _shown(command) if shown else _hidden(command, environment, Path(folder, "printed"), seconds)
         took = time.monotonic() - began
-        faults, steps = _read(said)
-        errors = _ERROR.findall(printed.read_text(encoding="utf-8", errors="replace")) if printed.exists() else []
-        return Outcome(status, faults, errors[-1] if errors else "", steps, took)
+        errors = _ERROR.findall(printed)
+        return Outcome(status, *_read(said), errors[-1].strip() if errors else "", took)
+
+
+def _shown(command: Sequence[str]) -> tuple[int, str]:
+    return subprocess.call(command, stdout=_stderr()), ""
+
+
+def _hidden(
+    command: Sequence[str], environment: Mapping[str, str], printed: Path, seconds: float | None
+) -> tuple[int | None, str]:
+    """Run a command; return its status, None if it had to be ended, and what it has printed."""
+    with printed.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, **_apart())
+        status = _ended(process, seconds)
+    return status, printed.read_text(encoding="utf-8", errors="replace")
 
 
 def _stderr() -> Any:
