@@ -5,12 +5,20 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
 
-from backsight.naming.plain import class_dict, namespace
-from backsight.naming.roots import is_user_class
-from backsight.source import Body, LoopFacts, Place, assignments, calls_of, loop_facts, parsed, read_at, statement_at
-from backsight.source.bindings import Use, bound, spots, uses
+from backsight.source import (
+    Body,
+    LoopFacts,
+    Place,
+    assignments,
+    backward_roots,
+    calls_of,
+    loop_facts,
+    parsed,
+    read_at,
+    statement_at,
+)
+from backsight.source.bindings import Use, are_alternatives, bound, spots, uses
 from backsight.source.body import blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, Edit, Where, change, instead, move, put, write
 from backsight.source.in_place import in_place
@@ -18,16 +26,16 @@ from backsight.source.keeping import Keeping
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
-from backsight.story.failure import Level, method
+from backsight.story.failure import Level
 from backsight.story.fixes import every_time, first_statement, on_lines
-from backsight.story.holders import below, results_in
+from backsight.story.histories import attributes_detached, detached_as, without_history
+from backsight.story.holders import below
 from backsight.story.joints import joint_of
-from backsight.story.memory import is_tensor
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import function_called, methods_of, run_by
 from backsight.story.stepping import optimizer_steps, steps_of_pass
 from backsight.story.stores import apart, held_as, stores
-from backsight.text import listed
+from backsight.text import as_code, listed
 from backsight.tracing import Line
 
 
@@ -84,7 +92,7 @@ def _kept_copy(found: Carrier, dropped: Place) -> str:
     of_class = any(each.node is body.node for each in methods_of(type(held)))
     if not (of_class and alone and len(arguments) == len(around) == 1):
         return ""
-    cut = _attributes_detached(arguments[0].arg, held)
+    cut = attributes_detached(arguments[0].arg, held)
     first, last = around[0].lineno, around[0].end_lineno or 0
     lines = f"lines {first} to {last}" if last > first else f"line {first}"
     return f"Keep the copies: on {lines}, write `{cut}`{write(body.place(around[0]), cut)}." if cut else ""
@@ -106,7 +114,7 @@ def _in_function(found: Carrier) -> str:
     after = (each for each in statements(body.node) if each.lineno >= found.stored.line)
     if not any(Use(found.name, False) in uses(each) for each in after) and dotted(value) and statement:
         held = found.level.value(dotted(value) or "")
-        cut = _without_history(dotted(value) or "", held) or f"{dotted(value)}.detach()"
+        cut = without_history(dotted(value) or "", held) or f"{dotted(value)}.detach()"
         new = f"{found.name} = {cut}"
         edit = instead(body, statement, new)
         return f"Keep its values alone: on line {statement.lineno}, write `{new}`{edit}."
@@ -128,7 +136,7 @@ def _write(at: Place, code: str) -> Edit | str:
 
 def _is_code(text: str) -> bool:
     try:
-        ast.parse(text)
+        ast.parse(as_code(text))
     except (SyntaxError, ValueError, RecursionError):
         return False
     return True
@@ -138,10 +146,10 @@ def detached(found: Carrier) -> str:
     """The statements that cut the history of all that is carried alike."""
     if len(found.alike) > 1:
         cuts = (
-            _detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
+            detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
         )
         return f"for each in ({', '.join(found.alike)}): {'; '.join(cuts)}"
-    return "; ".join(_detached_as(name, _value(found, name)) for name in found.names)
+    return "; ".join(detached_as(name, _value(found, name)) for name in found.names)
 
 
 def _value(found: Carrier, name: str) -> object:
@@ -157,23 +165,46 @@ def _after_step(found: Carrier) -> str:
     inner = (
         within is not None and (facts is None or within.loop != facts.loop) and not _covers(within.loop, level.place)
     )
-    within_pass, every = steps_of_pass(level, facts), optimizer_steps(level)
+    within_pass, steps = steps_of_pass(level, facts), optimizer_steps(level)
     is_failing = level is found.case.failure.user
     but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
     cut = detached(found)
-    often = "backward()" if is_failing and every and not within_pass else "step"  # which comes after the loop
+    often = "backward()" if is_failing and steps and not within_pass else "step"  # which comes after the loop
     if not inner and not found.own and not found.name.startswith("self."):
-        if within_pass or (is_failing and not every):
-            last = max([*filter(None, (level.place, place)), *within_pass], key=lambda each: each.line)
-            return f"Detach after each step: {cut}{_put(cut, 'below', last)}."
+        if within_pass or (is_failing and not steps):
+            ends = [*filter(None, (level.place, place)), *_along(level, within_pass)]
+            every = [max(ends, key=lambda each: each.line), *_instead_of(level)]
+            return f"Detach after each step: {cut}{''.join(str(_put(cut, 'below', each)) for each in every)}."
         last = max(filter(None, (level.place, place)), key=lambda each: each.line)  # the step is made within
         where = f"below line {last.end or last.line}{_put(cut, 'below', last)}"
         return f"Detach after each {often}: put `{cut}` {where}."
-    after = next((each for each in within_pass if each.line >= level.line), level.place)
+    after = next((each for each in _along(level, within_pass) if each.line >= level.line), level.place)
     if often != "step":
         where = f"below line {after.end or after.line}{but}{_put(cut, 'below', after)}"
         return f"Detach after each {often}: put `{cut}` {where}."
     return f"Detach once per step, after line {after.line}, {after.text}{but}: {cut}{_put(cut, 'below', after)}."
+
+
+def _along(level: Level, places: Sequence[Place]) -> list[Place]:
+    """Those of some statements of a function that run whenever the line does at which it is."""
+    arms = {each.node.lineno: each.arms for each in spots(level.body.node)} if level.body is not None else {}
+    own = arms.get(level.place.line, ())
+    return [each for each in places if own[: len(arms.get(each.line, ()))] == arms.get(each.line, ())]
+
+
+def _instead_of(level: Level) -> list[Place]:
+    """The statements of a function that run backward in a pass in which the line at which it is does not run."""
+    body, here = level.body, level.place
+    others = [place for _, place in backward_roots(body) if place.position < here.position] if body else []
+    every = {each.node.lineno: each for each in spots(body.node)} if body is not None else {}
+    found = list[Place]()
+    for place in others:
+        block = every[place.line].arms[-1:]
+        last = [*dict(blocks(block[0][0]))[block[0][1]]][-1] if block else None
+        leaves = isinstance(last, ast.Return | ast.Continue | ast.Raise)
+        if body is not None and (leaves or are_alternatives(body, place, here)):
+            found.append(place)
+    return found
 
 
 def _covers(loop: Place, place: Place) -> bool:
@@ -220,48 +251,6 @@ def _values_alone(found: Carrier) -> str:
     new = as_values(body, statement)
     edit = instead(body, statement, new)
     return f"Keep its values alone: on line {statement.lineno}, write `{new}`{edit}." if new else ""
-
-
-def _detached_as(name: str, held: object) -> str:
-    """Return the statement that cuts the history of a variable which holds `held`: a tensor, or containers of some."""
-    if held is None:  # not to be read without running code
-        return f"{name} = {name}.detach()"
-    cut = _without_history(name, held)
-    whole = f"{name} = {cut}" if cut else _attributes_detached(name, held)
-    return whole or f"detach() every tensor that {name} holds"
-
-
-def _attributes_detached(name: str, held: object) -> str:
-    """The statements that cut the history of what an object of the user's holds; empty where one cannot be assigned."""
-    cls = type(held)
-    if not is_user_class(class_dict(cls).get("__module__")) or method(cls, "__setattr__") or issubclass(cls, tuple):
-        return ""
-    inside = {each: value for each, value in (namespace(held) or {}).items() if results_in(value)}
-    cuts = [(f"{name}.{each}", _without_history(f"{name}.{each}", value)) for each, value in inside.items()]
-    return "; ".join(f"{path} = {cut}" for path, cut in cuts) if all(cut for _, cut in cuts) else ""
-
-
-def _without_history(name: str, held: object, inner: str = "each") -> str | None:
-    """Return the expression for `held` without its history; None where it is not one line."""
-    if is_tensor(held):
-        return f"{name}.detach()"
-    if issubclass(type(held), tuple) and "_fields" in class_dict(type(held)):
-        fields: Any = class_dict(type(held))["_fields"]
-        own = zip(fields, tuple.__iter__(cast("tuple[object, ...]", held)), strict=True)
-        inside = {field: _without_history(f"{name}.{field}", value) for field, value in own if results_in(value)}
-        given = ", ".join(f"{field}={cut}" for field, cut in inside.items())
-        return f"{name}._replace({given})" if inside and all(inside.values()) else None
-    if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
-        return None  # of a class of the user's, whose own code would run
-    values = [*held.values()] if isinstance(held, dict) else [*held]
-    each = "h" if values and is_tensor(values[0]) else inner
-    cuts = {_without_history(each, value, "") for value in values} if each else set()
-    cut = cuts.pop() if len(cuts) == 1 else None
-    if cut is None:
-        return None
-    if type(held) is dict:
-        return f"{{key: {cut} for key, {each} in {name}.items()}}"
-    return f"[{cut} for {each} in {name}]" if type(held) is list else f"tuple({cut} for {each} in {name})"
 
 
 def _summed(found: Carrier) -> str:
@@ -343,12 +332,12 @@ def _of_container(found: Carrier) -> str:
         return _put_detached(found, container, keeping) + _too(found, container)
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
-        steps = [each for each in steps_of_pass(level) if each.line >= level.line] or [level.place]
+        steps = [each for each in _along(level, steps_of_pass(level)) if each.line >= level.line] or [level.place]
         new = _cut_in(found, keeping) if not _trains_all(case, container) else ""
         edit = _write(keeping.place, new)
         other = f" {OR}Or write `{new}`{edit}, if no step should train through it." if new else ""
         held = held_as(case.failure, container)
-        cut = _detached_as(container, held)
+        cut = detached_as(container, held)
         if container.isidentifier() and not assignments(level.body, container):
             # it is another function's: to assign it would make a local one
             cut = cut.replace(" =", "[:] =", 1) if type(held) is list else cut
@@ -388,7 +377,7 @@ def _clearing(level: Level | None, container: str) -> str:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
     if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in inside):
         return ""
-    after = next((each for each in steps_of_pass(level) if each.line >= level.line), level.place)
+    after = next((each for each in _along(level, steps_of_pass(level)) if each.line >= level.line), level.place)
     code = f"{container}.clear()"
     return f": put `{code}` below line {after.line}{put(code, 'below', after)}"
 
