@@ -110,6 +110,11 @@ def importing(file: str, code: str) -> Edit:
     return Edit("import", file, code=code)
 
 
+def on_line(at: Place, code: str) -> str:
+    """Say what to write instead of a statement, and carry it: "on line 3, write `x = x.clone()`"."""
+    return f"on line {at.line}, write `{code}`{write(at, code)}"
+
+
 def lines_of(file: str, *lines: int) -> list[Place]:
     """Return lines of a file as places."""
     return [Place(file, line, "") for line in lines]
