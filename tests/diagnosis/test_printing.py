@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import os
 import pickle
 import re
 
@@ -13,8 +14,10 @@ from rich.console import Console
 import backsight as bs
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Evidence, doubt
+from backsight.findings.printing.data import from_data
 from backsight.findings.printing.excerpt import excerpts
 from backsight.source import Place
+from backsight.source.edits import OR, remove, write
 from backsight.tracing import Line
 
 CARRIED = """
@@ -266,7 +269,18 @@ class TestHtml:
 class TestData:
     def test_has_every_field_and_where_it_is(self, finding):
         data = json.loads(json.dumps(finding.to_dict()))
-        assert list(data) == ["code", "severity", "title", "fix", "cure", "exact", "since", "source", "evidence"]
+        assert list(data) == [
+            "code",
+            "severity",
+            "title",
+            "fix",
+            "cure",
+            "exact",
+            "since",
+            "source",
+            "evidence",
+            "edits",
+        ]
         assert data["source"].pop("file").endswith("/train.py")
         assert data["source"] == {"text": "train.py:6", "line": 6, "end_line": 6}
         assert data["evidence"][1]["says"].startswith("backpropagates through this iteration")
@@ -276,6 +290,15 @@ class TestData:
     def test_a_source_that_no_evidence_tells_has_its_text_only(self):
         data = bs.Finding("BS1", "note", "Something.", source="other.py:3").to_dict()
         assert data["source"] == {"text": "other.py:3", "file": None, "line": None, "end_line": None}
+
+    def test_has_the_edits_of_each_alternative_as_data(self):
+        fix = f"Write `a = 2`{write(HERE, 'a = 2')}. {OR}Or remove line 4{remove(HERE)}."
+        data = json.loads(json.dumps(bs.Finding("BS100", "note", "Something.", fix=fix).to_dict()))
+        assert [each.kind for edits in from_data(data).edits for each in edits] == ["write", "remove"]
+        (edit,), _ = data["edits"]
+        assert from_data({**data, "edits": [[{**edit, "file": 3}]]}).edits == ()
+        assert os.path.isabs(edit.pop("file"))
+        assert edit == {"kind": "write", "lines": [4], "code": "a = 2", "old": "", "where": "below", "line": 0}
 
     def test_of_a_report(self, finding):
         assert bs.Report((finding,), "x").to_dict() == {"findings": [finding.to_dict()], "looked_at": "x"}

@@ -197,7 +197,7 @@ class TestJson:
         (told,) = self.told(ended.err)
         assert "backsight explains" not in ended.err and ended.err.startswith("Traceback")
         about = ["backsight", "kind", "program", "rank", "ranks", "process", "thread", "caught"]
-        finding = ["code", "severity", "title", "fix", "cure", "exact", "since", "source", "evidence"]
+        finding = ["code", "severity", "title", "fix", "cure", "exact", "since", "source", "evidence", "edits"]
         assert list(told) == [*about, *finding]
         assert (told["kind"], told["program"], told["rank"], told["thread"]) == ("explanation", "carried.py", 0, None)
         assert told["source"]["file"] == str(Path(train.folder / "carried.py").resolve())

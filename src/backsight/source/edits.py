@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from backsight.source.body import Place
-from backsight.text import as_code
+from backsight.text import as_code, listed
 
 Kind = Literal["write", "put", "remove", "unwrap", "wrap", "change", "move", "repeat", "import"]
 Where = Literal["above", "below", "beside", "end"]
@@ -134,11 +135,16 @@ def without_marks(text: str) -> str:
 
 
 def alternatives(text: str) -> tuple[Alternative, ...]:
-    """Return the edits of each alternative of a fix that has some, in order."""
+    """Return the edits of each alternative of a fix, in order, but of one that does not say what to write."""
     found = [[*_edits_in(part)] for part in text.split(OR)]
     imports = [edit for edits in found for edit in edits if edit.kind == "import"]
     every = ([edit for edit in edits if edit.kind != "import"] for edits in found)
-    return tuple(dict.fromkeys((*imports, *edits) for edits in every if edits))
+    return tuple(dict.fromkeys((*imports, *edits) for edits in every if edits and all(map(_is_told, edits))))
+
+
+def _is_told(edit: Edit) -> bool:
+    """Whether an edit says what to write: a statement that would be too long to read is empty."""
+    return bool(edit.code) or edit.kind not in ("write", "put", "wrap")
 
 
 def _edits_in(text: str) -> Iterator[Edit]:
@@ -153,14 +159,17 @@ def from_data(data: Mapping[str, object]) -> Edit:
     Raises:
         ValueError: if it is none.
     """
-    lines = data.get("lines")
+    kind, lines, line, where = data.get("kind"), data.get("lines"), data.get("line"), data.get("where")
+    texts = [text for name in ("file", "code", "old") if isinstance(text := data.get(name), str)]
     if (
-        data.get("kind") not in get_args(Kind)
-        or data.get("where") not in get_args(Where)
+        kind not in get_args(Kind)
+        or where not in get_args(Where)
         or not isinstance(lines, list)
+        or not all(type(each) is int for each in (*lines, line))
+        or len(texts) < 3
     ):
         raise ValueError(f"expected an edit, not {data!r}.")
-    return Edit(**{**data, "lines": tuple(lines)})  # type: ignore[arg-type]  # of the types that were written
+    return Edit(kind, texts[0], tuple(lines), texts[1], texts[2], where, line)  # type: ignore[arg-type]  # as asked
 
 
 def edited(edits: Iterable[Edit], texts: Mapping[str, str]) -> dict[str, str]:
@@ -189,6 +198,31 @@ def edited(edits: Iterable[Edit], texts: Mapping[str, str]) -> dict[str, str]:
     return after
 
 
+def in_words(edit: Edit) -> str:
+    """Say in one line what an edit does, and where.
+
+    >>> in_words(Edit("write", "train.py", (3,), "x = x + 1"))
+    'train.py:3: write `x = x + 1`'
+    """
+    name = os.path.basename(edit.file)
+    lines = f"line{'s' * (len(edit.lines) > 1)} {listed([*map(str, edit.lines)])}"
+    where = {"beside": "below the block on", "end": "at the end of the block on"}.get(edit.where, edit.where)
+    there, code = f"{where} line {edit.line}", edit.code.replace("\n", "; ")
+    did = {
+        "write": f"write `{code}`" if len(edit.lines) == 1 else f"instead of {lines}, write `{code}`",
+        "put": f"put `{code}` {where} it",
+        "remove": f"remove {lines}",
+        "unwrap": f"remove {lines}, and dedent what is in it",
+        "wrap": f"put {lines} inside `{code}`",
+        "change": f"write `{code}` for `{edit.old}`",
+        "move": f"move {lines} {there}",
+        "repeat": f"run {lines} again {there}",
+        "import": f"add `{code}`",
+    }[edit.kind]
+    line = edit.lines[:1] or ((edit.line,) if edit.line else ())
+    return f"{name}{''.join(f':{n}' for n in line)}: {did}"
+
+
 class _Text:
     """A program that is being edited. Lines keep their numbers, whatever is put above and below them."""
 
@@ -197,8 +231,9 @@ class _Text:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError) as error:
             raise EditError(f"it does not compile as it is: {error}.") from None
-        self._size = len(text.splitlines())
-        self._own = dict(enumerate(text.splitlines(), 1))
+        lines = text.removesuffix("\n").split("\n")  # as Python counts them: str.splitlines() knows other ends, too
+        self._size = len(lines)
+        self._own = dict(enumerate(lines, 1))
         self._above: dict[int, list[str]] = {}
         self._below: dict[int, list[str]] = {}
         self._statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]

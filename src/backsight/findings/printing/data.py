@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
 from backsight.findings.evidence import Certainty, Evidence, evidence_of
 from backsight.findings.printing.excerpt import shown_at
 from backsight.source import Place
+from backsight.source.edits import Alternative
+from backsight.source.edits import from_data as edit_from_data
 
 if TYPE_CHECKING:
     from backsight.findings.finding import Finding
@@ -26,6 +29,7 @@ def to_data(finding: Finding) -> dict[str, Any]:
         "since": finding.since,
         "source": _source(finding),
         "evidence": [_evidence(evidence_of(each)) for each in finding.evidence],
+        "edits": [[{**asdict(each), "file": _file(each.file)} for each in edits] for edits in finding.edits],
     }
 
 
@@ -55,7 +59,15 @@ def from_data(held: Any) -> Finding | None:
         source=at if isinstance(at, str) else None,
         exact=held.get("exact") is True,
         since=since if type(since) is int else None,
+        edits=_edits(held.get("edits")),
     )
+
+
+def _edits(held: Any) -> tuple[Alternative, ...]:
+    try:
+        return tuple(tuple(map(edit_from_data, each)) for each in held or ())
+    except (TypeError, ValueError):
+        return ()
 
 
 def _source(finding: Finding) -> dict[str, Any] | None:
@@ -74,5 +86,8 @@ def _evidence(each: Evidence) -> dict[str, Any]:
 
 
 def _place(place: Place) -> dict[str, Any]:
-    file = place.file if place.file.startswith("<") else os.path.abspath(place.file)
-    return {"file": file, "line": place.line, "end_line": place.last}
+    return {"file": _file(place.file), "line": place.line, "end_line": place.last}
+
+
+def _file(file: str) -> str:
+    return file if file.startswith("<") else os.path.abspath(file)

@@ -1,0 +1,169 @@
+"""Edits: marks in a text that nobody sees, and what they do to a program."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backsight.findings import Finding
+from backsight.source import Place
+from backsight.source.edits import (
+    OR,
+    Edit,
+    EditError,
+    alternatives,
+    change,
+    edited,
+    from_data,
+    importing,
+    in_words,
+    lines_of,
+    move,
+    put,
+    remove,
+    repeat,
+    unwrap,
+    wrap,
+    write,
+)
+
+FILE = "train.py"
+
+
+def at(*lines: int) -> list[Place]:
+    return lines_of(FILE, *lines)
+
+
+def line(number: int) -> Place:
+    return Place(FILE, number, "")
+
+
+def text_of(source: str, *edits: Edit) -> str:
+    return edited(edits, {FILE: source})[FILE]
+
+
+def test_a_finding_has_the_text_that_is_read_and_the_edits_of_each_alternative() -> None:
+    fix = f"On line 2, write `x = 1`{write(at(2), 'x = 1')}. {OR}Or remove line 3{remove(at(3))}. {OR}Or ask somebody."
+    found = Finding("BS201", "error", "It fails.", fix=fix)
+    assert found.fix == "On line 2, write `x = 1`. Or remove line 3. Or ask somebody."
+    assert found.edits == ((write(at(2), "x = 1"),), (remove(at(3)),))
+
+
+def test_a_finding_that_is_told_again_keeps_its_edits() -> None:
+    from dataclasses import replace
+
+    found = Finding("BS201", "error", "It fails.", fix=f"Remove line 3{remove(at(3))}.")
+    again = replace(found, fix=f"{found.fix} Then look.")
+    assert (again.fix, again.edits) == ("Remove line 3. Then look.", found.edits)
+
+
+def test_what_is_imported_goes_with_every_alternative() -> None:
+    both = f"Remove line 1{remove(at(1))}. {OR}Or line 2{remove(at(2))}."
+    fix = f"{both} Add `import copy`{importing(FILE, 'import copy')}."
+    every = alternatives(fix)
+    assert [[edit.kind for edit in each] for each in every] == [["import", "remove"]] * 2
+
+
+def test_an_alternative_that_does_not_say_what_to_write_has_no_edits() -> None:
+    assert alternatives(f"Write that{write(at(1), '')}, and remove it{remove(at(2))}. {OR}Or{remove(at(3))}.") == (
+        (remove(at(3)),),
+    )
+
+
+@given(st.text(min_size=1), st.text(), st.integers(), st.sampled_from(["write", "put", "move"]))
+def test_any_edit_goes_through_a_text_and_through_json(code: str, old: str, number: int, kind: str) -> None:
+    edit = Edit(kind, "a\u2028é.py", (1, 3), code, old, "end", number)  # type: ignore[arg-type]
+    ((through,),) = alternatives(f"words {edit} of it")
+    assert (through.old, through.line, through.file) == (old, number, edit.file)
+    assert from_data(json.loads(json.dumps(asdict(edit)))) == edit
+
+
+def test_a_path_in_code_is_as_python_takes_it_as_in_the_text() -> None:
+    ((through,),) = alternatives(f"{write(at(1), 'net.blocks.0.map = None')}")
+    assert through.code == "net.blocks[0].map = None"
+
+
+@pytest.mark.parametrize("data", [{}, {"kind": "burn", "file": FILE, "lines": [1], "where": "below"}])
+def test_what_is_no_edit_is_refused(data: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="expected an edit"):
+        from_data(data)
+
+
+LOOP = "for a in b:\n    c()\n    if d:\n        e()\nf()\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "edits", "expected"),
+    [
+        ("a\nb\nc\n", [write(at(2), "x = 1")], "a\nx = 1\nc\n"),
+        ("a(\n    1,\n)\nb\n", [write(at(1), "a(2)")], "a(2)\nb\n"),
+        ("a(\n    1,\n)\nb\n", [write(at(2), "a(2)")], "a(2)\nb\n"),
+        ("if a:\n    b\n", [write(at(2), "c\nd")], "if a:\n    c\n    d\n"),
+        (LOOP, [write(at(1), "for z in b:")], LOOP.replace("a in", "z in")),
+        (LOOP, [write(at(1), "c(b)")], "c(b)\nf()\n"),
+        ("a\nb\nc\n", [write(at(1, 2), "x = 1")], "x = 1\nc\n"),
+        (LOOP, [put("g()", "above", line(2))], LOOP.replace("    c()", "    g()\n    c()")),
+        (LOOP, [put("g()", "below", line(1))], LOOP.replace("    c()", "    g()\n    c()")),
+        (LOOP, [put("g()", "beside", line(1))], LOOP.replace("f()", "g()\nf()")),
+        (LOOP, [put("g()", "end", line(1))], LOOP.replace("f()", "    g()\nf()")),
+        ("@a\ndef f():\n    b\n", [remove(at(1))], "def f():\n    b\n"),
+        ("def f():\n    b\n", [put("@a", "above", line(1))], "@a\ndef f():\n    b\n"),
+        ("@a\ndef f():\n    b\n", [put("c", "above", line(2))], "c\n@a\ndef f():\n    b\n"),
+        ("with a:\n    b\n\n    c\nd\n", [unwrap(line(1))], "b\n\nc\nd\n"),
+        ("with a:\n  b\nd\n", [unwrap(line(1))], "b\nd\n"),
+        ("a\nb\nc\n", [wrap(at(1, 2), "with d:")], "with d:\n    a\n    b\nc\n"),
+        ("a(x, x)\n", [change(at(1), "x", "y")], "a(y, y)\n"),
+        ("a(x.x, xx)\n", [change(at(1), "x", "y")], "a(y.x, xx)\n"),
+        ("a(b=1, b=1)\n".replace("b=1)", "c=1)"), [change(at(1), ", c=1", "")], "a(b=1)\n"),
+        (LOOP, [move(at(5), "above", line(2))], "for a in b:\n    f()\n    c()\n    if d:\n        e()\n"),
+        (LOOP, [move(at(3), "beside", line(1))], "for a in b:\n    c()\nif d:\n    e()\nf()\n"),
+        ("a\nb\nc\n", [repeat(at(1), "below", line(2))], "a\nb\na\nc\n"),
+        ('"""It."""\nfrom __future__ import annotations\na\n', [importing(FILE, "import b")],
+         '"""It."""\nfrom __future__ import annotations\nimport b\na\n'),
+        ("a\nb\nc\n", [put("n = 0", "above", line(1)), write(at(2), "n = 2"), put("n = 3", "below", line(2))],
+         "n = 0\na\nn = 2\nn = 3\nc\n"),
+        ("a = '\x0c'\nb\n", [remove(at(2))], "a = '\x0c'\n"),
+    ],
+)  # fmt: skip
+def test_what_an_edit_does(source: str, edits: list[Edit], expected: str) -> None:
+    assert text_of(source, *edits) == expected
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (write(at(1), "x = ("), "does not compile then"),
+        (write(at(9), "x"), "no statement on line 9"),
+        (change(at(1), "y", "z"), "no y on line 1"),
+        (unwrap(line(1)), "no block begins on line 1"),
+        (put("x", "end", line(1)), "no block begins on line 1"),
+        (remove(lines_of("other.py", 1)), "other.py cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_refused(edit: Edit, why: str) -> None:
+    with pytest.raises(EditError, match=why):
+        text_of("x = a\n", edit)
+
+
+def test_a_line_that_is_written_anew_is_not_moved_as_it_was() -> None:
+    with pytest.raises(EditError, match="line 1 is written anew and moved"):
+        text_of("a\nb\n", write(at(1), "c"), move(at(1), "below", line(2)))
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (write(at(3), "x = 1"), "train.py:3: write `x = 1`"),
+        (write(at(3, 4), "x = 1"), "train.py:3: instead of lines 3 and 4, write `x = 1`"),
+        (put("x()", "above", line(3)), "train.py:3: put `x()` above it"),
+        (move(at(3), "beside", line(1)), "train.py:3: move line 3 below the block on line 1"),
+        (change(at(3), "a", "b"), "train.py:3: write `b` for `a`"),
+        (importing(FILE, "import copy"), "train.py: add `import copy`"),
+    ],
+)
+def test_an_edit_is_told_in_a_line(edit: Edit, told: str) -> None:
+    assert in_words(edit) == told
