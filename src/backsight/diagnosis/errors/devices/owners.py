@@ -182,9 +182,8 @@ def is_known(place: Place, device: str) -> bool:
     root = (dotted(node) or "").partition(".")[0] if node is not None else ""
     if isinstance(node, ast.Constant) or body is None or not root:
         return isinstance(node, ast.Constant)
-    outer = body_around(place.file, 0)
-    known = assignments(body, root, before=place.line) or (outer is not body and assignments(outer, root))
-    return bool(known) or root in parameters_of(body.node)
+    outer = () if isinstance(body.node, ast.Module) else assignments(body_around(place.file, 0), root)
+    return bool(assignments(body, root, before=place.line) or outer) or root in parameters_of(body.node)
 
 
 def moved_below(place: Place | None, name: str, device: str, *, assign: bool = True) -> Edit | str:
