@@ -264,9 +264,10 @@ def _under(here: Call, beside: Call, places: Sequence[Place]) -> str:
         return ""
     mine, other = here.section, beside.section
     if mine.body.node is not other.body.node and places[0] == here.place:
-        read = {use.name for each in (here.node.func, *here.node.args) for use in uses(each)}
+        moved = [statement for each in places if (statement := statement_at(mine.body, *each.position)) is not None]
+        names = {use.name.partition(".")[0] for each in moved for use in uses(each)}
         alone = len(getattr(mine.body.node, "body", ())) == len(places)
-        if alone or len(places) > 1 or any(mine.value(each) is not other.value(each) for each in read):
+        if alone or any(map(bound, moved)) or any(mine.value(each) is not other.value(each) for each in names):
             return ""
     return str(move(places, "above", beside.place))
 

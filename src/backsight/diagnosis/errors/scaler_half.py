@@ -11,11 +11,13 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
+from backsight.source import calls_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee
-from backsight.source.edits import OR, put, write
+from backsight.source.edits import OR, put, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
+from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module, needs_gradient
 from backsight.tape import parameters_in
@@ -45,12 +47,16 @@ def half_precision(misused: Misused) -> Finding:
             f" {OR}To keep the frozen weights alone in float16, put `{code}` below line {cast.place.line}"
             f"{put(code, 'below', cast.place)}."
         )
+    has_autocast = any(callee(call)[1] == "autocast" for *_, call in calls_of(*user_files(misused.failure)))
+    fix = (
+        f"Keep the weights in float32, {how}, and run the forward pass under torch.autocast, which computes in float16 "
+        f"where that is safe.{alone}"
+    )
     return misused.told(
         f"{many} of {misused.argument} {verb} float16, but a GradScaler needs float32 weights.",
         cast.place if cast else misused.asked,
         [*lines, *asked],
-        f"Keep the weights in float32, {how}, and run the forward pass under torch.autocast, which computes in float16 "
-        f"where that is safe.{alone}",
+        fix if has_autocast else without_marks(fix),
         exact=cast is not None,
     )
 
