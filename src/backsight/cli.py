@@ -22,6 +22,11 @@ Run a training script as `python` would and watch it: backsight audits the first
 with the variable, the line and the fix. --record also records statistics of every tensor of its models. Exit status,
 stdout, signals and arguments are those of the script."""
 
+_FIX = """\
+Run a script as `backsight run` does, and try the fixes of what is found: the script runs again with each change, your
+files stay as they are, and the change after which it runs is printed as a diff, ready for `git apply` or --write. What
+the script writes it writes in each run. Exit status: 0 if a change was found, or nothing to fix, 1 if none helped."""
+
 _RUNS = """\
 List the recordings in a folder and its subfolders. `backsight runs show` shows the latest step of a recording, or
 several side by side; `backsight runs audit` finds problems in them; `backsight runs export` writes one to a file for
@@ -89,6 +94,7 @@ explained with its variables and lines: backsight run train.py. Exit status: 2 i
 _EXAMPLES = """\
 examples:
   backsight run train.py            explain its errors, audit its first steps
+  backsight fix train.py            try the fixes, show the one that works
   backsight run --record train.py   also record every tensor of its models
   backsight view                    show the recordings in a browser
   backsight diff OLD NEW            find the operation where programs diverge
@@ -112,6 +118,7 @@ def command_line() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parser.commands = commands.choices
     _add_run(commands)
+    _add_fix(commands)
     _add_runs(commands)
     _add_forecast(commands)
     _add_verify(commands)
@@ -173,6 +180,8 @@ def _other(options: argparse.Namespace) -> int:
         from backsight.tables.codes import explain_code
 
         return explain_code(options.what)
+    if options.command == "fix":
+        return _fix(options)
     if options.command == "forecast":
         return _forecast(options)
     if options.command == "verify":
@@ -264,6 +273,31 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         "program", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script or module and its arguments"
     )
     run.set_defaults(parser=run)
+
+
+def _add_fix(commands: argparse._SubParsersAction[Parser]) -> None:
+    fix = commands.add_parser(
+        "fix",
+        help="try the fixes of what goes wrong, and show the one that works",
+        description=_FIX,
+        allow_abbrev=False,
+    )
+    fix.usage = (
+        "backsight fix [OPTION ...] SCRIPT [ARGUMENT ...]\n       backsight fix [OPTION ...] -m MODULE [ARGUMENT ...]"
+    )
+    fix.add_argument("--write", action="store_true", help="write the change into your files, if the script then runs")
+    fix.add_argument(
+        "--seconds",
+        type=values.seconds,
+        metavar="N",
+        help="end a trial after this long; default: twice the time of the first run and 30. One that still runs works",
+    )
+    fix.add_argument("--most", type=values.count, metavar="N", default=12, help="try this many changes; default: 12")
+    fix.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
+    fix.add_argument(
+        "program", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script or module and its arguments"
+    )
+    fix.set_defaults(parser=fix)
 
 
 def _add_runs(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -396,12 +430,13 @@ def _run(options: argparse.Namespace) -> int:
         options.parser.error("--values needs a trace: add --trace steps=0")
     if options.twice:
         return _twice(options)
-    from backsight.launch import Observer, Together, run_module, run_script
+    from backsight.launch import Observer, Together, overlay, run_module, run_script
     from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
     from backsight.launch.voice import of_several
 
     script, *rest = options.program
+    overlay.ask("" if options.module else script)
     as_lines.ask(script, stderr=options.json, file=options.json_to)
     of_several.ask()
     training = TrainingObserver(
@@ -444,10 +479,25 @@ def _run(options: argparse.Namespace) -> int:
     return run(script, rest, observer)
 
 
+def _fix(options: argparse.Namespace) -> int:
+    if not options.program:
+        options.parser.error("nothing to run: pass a script, as in `backsight fix train.py`, or -m and a module")
+    from backsight.fixing import fix
+
+    words = _program(options)
+    if _lacks(words[0]):
+        return 2
+    return fix(words, write=options.write, seconds=options.seconds, most=options.most)
+
+
+def _program(options: argparse.Namespace) -> list[str]:
+    return ["-m", *options.program] if options.module else list(options.program)
+
+
 def _twice(options: argparse.Namespace) -> int:
     from backsight.launch.twice import run_twice
 
-    words = ["-m", *options.program] if options.module else list(options.program)
+    words = _program(options)
     if _lacks(words[0]):
         return 2
     return run_twice(words, options.trace or (0, 1), values=options.values, as_json=options.json)

@@ -68,7 +68,13 @@ def test_what_is_imported_goes_with_every_alternative() -> None:
     assert [[edit.kind for edit in each] for each in every] == [["import", "remove"]] * 2
 
 
-@given(st.text(), st.text(), st.integers(), st.sampled_from(["write", "put", "move"]))
+def test_an_alternative_that_does_not_say_what_to_write_has_no_edits() -> None:
+    assert alternatives(f"Write that{write(at(1), '')}, and remove it{remove(at(2))}. {OR}Or{remove(at(3))}.") == (
+        (remove(at(3)),),
+    )
+
+
+@given(st.text(min_size=1), st.text(), st.integers(), st.sampled_from(["write", "put", "move"]))
 def test_any_edit_goes_through_a_text_and_through_json(code: str, old: str, number: int, kind: str) -> None:
     edit = Edit(kind, "a\u2028é.py", (1, 3), code, old, "end", number)  # type: ignore[arg-type]
     ((through,),) = alternatives(f"words {edit} of it")

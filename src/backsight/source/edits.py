@@ -140,11 +140,16 @@ def marks_of(text: str) -> str:
 
 
 def alternatives(text: str) -> tuple[Alternative, ...]:
-    """Return the edits of each alternative of a fix that has some, in order."""
+    """Return the edits of each alternative of a fix, in order, but of one that does not say what to write."""
     found = [[*_edits_in(part)] for part in text.split(OR)]
     imports = [edit for edits in found for edit in edits if edit.kind == "import"]
     every = ([edit for edit in edits if edit.kind != "import"] for edits in found)
-    return tuple(dict.fromkeys((*imports, *edits) for edits in every if edits))
+    return tuple(dict.fromkeys((*imports, *edits) for edits in every if edits and all(map(_is_told, edits))))
+
+
+def _is_told(edit: Edit) -> bool:
+    """Whether an edit says what to write: a statement that would be too long to read is empty."""
+    return bool(edit.code) or edit.kind not in ("write", "put", "wrap")
 
 
 def _edits_in(text: str) -> Iterator[Edit]:

@@ -11,6 +11,7 @@ import torch
 from backsight.source import Body, Cut, assignments, parsed, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
+from backsight.source.edits import put, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, node_of
@@ -47,7 +48,11 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
     if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:
         gone = removed(body.place(statement))
         return f"{gone[0].upper()}{gone[1:]}, `{body.text(statement)}`"
-    return f"On line {statement.lineno}, write `{new}`" if new else ""
+    return _on_line(body, statement, new) if new else ""
+
+
+def _on_line(body: Body, statement: ast.stmt, new: str) -> str:
+    return f"On line {statement.lineno}, write `{new}`{write(body.place(statement), new)}"
 
 
 def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
@@ -99,7 +104,7 @@ def in_place_of_cut(suspect: CutOff, new: str) -> str:
     """The statement with another expression where its gradient is cut."""
     body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
     text = rewritten(body, statement, {node: new}) if statement is not None and node is not None else ""
-    return f"On line {statement.lineno}, write `{text}`" if statement is not None and text else ""
+    return _on_line(body, statement, text) if statement is not None and text else ""
 
 
 def soft(suspect: CutOff) -> tuple[str, str]:
@@ -127,9 +132,10 @@ def soft(suspect: CutOff) -> tuple[str, str]:
         new = f"torch.sigmoid({'' if above else '-'}{value})"
     else:
         new = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
-    edits = [f"On line {statement.lineno}, write `{rewritten(body, statement, {_as_float(statement, node): new})}`"]
-    edits += [f"on line {line}, write `{new}`" for line, new in _conditions(body, statement, name)]
-    return "; ".join(edits), ""
+    edits: dict[ast.stmt, str] = {statement: rewritten(body, statement, {_as_float(statement, node): new})}
+    edits |= dict(_conditions(body, statement, name))
+    first, *rest = (_on_line(body, each, new) for each, new in edits.items())
+    return ("; ".join([first, *(f"{each[0].lower()}{each[1:]}" for each in rest)]) if all(edits.values()) else ""), ""
 
 
 def _chosen(body: Body, statement: ast.stmt, node: ast.Compare) -> tuple[str, str] | None:
@@ -141,7 +147,7 @@ def _chosen(body: Body, statement: ast.stmt, node: ast.Compare) -> tuple[str, st
             a, b = (simple(body.text(each)) for each in call.args[1:])
             mixed = f"{b} + {weight} * ({a} - {b})"
             new = rewritten(body, statement, {call: mixed if value is call else f"({mixed})"})
-            return (f"On line {statement.lineno}, write `{new}`", "") if new else None
+            return (_on_line(body, statement, new), "") if new else None
     if not isinstance(value, ast.expr):
         return None
     names = bound(statement) if any(each is node for each in ast.walk(value)) else set[str]()
@@ -182,14 +188,16 @@ def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str,
     )
     through = f"{step} + ({body.text(outer)} - {step}).detach()"
     new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
-    stays, line = ": the same values, with the gradient of a sigmoid", statement.lineno
+    stays = ": the same values, with the gradient of a sigmoid"
     if new:
-        return f"On line {line}, write `{new}`", stays
+        return _on_line(body, statement, new), stays
     if any(use.name == "soft" for each in statements(body.node) for use in uses(each)):
         return "", ""
     through = f"soft + ({body.text(outer)} - soft).detach()"
     new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
-    return (f"Put `soft = {step}` above line {line}, and on line {line}, write `{new}`", stays) if new else ("", "")
+    line, there, soft = statement.lineno, body.place(statement), f"soft = {step}"
+    above = f"Put `{soft}` above line {line}{put(soft, 'above', there)}"
+    return (f"{above}, and on line {line}, write `{new}`{write(there, new)}", stays) if new else ("", "")
 
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
@@ -240,15 +248,18 @@ def _is_index(statement: ast.stmt, value: ast.expr) -> bool:
     return False
 
 
-def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[int, str]]:
+def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[ast.stmt, str]]:
     """The statements that choose by the result, `torch.where(hard, a, b)`, with a weighted mean instead."""
     for each in _later(body, statement, name):
+        mixed = dict[ast.expr, str]()
         for node in calls_in(each):
             if callee(node)[1] == "where" and len(node.args) == 3:
                 first, *both = node.args
                 if dotted(first) == name:
                     a, b = (simple(body.text(value)) for value in both)
-                    yield each.lineno, rewritten(body, each, {node: f"({name} * {a} + (1 - {name}) * {b})"})
+                    mixed[node] = f"({name} * {a} + (1 - {name}) * {b})"
+        if mixed:
+            yield each, rewritten(body, each, mixed)
 
 
 def passed_through(suspect: CutOff) -> tuple[str, str]:
@@ -267,7 +278,7 @@ def passed_through(suspect: CutOff) -> tuple[str, str]:
     value = simple(body.text(inner))
     through = f"{value} + ({body.text(node)} - {value}).detach()"
     new = rewritten(body, statement, {node: through if getattr(statement, "value", None) is node else f"({through})"})
-    return (f"On line {statement.lineno}, write `{new}`", value) if new else ("", "")
+    return (_on_line(body, statement, new), value) if new else ("", "")
 
 
 def of_second_class(suspect: CutOff) -> str:
@@ -292,7 +303,7 @@ def of_second_class(suspect: CutOff) -> str:
     of = {"1": "[:, {}]", "-1": "[..., {}]"}.get(axis, f".select({axis}, {{}})")
     new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}{shaped}"})
     return (
-        f"On line {statement.lineno}, write `{new}`, the probability of the second of two classes. For more classes, "
+        f"{_on_line(body, statement, new)}, the probability of the second of two classes. For more classes, "
         f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c"
     )
 
@@ -313,11 +324,9 @@ def of_embedding(suspect: CutOff) -> tuple[str, tuple[int, ...]]:
         table = f"{where.text(lookup.args[0])} @ {where.text(lookup.func)}.weight"
         looked = rewritten(where, reading, {lookup: table if _is_whole(reading, lookup) else f"({table})"})
         if looked:
-            return (
-                f"Hand on probabilities, whose embedding is a mean: on line {statement.lineno}, write "
-                f"`{name} = {likely}`, and on line {reading.lineno}, write `{looked}`",
-                (reading.lineno,),
-            )
+            first, then = _on_line(body, statement, f"{name} = {likely}"), _on_line(where, reading, looked)
+            told = f"Hand on probabilities, whose embedding is a mean: o{first[1:]}, and o{then[1:]}"
+            return told, (reading.lineno,)
     return "", ()
 
 

@@ -11,6 +11,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown, tensor_of
 from backsight.source import Place, read_at
 from backsight.source.body import dotted, statements
+from backsight.source.edits import OR, put, write
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient, shape_of
 
@@ -39,7 +40,7 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     else:
         fix = (
             f"Call {read.name}.retain_grad() right after it is computed, before backward()"
-            f"{below(origin, 'retain_grad')}. Or get the gradient directly: torch.autograd.grad(loss, {read.name})."
+            f"{below(origin, 'retain_grad')}. {OR}Or get the gradient directly: torch.autograd.grad(loss, {read.name})."
         )
     return explanation(
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
@@ -64,7 +65,7 @@ def _afterwards(read: Read) -> str:
     """The update that reads the gradient, where it gives the same name to a new result."""
     body, statement = read.level.body, read.level.statement
     new = updated_by_hand(body, read.text, statement) if body and statement else None
-    return f" On line {read.place.line}, write `{new}`." if new else ""
+    return f" On line {read.place.line}, write `{new}`{write(read.place, new)}." if new else ""
 
 
 def below(origin: Made | None, method: str) -> str:
@@ -72,25 +73,27 @@ def below(origin: Made | None, method: str) -> str:
     body, statement = read_at(origin.place if origin is not None and origin.name else None)
     if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
         return ""
-    return f": put `{origin.name}.{method}()` below line {statement.end_lineno}"
+    call = f"{origin.name}.{method}()"
+    return f": put `{call}` below line {statement.end_lineno}{put(call, 'below', body.place(statement))}"
 
 
 def _written(read: Read, origin: Made) -> str:
     """What makes the leaf, on its line, with the updates of other leaves below: the errors that would come next."""
-    first = f"on line {origin.place.line}, write `{origin.rewritten}`"
+    new = origin.rewritten or ""
+    first = f"on line {origin.place.line}, write `{new}`{write(origin.place, new)}"
     again = _alike(read) if origin.place.position == read.place.position else {}
-    return " and ".join([first, *(f"on line {line}, `{new}`" for line, new in again.items())])
+    return " and ".join([first, *(f"on line {at.line}, `{new}`{write(at, new)}" for at, new in again.items())])
 
 
-def _alike(read: Read) -> dict[int, str]:
-    """The lines below that do the same with other leaves, and what to write there."""
-    body, found = read.level.body, dict[int, str]()
+def _alike(read: Read) -> dict[Place, str]:
+    """The statements below that do the same with other leaves, and what to write there."""
+    body, found = read.level.body, dict[Place, str]()
     for each in statements(body.node) if body else ():
         target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
         is_leaf = each.lineno > read.place.line and bool(target) and needs_gradient(read.level.value(target or ""))
         new = updated_by_hand(body, target, each) if is_leaf and body and target else None
-        if new:
-            found[each.lineno] = new
+        if new and body:
+            found[body.place(each)] = new
     return found
 
 

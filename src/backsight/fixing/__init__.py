@@ -1,0 +1,8 @@
+"""Tries what fixes say: the program runs with each change, no file is touched, and the change that works is shown.
+
+Offered to other rooms: `fix`.
+"""
+
+from backsight.fixing.fix import fix
+
+__all__ = ["fix"]

@@ -1,0 +1,140 @@
+"""`backsight fix` on programs that fail: what is tried, told and written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import fresh
+import pytest
+
+from backsight.fixing import fix
+from backsight.fixing import trial as trials
+
+BROKEN = Path(__file__).parents[2] / "examples" / "broken"
+
+
+@pytest.fixture(autouse=True)
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs in forks of a process that has imported torch."""
+
+    def shown(command: Sequence[str]) -> tuple[int, str]:
+        done = fresh.run([*command])
+        sys.stderr.write(done.stdout + done.stderr)
+        return done.returncode, ""
+
+    def hidden(
+        command: Sequence[str], environment: Mapping[str, str], printed: Path, seconds: float | None
+    ) -> tuple[int | None, str]:
+        done = fresh.run([*command], env=dict(environment))
+        return done.returncode, done.stdout + done.stderr
+
+    monkeypatch.setattr(trials, "_shown", shown)
+    monkeypatch.setattr(trials, "_hidden", hidden)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def broken(name: str, folder: Path) -> Path:
+    return Path(shutil.copy(BROKEN / name, folder / "train.py"))
+
+
+def test_the_change_that_works_is_told_as_a_diff_that_git_takes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = broken("05_inplace_residual.py", folder)
+    before = script.read_text(encoding="utf-8")
+    assert fix(["train.py"]) == 0
+    told = capsys.readouterr()
+    assert script.read_text(encoding="utf-8") == before
+    assert told.out.startswith("--- a/train.py\n+++ b/train.py\n@@ ")
+    assert "runs to its end" in told.err and "With this change it runs, and nothing is found in it:" in told.err
+    subprocess.run(["git", "apply"], input=told.out, text=True, check=True)
+    assert script.read_text(encoding="utf-8") != before
+    assert fix(["train.py"]) == 0
+    assert "nothing to fix" in capsys.readouterr().err
+
+
+def test_the_change_is_written_if_that_is_wanted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = broken("01_second_backward_rnn.py", folder)
+    script.write_bytes(script.read_bytes().replace(b"\n", b"\r\n"))
+    script.chmod(0o750)
+    assert fix(["train.py"], write=True) == 0
+    assert "backsight: written: train.py" in capsys.readouterr().err
+    assert script.stat().st_mode & 0o777 == 0o750
+    assert script.read_bytes().count(b"\r\n") == script.read_bytes().count(b"\n")
+    assert fix(["train.py"]) == 0
+    assert "nothing to fix" in capsys.readouterr().err
+    assert [each.name for each in folder.iterdir() if each.is_file()] == ["train.py"]
+
+
+def test_an_error_that_is_none_of_autograds_has_no_change_to_try(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "train.py").write_text("raise ValueError('mine')\n", encoding="utf-8")
+    assert fix(["train.py"]) == 1
+    assert "none that backsight knows" in capsys.readouterr().err
+
+
+IN_MODULE = """import torch
+
+def loss_of(weight):
+    return weight.square()
+"""
+MAIN = """import torch
+from losses import loss_of
+
+weight = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(3):
+    loss = loss_of(weight)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(open("losses.py").read() == open("losses.txt").read())
+"""
+
+
+def test_a_module_is_edited_in_memory_and_no_bytecode_of_it_is_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in {"losses.py": IN_MODULE, "losses.txt": IN_MODULE, "train.py": MAIN}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    outcome = trials.run(["train.py"], {}, None)
+    assert outcome.failure is not None and outcome.failure.code == "BS212"
+    edited = IN_MODULE.replace("square()", "square().mean()")
+    outcome = trials.run(["train.py"], {str(folder / "losses.py"): edited}, None)
+    assert not outcome.failed and outcome.steps == 3
+    assert (folder / "losses.py").read_text(encoding="utf-8") == IN_MODULE
+    again = trials.run(["train.py"], {}, None)
+    assert again.failure is not None
+
+
+def test_a_run_whose_time_is_over_is_ended_with_what_it_has_started(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    (folder / "train.py").write_text(
+        "import subprocess, sys, time\n"
+        "begun = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(begun.pid, file=open('begun', 'w'), flush=True)\n"
+        "try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    open('ended', 'w').close()\n",
+        encoding="utf-8",
+    )
+    outcome = trials.run(["train.py"], {str(folder / "none.py"): ""}, 4.0)
+    assert outcome.status is None
+    assert (folder / "ended").exists()
+    with pytest.raises(ProcessLookupError):
+        while True:  # until init has taken notice of its end
+            os.kill(int((folder / "begun").read_text()), 0)
+            time.sleep(0.01)

@@ -1,0 +1,125 @@
+"""Which change is found, for programs whose runs are made up: what each text leads to is told beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from backsight.fixing.search import Search, Tried
+from backsight.fixing.trial import Fault, Outcome
+from backsight.source.edits import Edit, lines_of, write
+
+
+class Program:
+    """A file of one line, and what comes of running it with this line or that."""
+
+    def __init__(self, folder: Path, **outcomes: Outcome) -> None:
+        self.file = folder / "train.py"
+        self.file.write_text("start\n", encoding="utf-8")
+        self.outcomes = outcomes
+        self.ran: list[str] = []
+
+    def fault(self, title: str, *lines: str, is_error: bool = True, severity: str = "error") -> Fault:
+        edits = tuple((self.writing(line),) for line in lines)
+        return Fault("BS201", severity, title, "train.py:1", "start", edits, is_error)
+
+    def writing(self, line: str) -> Edit:
+        return write(lines_of(str(self.file), 1), line)
+
+    def run(self, texts: Mapping[str, str]) -> Outcome:
+        line = texts[str(self.file)].strip()
+        self.ran.append(line)
+        return self.outcomes[line]
+
+    def searched(self, start: Outcome, most: int = 12) -> Tried | None:
+        return Search(self.run, most, lambda tried: None).from_(start)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def ended(*faults: Fault, status: int | None = 0) -> Outcome:
+    return Outcome(1 if any(each.is_error for each in faults) else status, faults, 3, "", 1.0)
+
+
+def line_of(found: Tried | None) -> str:
+    assert found is not None
+    (text,) = found.texts.values()
+    return text.strip()
+
+
+def test_the_first_alternative_that_works_is_taken(program: Program) -> None:
+    start = ended(program.fault("x", "bad", "good", "better"))
+    program.outcomes = {"bad": ended(program.fault("x")), "good": ended()}
+    assert line_of(program.searched(start)) == "good"
+    assert program.ran == ["bad", "good"]
+
+
+def test_the_next_error_is_mended_as_well(program: Program) -> None:
+    start = ended(program.fault("x", "half"))
+    program.outcomes = {"half": ended(program.fault("y", "wrong", "whole")), "whole": ended()}
+    program.outcomes["wrong"] = ended(program.fault("y"))
+    assert line_of(program.searched(start)) == "whole"
+
+
+def test_an_error_that_comes_again_further_down_is_another(program: Program) -> None:
+    first = program.fault("x", "half")
+    second = Fault("BS201", "error", "x", "train.py:1", "half", ((program.writing("whole"),),), True)
+    program.outcomes = {"half": ended(second), "whole": ended()}
+    assert line_of(program.searched(ended(first))) == "whole"
+
+
+def test_a_change_after_which_something_is_found_is_taken_only_if_there_is_no_better_one(program: Program) -> None:
+    silent = program.fault("nothing trains", is_error=False, severity="warning")
+    start = ended(program.fault("x", "idle", "good"))
+    program.outcomes = {"idle": ended(silent), "good": ended()}
+    assert line_of(program.searched(start)) == "good"
+    program.outcomes["good"] = ended(program.fault("x"))
+    found = program.searched(start)
+    assert line_of(found) == "idle" and found is not None and not found.is_clean
+
+
+def test_a_change_that_breaks_a_program_is_none(program: Program) -> None:
+    silent = program.fault("nothing trains", "broken", is_error=False)
+    program.outcomes = {"broken": ended(status=1)}
+    assert program.searched(ended(silent)) is None
+
+
+def test_a_change_that_mends_a_silent_fault_and_brings_another_is_none(program: Program) -> None:
+    silent = program.fault("nothing trains", "other", is_error=False)
+    program.outcomes = {"other": ended(program.fault("half trains", is_error=False))}
+    assert program.searched(ended(silent)) is None
+
+
+def test_a_program_that_still_runs_when_its_time_is_over_works(program: Program) -> None:
+    program.outcomes = {"good": ended(status=None)}
+    found = program.searched(ended(program.fault("x", "good")))
+    assert found is not None and found.is_clean
+
+
+def test_no_text_is_run_twice_and_never_more_than_wanted(program: Program) -> None:
+    x, y = program.fault("x", "b", "c"), program.fault("y", "a", "b")
+    program.outcomes = {"b": ended(y), "a": ended(x), "c": ended(y)}
+    assert program.searched(ended(program.fault("y", "b"))) is None
+    assert program.ran == ["b"]
+    program.ran.clear()
+    found = program.searched(ended(x))
+    assert found is not None and found.outcome.failed
+    assert sorted(program.ran) == ["a", "b", "c"]
+    program.ran.clear()
+    program.searched(ended(x), most=2)
+    assert len(program.ran) == 2
+
+
+def test_an_edit_that_does_not_fit_or_is_of_a_library_is_not_run(program: Program) -> None:
+    import torch
+
+    wrong = program.fault("x", "f(")
+    theirs = Fault("BS201", "error", "x", "", "", ((write(lines_of(torch.__file__, 1), "pass"),),), True)
+    assert program.searched(ended(wrong)) is None
+    assert program.searched(ended(theirs)) is None
+    assert program.ran == []
