@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,25 +12,24 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at, contained
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
 from backsight.diagnosis.evidence.unbuilt import Unbuilt, unbuilt
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, inherits, is_class, mro, namespace
-from backsight.source import Place, assignments, loop_facts, read_at, statement_at
+from backsight.source import assignments, loop_facts, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
-from backsight.source.edits import Edit, change, lines_of, move, put, write
+from backsight.source.edits import change, lines_of, move, put, write
 from backsight.source.freezing import freezing_of, freezings
-from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.injected import injected
 from backsight.story.memory import is_leaf, is_module, is_tensor, needs_gradient
-from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
 _LISTING = ("parameters", "named_parameters")
@@ -251,7 +250,7 @@ def _moved_below(given: Given, statement: ast.stmt) -> str:
     body, own = given.level.body, given.level.statement
     block = getattr(body.node, "body", []) if body else []
     last = next((each for each in block if each.lineno <= statement.lineno <= (each.end_lineno or 0)), None)
-    if body is None or last is None or own not in block:
+    if body is None or last is None or own is None or own not in block:
         return ""
     between = [each for each in statements(body.node) if given.level.line < each.lineno <= (last.end_lineno or 0)]
     if {use.name for each in between for use in uses(each)} & bound(own):
@@ -265,7 +264,7 @@ def in_plain_container(given: Given) -> Finding | None:
         for path, inner, attribute, held in _hidden(module):
             first = next((each for each in _items(held) if _trains(each)), None)
             layers, nested = is_module(first), _is_nested(held)
-            place = _assigned(inner, attribute)
+            place = assigned_at(inner, attribute)
             owner = f"{name}.{path}" if path else name
             kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
             wanted = f"nn.{'Module' if layers else 'Parameter'}{'Dict' if kind == 'dict' else 'List'}"
@@ -275,7 +274,7 @@ def in_plain_container(given: Given) -> Finding | None:
                 (*((shown(place, f"makes a plain {kind}."),) if place else ()), given.asked),
                 f"Make it an {wanted}, and do the same for the containers inside it."
                 if nested
-                else f"Make it an {wanted}: {_wrapped(attribute, place, wanted)}.",
+                else f"Make it an {wanted}: {contained(attribute, place, wanted)}.",
                 source=str(place) if place else given.failure.source,
             )
     return None
@@ -303,7 +302,7 @@ def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
         if not learnt:
             continue
         _, inner, attribute, held = learnt[0]
-        place = _assigned(inner, attribute)
+        place = assigned_at(inner, attribute)
         every = [f"{name}.{path}.{attribute}" if path else f"{name}.{attribute}" for path, _, attribute, _ in learnt]
         held_in = next((class_name(type(each)) for *_, each in learnt if not is_tensor(each)), "")
         plain = f"is a plain {held_in} of tensors" if held_in else "is a plain tensor"
@@ -319,7 +318,7 @@ def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
         return explanation(
             f"{listed(every, 4)} {plain}, and {name}.parameters() lists nn.Parameter only.",
             (*((shown(place, f"assigns a {does}."),) if place else ()), given.asked),
-            f"Make {what}: {_as_parameters(given, [each[1:] for each in learnt])}.",
+            f"Make {what}: {as_parameters(given.level, [each[1:] for each in learnt])}.",
             source=str(place) if place else given.failure.source,
         )
     return None
@@ -507,75 +506,12 @@ def _goes_through(statement: ast.stmt, name: str) -> bool:
     return isinstance(statement, ast.For) and dotted(statement.iter) == name
 
 
-def _assigned(module: torch.nn.Module, attribute: str) -> Place | None:
-    """The statement of the class that assigns the attribute; of several that of `__init__`."""
-    bodies = sorted(methods_of(type(module)), key=lambda body: body.name != "__init__")
-    return next((each for body in bodies for each in assignments(body, f"self.{attribute}")), None)
-
-
-def _wrapped(attribute: str, place: Place | None, wanted: str) -> str:
-    """The statement with what it assigns made `wanted`; without it where that is not plain, or too long for a line."""
-    body, statement = read_at(place)
-    node = _part(statement, attribute)
-    text = body.text(node) if body is not None and node is not None else "…"
-    if place is None or body is None or node is None or statement is None or "…" in text:
-        return f"self.{attribute} = {wanted}(...)"
-    made = f"{wanted}({'' if text in ('[]', '{}', 'list()', 'dict()') else text})"
-    alone = node is getattr(statement, "value", None)
-    new = f"self.{attribute} = {made}" if alone else rewritten(body, statement, {node: made})
-    return f"{new}{write(place, new)}" if new else f"self.{attribute} = {made}"
-
-
 def _may_learn(attribute: str, held: Any, *, asked: bool) -> bool:
     """Whether an attribute is a weight, or a plain container of nothing else; `asked`: one that requires grad."""
     plain = type(held) in (list, tuple, dict) and not attribute.startswith("_")
     every = (list(held.values()) if type(held) is dict else held) if plain else [held]
     real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every[:_SMALL])
     return real and (not asked or any(needs_gradient(each) for each in every[:_SMALL]))
-
-
-def _as_parameters(given: Given, learnt: Sequence[tuple[torch.nn.Module, str, object]]) -> str:
-    """What to write for each of some attributes of modules so that it is a parameter."""
-    nn = "nn" if given.level.value("nn") is torch.nn else "torch.nn"
-    parts: dict[Place, dict[str, str]] = {}
-    unplaced: list[str] = []
-    for module, attribute, held in learnt:
-        kind = "" if is_tensor(held) else "Dict" if type(held) is dict else "List"
-        if place := _assigned(module, attribute):
-            parts.setdefault(place, {})[attribute] = f"{nn}.Parameter{kind}"
-        else:
-            unplaced.append(f"write `self.{attribute} = {nn}.Parameter{kind}(...)` where it is set")
-    told, edits = list[str](), list[Edit]()
-    for place, kinds in parts.items():
-        body, statement = read_at(place)
-        values = {each: _part(statement, each) for each in kinds}
-        changes = {
-            node: f"{kinds[each]}({_constant(body.text(node))})" for each, node in values.items() if node and body
-        }
-        new = rewritten(body, statement, changes) if body and statement and len(changes) == len(kinds) else ""
-        if new:
-            told.append(f"on line {place.line}, write `{new}`")
-            edits.append(write(place, new))
-        for code in () if new else (f"self.{each} = {kinds[each]}(self.{each})" for each in kinds):
-            told.append(f"put `{code}` below line {place.line}")
-            edits.append(put(code, "below", place))
-    return f"{listed([*told, *dict.fromkeys(unplaced)], 6)}{'' if unplaced else ''.join(map(str, edits))}"
-
-
-def _constant(text: str) -> str:
-    """A value without the request for a gradient."""
-    return re.sub(r",?\s*requires_grad=True|\.requires_grad_\((True)?\)", "", text)
-
-
-def _part(statement: ast.stmt | None, attribute: str) -> ast.expr | None:
-    """What a statement assigns to an attribute: of `self.w, self.b = w, b`, the part that goes there."""
-    value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-    if not isinstance(target, ast.Tuple | ast.List):
-        return value
-    at = next((k for k, each in enumerate(target.elts) if dotted(each) == f"self.{attribute}"), None)
-    paired = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-    return value.elts[at] if isinstance(value, ast.Tuple | ast.List) and paired and at is not None else None
 
 
 def _asks(value: ast.expr, attribute: str) -> bool:

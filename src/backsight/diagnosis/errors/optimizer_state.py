@@ -239,8 +239,8 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
                 shown(adding, f"adds an empty group to {case.name}."),
                 shown(at, f"runs that while {names} is frozen.") if at != adding else None,
             ),
-            f"Unfreeze {names} before its group is added: put `{turning}` above line {at.line}{put(turning, 'above', at)}. Without line {line}, "
-            f"it would run, and train on without {names}.",
+            f"Unfreeze {names} before its group is added: put `{turning}` above line {at.line}"
+            f"{put(turning, 'above', at)}. Without line {line}, it would run, and train on without {names}.",
             at,
             exact=sure,
         )
