@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import torch
 
-from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at, contained
 from backsight.diagnosis.wording import listed
 from backsight.source import Place, assignments, read_at
 from backsight.source.body import dotted
