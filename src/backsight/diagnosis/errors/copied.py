@@ -14,6 +14,7 @@ from backsight.naming import search
 from backsight.naming.plain import class_dict, class_name, mro, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source.body import Body, callee, calls_in, expressions, functions, last_name, parsed, statements
+from backsight.source.edits import on_line
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
@@ -148,7 +149,7 @@ def taken_out(failure: Failure, name: str) -> str:
     if not any(at is body and each.lineno < statement.lineno and body.text(each) == cleared for at, each in every):
         return ""
     new = rewritten(body, statement, {node: f"{body.text(node.value)}.pop({body.text(node.slice)})"})
-    return f"Take it out where it is read: on line {statement.lineno}, write `{new}`" if new else ""
+    return f"Take it out where it is read: {on_line(body.place(statement), new)}" if new else ""
 
 
 def is_returned(failure: Failure, attribute: str) -> bool:
