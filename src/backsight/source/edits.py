@@ -111,6 +111,11 @@ def importing(file: str, code: str) -> Edit:
     return Edit("import", file, code=code)
 
 
+def on_line(at: Place, code: str) -> str:
+    """Say what to write instead of a statement, and carry it: "on line 3, write `x = x.clone()`"."""
+    return f"on line {at.line}, write `{code}`{write(at, code)}"
+
+
 def lines_of(file: str, *lines: int) -> list[Place]:
     """Return lines of a file as places."""
     return [Place(file, line, "") for line in lines]
@@ -127,6 +132,11 @@ Alternative = tuple[Edit, ...]
 def without_marks(text: str) -> str:
     """Return a text as it is read."""
     return _MARK.sub("", text).replace(OR, "")
+
+
+def marks_of(text: str) -> str:
+    """Return the edits of a text alone, for other words that ask for the same."""
+    return "".join(found[0] for found in _MARK.finditer(text))
 
 
 def alternatives(text: str) -> tuple[Alternative, ...]:
