@@ -111,6 +111,11 @@ def importing(file: str, code: str) -> Edit:
     return Edit("import", file, code=code)
 
 
+def on_line(at: Place, code: str) -> str:
+    """Say what to write instead of a statement, and carry it: "on line 3, write `x = x.clone()`"."""
+    return f"on line {at.line}, write `{code}`{write(at, code)}"
+
+
 def lines_of(file: str, *lines: int) -> list[Place]:
     """Return lines of a file as places."""
     return [Place(file, line, "") for line in lines]
@@ -233,12 +238,22 @@ class _Text:
         self._below: dict[int, list[str]] = {}
         self._statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self._top = _first_statement(tree)
+        self._unwrapped: list[ast.stmt] = []
 
     def __str__(self) -> str:
         lines: list[str] = []
         for n in range(1, self._size + 1):
-            lines += [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            here = [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            lines += [self._dedented(n, each) for each in here]
         return "\n".join(lines) + "\n"
+
+    def _dedented(self, n: int, line: str) -> str:
+        """A line as it stands where the heads of blocks around it are gone, the innermost first."""
+        for node in self._unwrapped:
+            inner = _body(node)[0].col_offset
+            if node.lineno <= n <= (node.end_lineno or 0) and line[:inner].isspace():
+                line = line[inner - node.col_offset :]
+        return line
 
     def apply(self, edit: Edit) -> None:
         if edit.kind == "write":
@@ -313,14 +328,14 @@ class _Text:
         node = self._at(lines[0])
         if not _is_head(node):
             raise EditError(f"no block begins on line {lines[0]}.")
-        by = _body(node)[0].col_offset - node.col_offset
-        for n in range(_last_of_head(node) + 1, (node.end_lineno or 0) + 1):
-            if self._own.get(n, "")[:by].isspace():
-                self._own[n] = self._own[n][by:]
+        self._unwrapped = sorted({*self._unwrapped, node}, key=lambda each: -each.col_offset)
         self._remove(lines)
 
     def _wrap(self, lines: Sequence[int], code: str) -> None:
         whole = self._whole(lines)
+        covered = {n for node in self._statements for n in range(_first(node), (node.end_lineno or 0) + 1)}
+        between = [n for n in range(whole[0], whole[-1]) if n not in covered]  # empty lines, and comments
+        whole = sorted({*whole, *between})
         for n in whole:
             if n - 1 not in whole:
                 self._above.setdefault(n, []).extend(_indented(code, _indent(self._line(n))))

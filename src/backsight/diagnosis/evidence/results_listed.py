@@ -13,6 +13,7 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place, assignments, backward_roots, only, statement_at
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.edits import write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.memory import maker_of, needs_gradient
@@ -96,4 +97,4 @@ def detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
     body, statement = level.body, level.statement
     nodes = [node for node in expressions(statement) if body is not None and body.text(node) == name]
     line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""
-    return f"write `{line}`" if line else f"write `{values}` in place of `{name}`"
+    return f"write `{line}`{write(level.place, line)}" if line else f"write `{values}` in place of `{name}`"
