@@ -263,9 +263,19 @@ def _unfreeze_new(new: Replaced, freezing: Freezing | None, model: str) -> str:
     where, how = _where(freezing), f"{target}.requires_grad_(True)"
     fix = f"{where}, add `{how}`{where.put(how)}."
     if here and place is not None and place.line > new.place.line:
-        edit = move(place, "above", new.place)
+        edit = _moved(place, new.place)
         fix += f" {OR}Or freeze above line {new.place.line}, before {target} is replaced{edit}."
     return fix
+
+
+def _moved(place: Place, above: Place) -> str:
+    """The edit that moves a statement above another, with the blocks around it that hold nothing else."""
+    body, statement = read_at(place)
+    arms = next((each.arms for each in spots(body.node) if each.node is statement), ()) if body is not None else ()
+    around = [arm for arm, _ in arms if arm.lineno > above.line]
+    alone = all(len(block) == 1 for arm in around for _, block in blocks(arm))
+    whole = body.place(around[0]) if around and body is not None else place
+    return str(move(whole, "above", above)) if alone else ""
 
 
 def _function_of(place: Place) -> ast.AST | None:
